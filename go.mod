@@ -1,0 +1,3 @@
+module github.com/beamscope/beamscope
+
+go 1.26
