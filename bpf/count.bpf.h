@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Outcomes, and how what happens to them becomes a cell to count in. */
+
+#ifndef COUNT_BPF_H
+#define COUNT_BPF_H
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+#include "vm.bpf.h"
+
+/* Windows that have rows of their own at one time: one that is being read, one
+ * that is being waited for, one that is filling, and five in reserve for a
+ * reader that was kept from the processor. */
+#define WINDOWS 8
+
+/* The row for what belongs to no window that still has a row. All of it is loss. */
+#define STRAY WINDOWS
+
+/* Longest name of an outcome in bytes, without the NUL. */
+#define NAME_MAX 255
+
+/* A label, the number of a user_trace probe, is below this. */
+#define LABELS 951
+
+/* Columns of a row of cells. The bins of the delays of successes follow them. */
+enum column {
+	STARTS,      /* start events */
+	ENDS,        /* end and fail events */
+	SUCCESSES,   /* instances that ended in time */
+	FAILURES,    /* instances that were said to have failed, in time */
+	TIMEOUTS,    /* instances that were still open at start + dMax */
+	ORPHANS,     /* ends without a start that we know of */
+	LATES,       /* ends of instances that had ended before */
+	READ_ERRORS, /* events lost: an argument could not be read */
+	MAP_FULL,    /* starts lost: no room among the open spans */
+	RING_FULL,   /* instances not streamed: no room in the ring buffer */
+	CUT,         /* open instances given up because their probe was detached */
+	COLUMNS,
+};
+
+/* Flags of an outcome. */
+#define STREAM (1 << 0)     /* send each instance through the ring buffer */
+#define EXIT_FAILS (1 << 1) /* the death of its process ends an instance as a failure */
+
+/* An outcome as user space describes it. */
+struct outcome {
+	__u64 dmax_ns;
+	__u64 bin_ns;
+	__u32 bins;
+	__u32 cells;    /* index of its first cell in a stripe */
+	__u32 label;
+	__u32 group;
+	__u32 next;     /* 1 + index of the next outcome on this label, 0: none */
+	__u32 flags;
+	__u64 name_len; /* in bytes, without the NUL */
+	char name[NAME_MAX + 1];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* as many as there are outcomes; set when loading */
+	__type(key, __u32);
+	__type(value, struct outcome);
+} outcomes SEC(".maps");
+
+/* 1 + index of the first outcome on each label, 0: none. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, LABELS);
+	__type(key, __u32);
+	__type(value, __u32);
+} labels SEC(".maps");
+
+/* Where windows begin. User space advances oldest as it reads. */
+struct clock {
+	__u64 start_ns;  /* CLOCK_MONOTONIC, where window 0 begins */
+	__u64 window_ns;
+	__u64 oldest;    /* number of the oldest window that is not yet read */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct clock);
+} clocks SEC(".maps");
+
+/* Counts that only ever grow. User space maps them and takes differences, so
+ * that nothing stops while it reads and nothing is lost to a reset.
+ *
+ * Stripe s of a counter is at s * stripe_cells + outcome.cells +
+ * (slot * (WINDOWS + 1) + row) * (COLUMNS + bins) + column. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* stripes * stripe_cells; set when loading */
+	__type(key, __u32);
+	__type(value, __u64);
+} cells SEC(".maps");
+
+const volatile __u32 stripe_mask;      /* stripes - 1; as many as processors, as a rule */
+const volatile __u32 stripe_cells = 1; /* cells in a stripe */
+
+/* What has no outcome to be counted at. */
+enum other {
+	EXITS_FULL,   /* exits lost: no room */
+	EXITS_UNREAD, /* exits lost: the pid could not be read */
+	FOREIGN,      /* user_trace events that are not the wrapper's version 1 */
+	OTHERS,
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, OTHERS);
+	__type(key, __u32);
+	__type(value, __u64);
+} others SEC(".maps");
+
+static __always_inline void count_other(__u32 which)
+{
+	__u64 *n = bpf_map_lookup_elem(&others, &which);
+
+	if (n)
+		__sync_fetch_and_add(n, 1);
+}
+
+/* The row of the window that contains t. */
+static __always_inline __u32 row_at(__u64 t)
+{
+	__u32 zero = 0;
+	struct clock *c = bpf_map_lookup_elem(&clocks, &zero);
+	__u64 window;
+
+	if (!c || t < c->start_ns)
+		return STRAY;
+	window = (t - c->start_ns) / c->window_ns;
+	return window - c->oldest < WINDOWS ? window % WINDOWS : STRAY;
+}
+
+/* The cells of one outcome of one VM, on this processor's stripe. */
+struct series {
+	__u32 first; /* cell of row 0, column 0 */
+	__u32 width; /* of a row */
+};
+
+static __always_inline struct series series_of(const struct outcome *o, __u32 pid)
+{
+	struct series s;
+
+	s.width = COLUMNS + o->bins;
+	s.first = (bpf_get_smp_processor_id() & stripe_mask) * stripe_cells + o->cells +
+		  vm_slot(pid) * (WINDOWS + 1) * s.width;
+	return s;
+}
+
+/* Counts atomically: a program may lose the processor to another thread that
+ * runs the same program on the same stripe. */
+static __always_inline void count(const struct series *s, __u32 row, __u32 column)
+{
+	__u32 i = s->first + row * s->width + column;
+	__u64 *cell = bpf_map_lookup_elem(&cells, &i);
+
+	if (cell)
+		__sync_fetch_and_add(cell, 1);
+}
+
+#endif

@@ -1,0 +1,13 @@
+package bpf
+
+import "hash/crc32"
+
+// wrapperLabels is how many labels the wrapper spreads names over.
+const wrapperLabels = 950
+
+// Label returns the number of the user_trace probe that the wrapper uses for
+// spans of this name: 1 to 950. Different names can share a label; the programs
+// compare names too.
+func Label(name string) uint32 {
+	return 1 + crc32.ChecksumIEEE([]byte(name))%wrapperLabels
+}

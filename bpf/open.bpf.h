@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The open instances: where a start waits for its end.
+ *
+ * Most spans are short, and most VMs have few open at a time. So a span goes
+ * into the table recent, at the low bits of its id, where starting and ending
+ * one costs two atomic operations; only where that place is taken by another
+ * open span it goes into the hash map spans, which costs ten times as much and
+ * has room for all. */
+
+#ifndef OPEN_BPF_H
+#define OPEN_BPF_H
+
+#include <stdbool.h>
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+struct span_key {
+	__u32 outcome;
+	__u32 pid; /* of the VM */
+	__u64 id;
+};
+
+struct span {
+	__u64 start_ns; /* when open; with ENDED set, or BUSY, otherwise */
+	struct span_key key;
+	__u64 parent;
+	__u64 owner;    /* the Erlang process that started it; 0 where nobody asks */
+};
+
+/* Ended, and kept to tell a later end from an orphan. */
+#define ENDED (1ULL << 63)
+
+/* Being written. Counts as ended for everybody but the writer. */
+#define BUSY (~0ULL)
+
+#define RECENT (1 << 14)
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, RECENT);
+	__type(key, __u32);
+	__type(value, struct span);
+} recent SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1); /* set when loading */
+	__type(key, struct span_key);
+	__type(value, struct span);
+} spans SEC(".maps");
+
+static __always_inline struct span *recent_at(__u32 pid, __u64 id)
+{
+	__u32 at = (id ^ pid * 0x9e3779b1) % RECENT;
+
+	return bpf_map_lookup_elem(&recent, &at);
+}
+
+static __always_inline bool same_key(const struct span_key *a, const struct span_key *b)
+{
+	return a->id == b->id && a->pid == b->pid && a->outcome == b->outcome;
+}
+
+/* Puts a span at its place among the recent ones, with this start_ns, unless an
+ * open span is there. */
+static __always_inline bool put_recent(const struct span *v, __u64 start_ns)
+{
+	struct span *place = recent_at(v->key.pid, v->key.id);
+	__u64 old;
+
+	if (!place)
+		return false;
+	old = *(volatile __u64 *)&place->start_ns;
+	if (old == BUSY || (old && !(old & ENDED)))
+		return false;
+	if (__sync_val_compare_and_swap(&place->start_ns, old, BUSY) != old)
+		return false;
+	place->key = v->key;
+	place->parent = v->parent;
+	place->owner = v->owner;
+	__sync_lock_test_and_set(&place->start_ns, start_ns);
+	return true;
+}
+
+/* Reads a span; false where it has ended. An open span that is read has not
+ * changed until it is taken: see take. */
+static __always_inline bool read_open(struct span *v, struct span *copy)
+{
+	copy->start_ns = *(volatile __u64 *)&v->start_ns;
+	copy->key = v->key;
+	copy->parent = v->parent;
+	copy->owner = v->owner;
+	return copy->start_ns && !(copy->start_ns & ENDED);
+}
+
+/* Ends an instance that was read as open. The start time is the token: of
+ * several that try, the one that swaps it has the instance. As no two spans at
+ * one place have the same start time, what was read belongs to the span that is
+ * taken, even where the place was reused in between. */
+static __always_inline bool take(struct span *v, const struct span *read)
+{
+	return __sync_val_compare_and_swap(&v->start_ns, read->start_ns,
+					   read->start_ns | ENDED) == read->start_ns;
+}
+
+#endif

@@ -1,0 +1,183 @@
+// Package outcome defines outcome instances, where they come from and how they
+// are counted, in the terms of ΔQ: an instance has a start and an end, and ends
+// once, as a success, a failure or a timeout.
+//
+// A [Source] delivers what ended in a window. The invariants that every source
+// keeps:
+//
+//   - Loss is never failure. What was lost is counted in [Loss] and never turned
+//     into a timeout.
+//   - An instance ends once, by whatever comes first; later ends are late.
+//   - A timeout ends at start + dMax, and belongs to the window that contains
+//     that time, also when its end event arrives later.
+//   - Windows are half-open: an instance belongs to the window with
+//     from <= end < to.
+//   - Times are integer nanoseconds of CLOCK_MONOTONIC.
+package outcome
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Status says how an instance ended.
+type Status uint8
+
+// The ways in which an instance ends.
+const (
+	Success Status = iota
+	Failure
+	Timeout
+)
+
+// String returns the status as a word: success, failure or timeout.
+func (s Status) String() string {
+	switch s {
+	case Success:
+		return "success"
+	case Failure:
+		return "failure"
+	case Timeout:
+		return "timeout"
+	}
+	return fmt.Sprintf("Status(%d)", uint8(s))
+}
+
+// A Spec describes an outcome to a source.
+type Spec struct {
+	Name     string // as in the configuration
+	Span     string // name of the wrapper's spans that are its instances
+	BinWidth time.Duration
+	Bins     int
+
+	// ExitFails makes the exit of the process that started an instance its
+	// failure, at the moment of the exit. Otherwise such an instance times out.
+	ExitFails bool
+
+	// Stream asks for every single instance besides the counts.
+	Stream bool
+}
+
+// DMax returns the maximum delay of a success.
+func (s Spec) DMax() time.Duration { return s.BinWidth * time.Duration(s.Bins) }
+
+// A Window is a half-open interval of time, in nanoseconds of CLOCK_MONOTONIC.
+type Window struct {
+	From, To int64
+}
+
+// Contains reports whether an end at t belongs to the window.
+func (w Window) Contains(t int64) bool { return w.From <= t && t < w.To }
+
+// Duration returns the length of the window.
+func (w Window) Duration() time.Duration { return time.Duration(w.To - w.From) }
+
+// A VM is an Erlang VM in which instances happen.
+type VM struct {
+	PID  int    // of the operating system
+	Node string // name of the node, "" where it has none
+}
+
+// String names the VM for people.
+func (v VM) String() string {
+	if v.Node == "" {
+		return fmt.Sprintf("pid %d", v.PID)
+	}
+	return fmt.Sprintf("%s (pid %d)", v.Node, v.PID)
+}
+
+// An Instance is one outcome instance that has ended.
+type Instance struct {
+	Outcome    string
+	VM         VM
+	Status     Status
+	Start, End int64  // nanoseconds of CLOCK_MONOTONIC
+	ID         uint64 // of the span, unique within the VM
+	Parent     uint64 // ID of the span within which it started, 0 where there is none
+	Process    PID    // that started it
+	Class      string // of a failure, "" where none was given
+}
+
+// Elapsed returns the delay between the start and the end.
+func (i Instance) Elapsed() time.Duration { return time.Duration(i.End - i.Start) }
+
+// A PID identifies an Erlang process within its VM: number, serial and node in
+// one integer, as the eBPF programs pack them. 0 is no process.
+type PID uint64
+
+// String returns the pid as Erlang prints it, <0.123.0>.
+func (p PID) String() string {
+	return fmt.Sprintf("<%d.%d.%d>", p>>48, p&0xffffffff, p>>32&0xffff)
+}
+
+// Counts are what was counted of one outcome in one VM in one window.
+type Counts struct {
+	Outcome string
+	VM      VM
+
+	Starts, Ends                  uint64 // events
+	Successes, Failures, Timeouts uint64 // instances that ended in the window
+	Orphans                       uint64 // ends whose start was not seen
+	Lates                         uint64 // ends of instances that had ended before
+	Bins                          []uint64 // delays of the successes
+	Loss                          Loss
+}
+
+// Instances returns how many instances ended in the window.
+func (c Counts) Instances() uint64 { return c.Successes + c.Failures + c.Timeouts }
+
+// Loss counts what happened and was not turned into an instance, by reason. It
+// does not include instances that were counted but not streamed.
+type Loss struct {
+	Unreadable uint64 // events with an argument that could not be read
+	NoRoom     uint64 // starts for which there was no room among the open instances
+	Late       uint64 // instances that came when their window had been read, or before it had room
+	Cut        uint64 // open instances given up because collection was switched off
+	Exits      uint64 // exits of processes that were not noted: failures that will show as timeouts
+}
+
+// Total returns the sum over all reasons.
+func (l Loss) Total() uint64 { return l.Unreadable + l.NoRoom + l.Late + l.Cut + l.Exits }
+
+// Add returns the sum of two losses, reason by reason.
+func (l Loss) Add(m Loss) Loss {
+	return Loss{
+		Unreadable: l.Unreadable + m.Unreadable,
+		NoRoom:     l.NoRoom + m.NoRoom,
+		Late:       l.Late + m.Late,
+		Cut:        l.Cut + m.Cut,
+		Exits:      l.Exits + m.Exits,
+	}
+}
+
+// A Notice is something about the source itself that a person should know.
+type Notice struct {
+	Time int64 // nanoseconds of CLOCK_MONOTONIC
+	Text string
+}
+
+// A Batch is what a source knows of one window.
+type Batch struct {
+	Window  Window
+	Counts  []Counts // one for each outcome and VM, also where nothing happened
+	Notices []Notice
+	Hits    uint64 // events handled since the window before, for the account of our own cost
+}
+
+// A Source delivers outcome instances. Its methods are called from one
+// goroutine, except Stream, which may run beside the others.
+type Source interface {
+	// Collect returns what ended in the window. Windows follow each other
+	// without gaps, and each is asked for when it has been over for some time,
+	// one window's length as a rule. It returns an error wrapping ErrEnded when
+	// the source has nothing more to deliver.
+	Collect(ctx context.Context, w Window) (Batch, error)
+
+	// Stream passes the instances of outcomes with Spec.Stream set to fn, in
+	// batches, until the context is done. The slice is reused.
+	Stream(ctx context.Context, fn func([]Instance)) error
+
+	// Close detaches from whatever the source observes.
+	Close() error
+}
