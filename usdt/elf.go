@@ -227,7 +227,8 @@ func (img *image) nameSections(index uint64, offsets []uint32) error {
 		return fmt.Errorf("section names: %w", err)
 	}
 	for i, offset := range offsets {
-		img.sections[i].name, _ = cString(table, uint64(offset))
+		name, _ := cString(table, uint64(offset))
+		img.sections[i].name = string(name)
 	}
 	return nil
 }
@@ -272,8 +273,8 @@ func (img *image) fileOffset(address, size uint64, executable bool) (uint64, err
 	return 0, fmt.Errorf("%w: no %s segment of the file holds address %#x", ErrFormat, want, address)
 }
 
-// readFull reads size bytes at offset. It allocates as data arrives, so that a
-// size that the file does not have costs nothing.
+// readFull reads size bytes at offset. It allocates only for bytes that are in the
+// file, so that a size that the file does not have costs nothing.
 func readFull(r io.ReaderAt, offset, size uint64) ([]byte, error) {
 	if size == 0 {
 		return nil, nil
@@ -282,12 +283,15 @@ func readFull(r io.ReaderAt, offset, size uint64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := io.ReadAll(part)
-	if err != nil {
-		return nil, readError(err)
+	var last [1]byte
+	if _, err := part.ReadAt(last[:], int64(size-1)); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	} else if err != nil {
+		return nil, fmt.Errorf("%w: the file ends before %#x bytes at offset %#x do", ErrFormat, size, offset)
 	}
-	if uint64(len(data)) != size {
-		return nil, fmt.Errorf("%w: the file ends within %d bytes at offset %#x", ErrFormat, size, offset)
+	data := make([]byte, size)
+	if _, err := io.ReadFull(part, data); err != nil {
+		return nil, readError(err)
 	}
 	return data, nil
 }
@@ -310,15 +314,14 @@ func readError(err error) error {
 
 // cString returns the NUL-terminated string at an offset of a string table, and
 // whether there is one of at most maxNameLength bytes.
-func cString(table []byte, offset uint64) (string, bool) {
+func cString(table []byte, offset uint64) ([]byte, bool) {
 	if offset >= uint64(len(table)) {
-		return "", false
+		return nil, false
 	}
 	tail := table[offset:]
-	tail = tail[:min(len(tail), maxNameLength+1)]
-	end := bytes.IndexByte(tail, 0)
+	end := bytes.IndexByte(tail[:min(len(tail), maxNameLength+1)], 0)
 	if end < 0 {
-		return "", false
+		return nil, false
 	}
-	return string(tail[:end]), true
+	return tail[:end], true
 }

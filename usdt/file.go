@@ -142,11 +142,12 @@ func (f *File) Probes(provider string) ([]Probe, error) {
 		group    grouping
 		operands [][]operand
 	)
+	base := f.image.base()
 	for i, n := range notes {
 		if provider != "" && n.provider != provider {
 			continue
 		}
-		site, ops, err := f.image.site(n)
+		site, ops, err := f.image.site(n, base)
 		if err != nil {
 			return nil, fmt.Errorf("probe note %d (%s:%s): %w", i, n.provider, n.name, err)
 		}
@@ -163,8 +164,8 @@ func (f *File) Probes(provider string) ([]Probe, error) {
 
 // site makes a site of a note, all but the arguments, which it returns as they
 // stand in the note.
-func (img *image) site(n stapsdtNote) (Site, []operand, error) {
-	drift := img.drift(n)
+func (img *image) site(n stapsdtNote, base uint64) (Site, []operand, error) {
+	drift := n.drift(base)
 	site := Site{Address: n.location + drift}
 	var err error
 	if site.Offset, err = img.fileOffset(site.Address, 1, true); err != nil {
@@ -211,7 +212,7 @@ func (img *image) symbolAddresses(operands [][]operand) map[string]uint64 {
 
 // resolve makes arguments of a site's operands.
 func (img *image) resolve(operands []operand, site uint64, addresses map[string]uint64) []Arg {
-	args := make([]Arg, 0, len(operands))
+	var args []Arg
 	for _, o := range operands {
 		arg := o.arg
 		if o.symbol != "" {

@@ -261,14 +261,23 @@ func isName(s string) bool {
 	return true
 }
 
-// drift is what has been added to a file's addresses since a note was written:
-// prelink moves .stapsdt.base but does not touch notes (SystemTap wiki,
-// UserSpaceProbeImplementation; libbpf src/usdt.c does the same for locations).
-func (img *image) drift(n stapsdtNote) uint64 {
+// base returns the address of .stapsdt.base, or 0.
+func (img *image) base() uint64 {
 	for _, s := range img.sections {
-		if s.name == stapsdtBase && s.address != 0 && n.base != 0 {
-			return s.address - n.base
+		if s.name == stapsdtBase {
+			return s.address
 		}
 	}
 	return 0
+}
+
+// drift returns what has been added to a file's addresses since a note was
+// written, given where .stapsdt.base is now: prelink moves that section but does
+// not touch notes (SystemTap wiki, UserSpaceProbeImplementation; libbpf
+// src/usdt.c).
+func (n stapsdtNote) drift(base uint64) uint64 {
+	if base == 0 || n.base == 0 {
+		return 0
+	}
+	return base - n.base
 }

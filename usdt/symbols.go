@@ -108,17 +108,17 @@ func (img *image) lookupIn(table section, names map[string]bool, found map[strin
 			continue
 		}
 		name, ok := cString(text, uint64(binary.LittleEndian.Uint32(raw[:])))
-		if !ok || !names[name] {
+		if !ok || !names[string(name)] {
 			continue
 		}
-		d := found[name]
+		d := found[string(name)]
 		address := binary.LittleEndian.Uint64(raw[8:])
 		if elf.ST_BIND(raw[4]) == elf.STB_LOCAL {
 			d.local.add(address)
 		} else {
 			d.global.add(address)
 		}
-		found[name] = d
+		found[string(name)] = d
 	}
 	return nil
 }
