@@ -284,9 +284,9 @@ func readFull(r io.ReaderAt, offset, size uint64) ([]byte, error) {
 		return nil, err
 	}
 	var last [1]byte
-	if _, err := part.ReadAt(last[:], int64(size-1)); err != nil && !errors.Is(err, io.EOF) {
+	if n, err := part.ReadAt(last[:], int64(size-1)); n == 0 && !errors.Is(err, io.EOF) {
 		return nil, err
-	} else if err != nil {
+	} else if n == 0 {
 		return nil, fmt.Errorf("%w: the file ends before %#x bytes at offset %#x do", ErrFormat, size, offset)
 	}
 	data := make([]byte, size)
