@@ -3,8 +3,10 @@ module github.com/beamscope/beamscope
 go 1.26
 
 require (
-	github.com/cilium/ebpf v0.22.0 // indirect
-	golang.org/x/sys v0.43.0 // indirect
+	github.com/cilium/ebpf v0.22.0
+	github.com/google/go-cmp v0.7.0
+	golang.org/x/sys v0.43.0
+	pgregory.net/rapid v1.3.0
 )
 
 tool github.com/cilium/ebpf/cmd/bpf2go

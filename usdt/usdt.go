@@ -33,11 +33,14 @@ const MaxArgs = 12
 // ArgKind says where an argument's value is.
 type ArgKind uint8
 
-// The kinds of argument locations.
+// The kinds of argument locations. An argument whose specification is not
+// understood, or names a symbol that the file does not define, is ArgUnknown: its
+// site and the other arguments stay usable.
 const (
 	ArgConst    ArgKind = iota // Disp is the value
 	ArgRegister                // the value is in Base
 	ArgMemory                  // the value is at Base + Index·Scale + Disp
+	ArgUnknown                 // not to be had: only Spec is meaningful
 )
 
 // An Arg tells where the value of one argument is when the probe fires.
@@ -49,11 +52,15 @@ type Arg struct {
 	Base  Register // ArgRegister and ArgMemory; NoRegister where absent
 	Index Register // ArgMemory; NoRegister where absent
 	Scale uint8    // of Index: 1, 2, 4 or 8; 0 where there is no index
-	Disp  int64    // ArgConst: the value; ArgMemory: the displacement in bytes
+	Disp  int64    // ArgConst: the value, already cut to Size; ArgMemory: the displacement in bytes
 
 	// Shift is the position in bits of the value within the register Base
 	// (ArgRegister): 8 for %ah and its like, 0 otherwise.
 	Shift uint8
+
+	// Spec is the text of the note that the location was read from, such as
+	// "-4@-572(%rbp)".
+	Spec string
 }
 
 // A Register is the position of a machine register in the kernel's struct

@@ -1,0 +1,34 @@
+package usdt
+
+import "errors"
+
+// The errors that callers tell apart with errors.Is. What is returned wraps them
+// with the file, note, field or process concerned.
+var (
+	// ErrNoProbes means that a file holds no stapsdt note at all: it was built
+	// without USDT probes.
+	ErrNoProbes = errors.New("no USDT probes (stapsdt notes)")
+
+	// ErrFormat means that a file is not ELF, is malformed, or exceeds one of the
+	// package's limits.
+	ErrFormat = errors.New("malformed ELF file")
+
+	// ErrMachine means that a file is ELF, but not for 64-bit little-endian x86-64
+	// or arm64.
+	ErrMachine = errors.New("machine not supported")
+
+	// ErrArgument means that one argument specification is malformed or of a form
+	// that cannot be read by a tracer, such as a floating-point value.
+	ErrArgument = errors.New("argument not usable")
+
+	// ErrNoSymbol means that no symbol table of a file defines a name.
+	ErrNoSymbol = errors.New("symbol not defined")
+
+	// ErrNoSemaphore means that a site has no semaphore, or that the process does
+	// not map it.
+	ErrNoSemaphore = errors.New("no semaphore")
+
+	// ErrProcessGone means that a process has ended, possibly in the middle of
+	// being looked at, or that its PID now belongs to another one.
+	ErrProcessGone = errors.New("process is gone")
+)

@@ -1,0 +1,252 @@
+package usdt
+
+import (
+	"debug/elf"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+)
+
+// A File is an ELF executable or shared object whose probes can be read. Its
+// methods may be called from several goroutines at once.
+type File struct {
+	image  *image
+	closer io.Closer // nil where the file was not opened here
+}
+
+// Open opens the ELF file at path, which must be a regular file; see NewFile for
+// what is read. For the files of a process use MappedFile.Path. The caller must
+// Close it.
+func Open(path string) (*File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() { // opening a pipe would block, a device might do anything
+		return nil, fmt.Errorf("%s: %w: not a regular file", path, ErrFormat)
+	}
+	osFile, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	file, err := NewFile(osFile)
+	if err != nil {
+		osFile.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	file.closer = osFile
+	return file, nil
+}
+
+// NewFile reads the headers of an ELF file: 64-bit, little-endian, x86-64 or
+// arm64, an executable (position-independent or not) or a shared object. The
+// error is ErrMachine for ELF files of other machines, ErrFormat for what
+// is no such file, is malformed, or exceeds the package's limits.
+//
+// The rest of the file is read when it is asked for, so r has to stay usable.
+func NewFile(r io.ReaderAt) (*File, error) {
+	img, err := readImage(r)
+	if err != nil {
+		return nil, err
+	}
+	return &File{image: img}, nil
+}
+
+// Close closes the file if Open opened it.
+func (f *File) Close() error {
+	if f.closer == nil {
+		return nil
+	}
+	return f.closer.Close()
+}
+
+// Machine returns what the file runs on: elf.EM_X86_64 or elf.EM_AARCH64.
+func (f *File) Machine() elf.Machine { return f.image.machine }
+
+// BuildID returns the identification that the linker gave the file, in lower-case
+// hexadecimal, or "" where there is none.
+func (f *File) BuildID() string {
+	areas := f.image.noteSegments()
+	for _, s := range f.image.sections {
+		if s.kind == elf.SHT_NOTE && s.check(maxNoteBytes) == nil {
+			areas = append(areas, s)
+		}
+	}
+	reader := newNoteReader(f.image.r)
+	for _, area := range areas {
+		if id := findBuildID(reader, area); id != "" {
+			return id
+		}
+	}
+	return ""
+}
+
+// findBuildID returns the build ID in one area of notes, or "".
+func findBuildID(reader *noteReader, area section) string {
+	if err := reader.enter(area.offset, area.size, area.align); err != nil {
+		return ""
+	}
+	const maxBuildID = 64 // bytes; linkers write 8 to 32
+	for {
+		n, err := reader.next()
+		if err != nil {
+			return ""
+		}
+		if n.name == gnuName && n.kind == buildIDType && len(n.descriptor) <= maxBuildID {
+			return hex.EncodeToString(n.descriptor)
+		}
+	}
+}
+
+// Symbol returns the address, as linked, and the file offset of a function. The
+// symbol is looked up in .symtab, which stripping removes, then in .dynsym, which
+// has the exported functions. Of several definitions the global one counts.
+//
+// The error is ErrNoSymbol where the name is not defined, or defined more than
+// once with different addresses, and ErrFormat where a symbol table is malformed
+// or the symbol is not in an executable segment of the file.
+func (f *File) Symbol(name string) (address, offset uint64, err error) {
+	found, lookupErr := f.image.lookup(map[string]bool{name: true})
+	address, err = found[name].exported()
+	if err != nil && lookupErr != nil {
+		err = lookupErr
+	}
+	if err == nil {
+		offset, err = f.image.fileOffset(address, 1, true)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("symbol %q: %w", name, err)
+	}
+	return address, offset, nil
+}
+
+// Probes returns the probes of a provider or, if provider is "", of all
+// providers, in the order in which the notes first name them. A name that the
+// notes give several times is one probe with several sites.
+//
+// The error is ErrNoProbes where the file has no probe of any provider, so that a
+// file without the provider gives an empty result and no error. It is ErrFormat
+// where a note is malformed or points outside the file's segments; notes of
+// other providers are not looked at further than their names. An argument that
+// cannot be used is no error: see ArgUnknown, and ParseArgs for the reason.
+func (f *File) Probes(provider string) ([]Probe, error) {
+	notes, err := f.image.stapsdtNotes()
+	if err != nil {
+		return nil, err
+	}
+	if len(notes) == 0 {
+		return nil, ErrNoProbes
+	}
+	var (
+		group    grouping
+		operands [][]operand
+	)
+	base := f.image.base()
+	for i, n := range notes {
+		if provider != "" && n.provider != provider {
+			continue
+		}
+		site, ops, err := f.image.site(n, base)
+		if err != nil {
+			return nil, fmt.Errorf("probe note %d (%s:%s): %w", i, n.provider, n.name, err)
+		}
+		group.add(n, site)
+		operands = append(operands, ops)
+	}
+	addresses := f.image.symbolAddresses(operands)
+	for i, place := range group.places {
+		site := &group.probes[place.probe].Sites[place.site]
+		site.Args = f.image.resolve(operands[i], site.Address, addresses)
+	}
+	return group.probes, nil
+}
+
+// site makes a site of a note, all but the arguments, which it returns as they
+// stand in the note.
+func (img *image) site(n stapsdtNote, base uint64) (Site, []operand, error) {
+	drift := n.drift(base)
+	site := Site{Address: n.location + drift}
+	var err error
+	if site.Offset, err = img.fileOffset(site.Address, 1, true); err != nil {
+		return Site{}, nil, fmt.Errorf("location: %w", err)
+	}
+	if n.semaphore != 0 {
+		// The counter is data; the kernel takes only writable mappings for it
+		// (kernel/events/uprobes.c, valid_ref_ctr_vma).
+		const counterSize = 2
+		if site.Semaphore, err = img.fileOffset(n.semaphore+drift, counterSize, false); err != nil {
+			return Site{}, nil, fmt.Errorf("semaphore: %w", err)
+		}
+	}
+	operands, err := parseOperands(img.machine, n.args)
+	if err != nil {
+		return Site{}, nil, fmt.Errorf("arguments: %w", err)
+	}
+	return site, operands, nil
+}
+
+// symbolAddresses looks up the symbols that operands name. Without a usable
+// symbol table the result is empty, and the arguments become ArgUnknown.
+func (img *image) symbolAddresses(operands [][]operand) map[string]uint64 {
+	names := make(map[string]bool)
+	for _, site := range operands {
+		for _, o := range site {
+			if o.symbol != "" {
+				names[o.symbol] = true
+			}
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	found, _ := img.lookup(names)
+	addresses := make(map[string]uint64)
+	for name, d := range found {
+		if address, ok := d.only(); ok {
+			addresses[name] = address
+		}
+	}
+	return addresses
+}
+
+// resolve makes arguments of a site's operands.
+func (img *image) resolve(operands []operand, site uint64, addresses map[string]uint64) []Arg {
+	var args []Arg
+	for _, o := range operands {
+		arg := o.arg
+		if o.symbol != "" {
+			arg = unknown(arg.Spec)
+			if address, ok := addresses[o.symbol]; ok {
+				arg = o.resolve(address, site, img.kind != elf.ET_EXEC)
+			}
+		}
+		args = append(args, arg)
+	}
+	return args
+}
+
+// A grouping collects sites by provider and name.
+type grouping struct {
+	probes []Probe
+	index  map[[2]string]int
+	places []place // of the sites, in the order they were added
+}
+
+// A place is the position of a site in a grouping.
+type place struct{ probe, site int }
+
+func (g *grouping) add(n stapsdtNote, site Site) {
+	key := [2]string{n.provider, n.name}
+	i, ok := g.index[key]
+	if !ok {
+		if g.index == nil {
+			g.index = make(map[[2]string]int)
+		}
+		i = len(g.probes)
+		g.index[key] = i
+		g.probes = append(g.probes, Probe{Provider: n.provider, Name: n.name})
+	}
+	g.places = append(g.places, place{i, len(g.probes[i].Sites)})
+	g.probes[i].Sites = append(g.probes[i].Sites, site)
+}

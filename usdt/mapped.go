@@ -1,0 +1,185 @@
+package usdt
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// A MappedFile is a file that a process executes code of.
+type MappedFile struct {
+	// Path is what to open, a link under /proc to the file itself. It leads to
+	// the right file across mount namespaces and after deletion, for as long as
+	// the process runs and maps the file.
+	Path string
+
+	// Name is the file's name as the process sees it, for display.
+	Name string
+
+	// Deleted tells that Name does not lead to the file any more.
+	Deleted bool
+
+	// Device and Inode identify the file, as stat(2) has them.
+	Device, Inode uint64
+}
+
+// deletedSuffix is what the kernel adds to the names of deleted files.
+const deletedSuffix = " (deleted)"
+
+// Executable returns the file that the process was started from. Kernel threads
+// and zombies have none; that is an error which wraps os.ErrNotExist, but not
+// ErrProcessGone.
+func (p Process) Executable() (MappedFile, error) {
+	file, err := p.mappedFile("exe")
+	if errors.Is(err, ErrProcessGone) && p.check() == nil {
+		return MappedFile{}, fmt.Errorf("process %d: a kernel thread or zombie, without executable: %w", p.PID, os.ErrNotExist)
+	}
+	if err != nil {
+		return MappedFile{}, err
+	}
+	return file, p.check()
+}
+
+// Files returns the executable and every other regular file of which the process
+// maps a part executable, each once, the executable first. Not all need be ELF
+// files: just-in-time compilers map other things.
+func (p Process) Files() ([]MappedFile, error) {
+	executable, err := p.Executable()
+	if err != nil {
+		return nil, err
+	}
+	mappings, err := p.mappings()
+	if err != nil {
+		return nil, err
+	}
+	files := []MappedFile{executable}
+	seen := map[[2]uint64]bool{{executable.Device, executable.Inode}: true}
+	for _, m := range executables(mappings) {
+		file, err := p.mappedFile("map_files", m.text)
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, errIrregular): // unmapped meanwhile
+			continue
+		case err != nil:
+			return nil, err
+		}
+		key := [2]uint64{file.Device, file.Inode}
+		if !seen[key] {
+			seen[key] = true
+			files = append(files, file)
+		}
+	}
+	return files, p.check()
+}
+
+// errIrregular is the error for devices and the like.
+var errIrregular = errors.New("not a regular file")
+
+// mappedFile describes the file that a link in the process's folder leads to.
+func (p Process) mappedFile(elements ...string) (MappedFile, error) {
+	file := MappedFile{Path: p.path(elements...)}
+	name, err := os.Readlink(file.Path)
+	if err != nil {
+		return MappedFile{}, p.wrap(elements[0], err)
+	}
+	info, err := os.Stat(file.Path)
+	if err != nil {
+		return MappedFile{}, p.wrap(elements[0], err)
+	}
+	if !info.Mode().IsRegular() {
+		return MappedFile{}, fmt.Errorf("process %d: %s: %w", p.PID, name, errIrregular)
+	}
+	file.Name = name
+	file.Device, file.Inode = identity(info)
+	if base, ok := strings.CutSuffix(name, deletedSuffix); ok && !p.sees(name, info) {
+		file.Name, file.Deleted = base, true
+	}
+	return file, nil
+}
+
+// sees tells whether a name leads the process to a file: a file's own name might
+// end like that of a deleted one.
+func (p Process) sees(name string, file fs.FileInfo) bool {
+	info, err := os.Stat(p.path("root", name))
+	return err == nil && os.SameFile(info, file)
+}
+
+// identity returns a file's device and inode numbers.
+func identity(info fs.FileInfo) (device, inode uint64) {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(stat.Dev), uint64(stat.Ino)
+	}
+	return 0, 0
+}
+
+// Semaphore returns the value that a site's semaphore has in the process: how many
+// tracers want the probe. The file is one that Executable or Files returned, the
+// site one of its. The error is ErrNoSemaphore where the site has none or the
+// process does not map it.
+func (p Process) Semaphore(site Site, file MappedFile) (uint16, error) {
+	if site.Semaphore == 0 {
+		return 0, fmt.Errorf("site at %#x: %w", site.Address, ErrNoSemaphore)
+	}
+	mappings, err := p.mappings()
+	if err != nil {
+		return 0, err
+	}
+	var value [2]byte
+	address, ok := p.writable(mappings, file, site.Semaphore, uint64(len(value)))
+	if !ok {
+		return 0, fmt.Errorf("process %d: %w at offset %#x of %s: not mapped for writing",
+			p.PID, ErrNoSemaphore, site.Semaphore, file.Name)
+	}
+	memory, err := os.Open(p.path("mem"))
+	if err != nil {
+		return 0, p.wrap("mem", err)
+	}
+	defer memory.Close()
+	_, err = memory.ReadAt(value[:], int64(address))
+	if gone := p.check(); gone != nil {
+		return 0, gone
+	}
+	if err != nil {
+		return 0, p.wrap("mem", err)
+	}
+	return binary.LittleEndian.Uint16(value[:]), nil
+}
+
+// writable returns where the process has a part of a file in a private, writable
+// mapping: the rule by which the kernel finds a semaphore to raise
+// (kernel/events/uprobes.c, valid_ref_ctr_vma). The load bias needs no working
+// out, as the mapping says which part of the file it shows.
+func (p Process) writable(mappings []mapping, file MappedFile, offset, size uint64) (address uint64, ok bool) {
+	same := make(map[[2]uint64]bool) // by the numbers in maps
+	for _, m := range mappings {
+		if !m.write || !m.private || !m.holds(offset, size) {
+			continue
+		}
+		key := [2]uint64{m.device, m.inode}
+		if _, known := same[key]; !known {
+			same[key] = p.maps(m, file)
+		}
+		if same[key] {
+			return m.start + (offset - m.offset), true
+		}
+	}
+	return 0, false
+}
+
+// maps tells whether a mapping is of a file. Some file systems (btrfs, overlayfs)
+// show another device in maps than in stat(2), so if the numbers differ the
+// mapped file itself is asked, which needs more privileges.
+func (p Process) maps(m mapping, file MappedFile) bool {
+	if m.device == file.Device && m.inode == file.Inode {
+		return true
+	}
+	info, err := os.Stat(p.path("map_files", m.text))
+	if err != nil {
+		return false
+	}
+	device, inode := identity(info)
+	return device == file.Device && inode == file.Inode
+}

@@ -1,0 +1,190 @@
+package usdt
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// A Process is an operating-system process, made by OpenProcess or FindProcesses.
+// It holds nothing open, so the process may end at any time: methods then return
+// ErrProcessGone, also when its PID has been given to another process since.
+type Process struct {
+	PID       int
+	StartTime uint64 // in clock ticks since the machine started
+
+	proc procFS
+}
+
+// A procFS is where the proc file system is mounted; "" means /proc.
+type procFS string
+
+// maxCmdline bounds what is read of a command line; the kernel's own limit for
+// arguments and environment together is 6 MiB (execve(2)).
+const maxCmdline = 6 << 20
+
+// OpenProcess returns the process with the given PID, as seen in the PID
+// namespace of /proc.
+func OpenProcess(pid int) (Process, error) {
+	return procFS("").open(pid)
+}
+
+// FindProcesses returns the processes whose executable match accepts, sorted by
+// PID; match gets the file's name as the process sees it, such as
+// "/usr/lib/erlang/erts-13.1.5/bin/beam.smp".
+//
+// Kernel threads and processes that end meanwhile are left out. So are processes
+// that may not be looked at, but when no other process matches, they are an error
+// that wraps os.ErrPermission.
+func FindProcesses(match func(exe string) bool) ([]Process, error) {
+	return procFS("").find(match)
+}
+
+func (proc procFS) path(elements ...string) string {
+	root := string(proc)
+	if root == "" {
+		root = "/proc"
+	}
+	return filepath.Join(append([]string{root}, elements...)...)
+}
+
+func (proc procFS) open(pid int) (Process, error) {
+	p := Process{PID: pid, proc: proc}
+	start, err := p.startTime()
+	if err != nil {
+		return Process{}, p.wrap("stat", err)
+	}
+	p.StartTime = start
+	return p, nil
+}
+
+func (proc procFS) find(match func(exe string) bool) ([]Process, error) {
+	entries, err := os.ReadDir(proc.path())
+	if err != nil {
+		return nil, err
+	}
+	var (
+		found  []Process
+		denied error
+	)
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		p, err := proc.matching(pid, match)
+		switch {
+		case err == nil:
+			found = append(found, p)
+		case errors.Is(err, fs.ErrPermission):
+			denied = err
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, err
+		}
+	}
+	if len(found) == 0 && denied != nil {
+		return nil, fmt.Errorf("no process found among those that may be looked at: %w", denied)
+	}
+	slices.SortFunc(found, func(a, b Process) int { return cmp.Compare(a.PID, b.PID) })
+	return found, nil
+}
+
+// matching returns a process if match accepts its executable, and an error that
+// wraps fs.ErrNotExist if not.
+func (proc procFS) matching(pid int, match func(exe string) bool) (Process, error) {
+	p, err := proc.open(pid)
+	if err != nil {
+		return Process{}, err
+	}
+	name, err := os.Readlink(p.path("exe"))
+	if err != nil {
+		return Process{}, p.wrap("exe", err)
+	}
+	if !match(strings.TrimSuffix(name, deletedSuffix)) {
+		return Process{}, fs.ErrNotExist
+	}
+	return p, p.check()
+}
+
+// Cmdline returns the process's command line. It is empty for kernel threads, and
+// a process may have overwritten it.
+func (p Process) Cmdline() ([]string, error) {
+	file, err := os.Open(p.path("cmdline"))
+	if err != nil {
+		return nil, p.wrap("cmdline", err)
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxCmdline))
+	if err != nil {
+		return nil, p.wrap("cmdline", err)
+	}
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	if len(data) == 0 {
+		return nil, nil
+	}
+	return strings.Split(strings.TrimSuffix(string(data), "\x00"), "\x00"), nil
+}
+
+// path returns the path of one of the process's files under /proc.
+func (p Process) path(elements ...string) string {
+	return p.proc.path(append([]string{strconv.Itoa(p.PID)}, elements...)...)
+}
+
+// startTime reads when the process was started: field 22 of its stat file
+// (proc(5)). Field 2, the command's name, is in parentheses and may contain
+// anything, parentheses too; no later field does.
+func (p Process) startTime() (uint64, error) {
+	const (
+		startTime  = 22
+		afterComm  = 3 // number of the first field behind the parentheses
+		maxStatLen = 4096
+	)
+	data, err := os.ReadFile(p.path("stat"))
+	if err != nil {
+		return 0, err
+	}
+	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
+	if len(data) > maxStatLen || len(fields) <= startTime-afterComm {
+		return 0, fmt.Errorf("%d fields", len(fields))
+	}
+	return strconv.ParseUint(string(fields[startTime-afterComm]), 10, 64)
+}
+
+// check returns ErrProcessGone unless the process still exists. What was read
+// before a successful check was this process's, whatever became of the PID.
+func (p Process) check() error {
+	start, err := p.startTime()
+	if err != nil {
+		return p.wrap("stat", err)
+	}
+	if start != p.StartTime {
+		return fmt.Errorf("process %d: %w: the PID has been reused: %w", p.PID, ErrProcessGone, os.ErrNotExist)
+	}
+	return nil
+}
+
+// wrap gives an error of one of the process's files its context: what is gone,
+// and which privilege is missing.
+func (p Process) wrap(file string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ESRCH):
+		return fmt.Errorf("process %d: %w: %w", p.PID, ErrProcessGone, err)
+	case errors.Is(err, fs.ErrPermission) && strings.HasPrefix(file, "map_files"):
+		// proc(5): following these links needs more than ptrace access.
+		return fmt.Errorf("process %d: %w (needs root, or CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN)", p.PID, err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("process %d: %w (needs root, or CAP_SYS_PTRACE)", p.PID, err)
+	}
+	return fmt.Errorf("process %d: %s: %w", p.PID, file, err)
+}

@@ -1,0 +1,139 @@
+package usdt
+
+import (
+	"bufio"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// A definition collects the addresses that a symbol table gives for one name.
+// Static objects of several source files may share a name.
+type definition struct {
+	global, local addresses
+}
+
+// addresses holds one address, and whether there were other, different ones.
+type addresses struct {
+	first   uint64
+	found   bool
+	several bool
+}
+
+func (a *addresses) add(address uint64) {
+	switch {
+	case !a.found:
+		a.first, a.found = address, true
+	case a.first != address:
+		a.several = true
+	}
+}
+
+// only returns the address if all definitions of the name agree. Nothing tells
+// which of several a note means, so none is chosen.
+func (d definition) only() (uint64, bool) {
+	all := d.global
+	if d.local.found {
+		all.add(d.local.first)
+	}
+	return all.first, all.found && !all.several && !d.local.several
+}
+
+// exported returns the address of the global definition or, where there is none,
+// of the local one.
+func (d definition) exported() (uint64, error) {
+	best := d.global
+	if !best.found {
+		best = d.local
+	}
+	switch {
+	case !best.found:
+		return 0, ErrNoSymbol
+	case best.several:
+		return 0, fmt.Errorf("%w uniquely", ErrNoSymbol)
+	}
+	return best.first, nil
+}
+
+// lookup finds names in .symtab and, for those not there, in .dynsym. Names that
+// are not defined are absent from the result, which is valid also with an error.
+func (img *image) lookup(names map[string]bool) (map[string]definition, error) {
+	found := make(map[string]definition)
+	var problems []error
+	for _, kind := range []elf.SectionType{elf.SHT_SYMTAB, elf.SHT_DYNSYM} {
+		for _, s := range img.sections {
+			if s.kind != kind || len(found) == len(names) {
+				continue
+			}
+			missing := make(map[string]bool)
+			for name := range names {
+				if _, ok := found[name]; !ok {
+					missing[name] = true
+				}
+			}
+			if err := img.lookupIn(s, missing, found); err != nil {
+				problems = append(problems, fmt.Errorf("symbol table %q: %w", s.name, err))
+			}
+			break // a file has at most one of each kind (gABI)
+		}
+	}
+	return found, errors.Join(problems...)
+}
+
+// lookupIn adds the definitions that one symbol table has of names.
+func (img *image) lookupIn(table section, names map[string]bool, found map[string]definition) error {
+	if err := table.check(maxSymbolTable); err != nil {
+		return err
+	}
+	if uint64(table.link) >= uint64(len(img.sections)) {
+		return fmt.Errorf("%w: strings are in section %d of %d", ErrFormat, table.link, len(img.sections))
+	}
+	text, err := img.readSection(img.sections[table.link], maxSymbolStrings)
+	if err != nil {
+		return fmt.Errorf("strings: %w", err)
+	}
+	entries, err := sectionReader(img.r, table.offset, table.size)
+	if err != nil {
+		return err
+	}
+	r := bufio.NewReader(entries)
+	var raw [symbolSize]byte
+	for range table.size / symbolSize {
+		if _, err := io.ReadFull(r, raw[:]); err != nil {
+			return readError(err)
+		}
+		if !defines(raw) {
+			continue
+		}
+		name, ok := cString(text, uint64(binary.LittleEndian.Uint32(raw[:])))
+		if !ok || !names[string(name)] {
+			continue
+		}
+		d := found[string(name)]
+		address := binary.LittleEndian.Uint64(raw[8:])
+		if elf.ST_BIND(raw[4]) == elf.STB_LOCAL {
+			d.local.add(address)
+		} else {
+			d.global.add(address)
+		}
+		found[string(name)] = d
+	}
+	return nil
+}
+
+// defines tells whether a symbol table's entry gives the address of code or data
+// that moves with the file. That excludes absolute values, thread-local offsets
+// and indirect functions, whose address is only their resolver's.
+func defines(raw [symbolSize]byte) bool {
+	switch elf.SectionIndex(binary.LittleEndian.Uint16(raw[6:])) {
+	case elf.SHN_UNDEF, elf.SHN_ABS, elf.SHN_COMMON:
+		return false
+	}
+	switch elf.ST_TYPE(raw[4]) {
+	case elf.STT_NOTYPE, elf.STT_OBJECT, elf.STT_FUNC, elf.STT_COMMON:
+		return true
+	}
+	return false
+}
