@@ -315,7 +315,7 @@ static __always_inline void end_open(void *ctx, struct event *e, const struct ou
 	settle(o, s, row, open, status, end_ns, class);
 }
 
-/* Ends a span that is not among the recent ones. Returns whether it was there. */
+/* Ends a span that is not among the recent ones. */
 static __always_inline void end_other(void *ctx, struct event *e, __u32 status)
 {
 	struct outcome *o = named_outcome(e);
@@ -393,16 +393,12 @@ int span(void *ctx)
 		read_error(&e);
 		return 0;
 	}
-	if (version != WRAPPER_VERSION || !e.name)
+	if (version != WRAPPER_VERSION || kind < EVENT_START || kind > EVENT_FAIL || !e.name)
 		count_other(FOREIGN);
 	else if (kind == EVENT_START)
 		start(ctx, &e);
-	else if (kind == EVENT_END)
-		end(ctx, &e, SUCCESSES);
-	else if (kind == EVENT_FAIL)
-		end(ctx, &e, FAILURES);
 	else
-		count_other(FOREIGN);
+		end(ctx, &e, kind == EVENT_END ? SUCCESSES : FAILURES);
 	return 0;
 }
 
