@@ -1,0 +1,32 @@
+package dq
+
+import (
+	"math"
+	"time"
+)
+
+// Bounds contain an exact figure: Lo ≤ exact ≤ Hi. Of a probability both are in
+// [0, 1]; the unit of any other figure is said where it is returned.
+type Bounds struct{ Lo, Hi float64 }
+
+// Contains tells whether Lo ≤ v ≤ Hi.
+func (b Bounds) Contains(v float64) bool { return b.Lo <= v && v <= b.Hi }
+
+// Width is Hi − Lo: how little is known.
+func (b Bounds) Width() float64 { return b.Hi - b.Lo }
+
+// Mid is halfway between Lo and Hi.
+func (b Bounds) Mid() float64 { return b.Lo + (b.Hi-b.Lo)/2 }
+
+// Never is the Hi of an [Interval] whose end is not known to be reached: the
+// outcome may fail instead. It is greater than every delay.
+const Never = time.Duration(math.MaxInt64)
+
+// An Interval contains an exact delay: Lo ≤ exact ≤ Hi, with Hi possibly [Never].
+type Interval struct{ Lo, Hi time.Duration }
+
+// Contains tells whether Lo ≤ t ≤ Hi.
+func (v Interval) Contains(t time.Duration) bool { return v.Lo <= t && t <= v.Hi }
+
+// Finite tells whether the upper end is a delay, not [Never].
+func (v Interval) Finite() bool { return v.Hi != Never }

@@ -1,0 +1,21 @@
+// Package dq holds quality attenuation (ΔQ): delay and failure of an outcome in
+// one improper distribution, and the algebra that composes them.
+//
+// ΔQ(t) is the probability that an outcome is done within a time t of its start.
+// It need not reach 1: the rest, the intangible mass, is the probability of
+// failure. The vocabulary and the operators are those of Haeri et al., "Mind
+// Your Outcomes" (Computers 11(3):45, 2022); bins, dMax and the observed ΔQ are
+// those of Nieri, "The ΔQ Oscilloscope" (UCLouvain, 2025), which the comments
+// call the thesis.
+//
+// An [Observed] is counted: how many instances ended in each bin of a [Grid], how
+// many failed, how many timed out. A bin tells that a delay lies between its two
+// edges and no more, so whatever is read from it is an interval that contains
+// the exact figure, the one that would come from the instances themselves. One
+// that has seen no instance holds no data: it is neither a failure nor a perfect
+// outcome, and says so.
+//
+// The package is pure. It reads and writes nothing, knows no clock, starts no
+// goroutine and has no variables of its own. Its values are not safe for use
+// by several goroutines while one of them changes them.
+package dq

@@ -1,0 +1,23 @@
+package dq
+
+import "errors"
+
+// The errors of this package. They come wrapped with what was wrong; compare
+// them with [errors.Is].
+var (
+	// ErrGrid is a bin width, a number of bins, an exponent or a dMax out of
+	// range.
+	ErrGrid = errors.New("invalid grid")
+
+	// ErrDelay is a delay below zero.
+	ErrDelay = errors.New("invalid delay")
+
+	// ErrCounts are counts that do not fit their grid, or too many instances.
+	ErrCounts = errors.New("invalid counts")
+
+	// ErrProbability is a probability outside [0, 1], or not a number.
+	ErrProbability = errors.New("invalid probability")
+
+	// ErrNoData is asked of an observed ΔQ that has seen no instance.
+	ErrNoData = errors.New("no data")
+)

@@ -1,0 +1,305 @@
+package dq
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// MaxInstances is the largest number of instances of one [Observed]: up to it
+// every count is exact as a float64.
+const MaxInstances = 1 << 53
+
+// An Observed is an observed ΔQ: the outcome instances that ended in a window,
+// counted by bin. The denominator n of every probability is all of them,
+// successes, failures and timeouts (thesis, eq. 5.1).
+//
+// An Observed of a valid grid is made by [NewObserved], filled with Set or the Add
+// methods, and can be used again after Reset.
+type Observed struct {
+	grid     Grid
+	counts   []uint64
+	ok       uint64
+	failures uint64
+	timeouts uint64
+}
+
+// NewObserved returns an observed ΔQ without data. It returns [ErrGrid] for the
+// zero Grid.
+func NewObserved(g Grid) (*Observed, error) {
+	if !g.valid() {
+		return nil, fmt.Errorf("%w: the zero grid", ErrGrid)
+	}
+	return &Observed{grid: g, counts: make([]uint64, g.Bins())}, nil
+}
+
+// FromCounts returns the observed ΔQ of counts: of the successes in each bin of
+// the grid, of failures and of timeouts. See [Observed.Set] for the errors.
+func FromCounts(g Grid, counts []uint64, failures, timeouts uint64) (*Observed, error) {
+	o, err := NewObserved(g)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.Set(counts, failures, timeouts); err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+// FromDelays returns the observed ΔQ of the delays of instances that ended, of
+// failures and of timeouts. A delay above dMax is one more timeout. See
+// [Observed.Add] for the errors.
+func FromDelays(g Grid, delays []time.Duration, failures, timeouts uint64) (*Observed, error) {
+	o, err := FromCounts(g, make([]uint64, g.Bins()), failures, timeouts)
+	if err != nil {
+		return nil, err
+	}
+	for i, d := range delays {
+		if err := o.Add(d); err != nil {
+			return nil, fmt.Errorf("delay %d: %w", i, err)
+		}
+	}
+	return o, nil
+}
+
+// Set replaces what is counted; counts is copied. It returns [ErrCounts], and
+// leaves o as it was, unless there is one count for each bin and at most
+// [MaxInstances] instances in the whole.
+func (o *Observed) Set(counts []uint64, failures, timeouts uint64) error {
+	if len(counts) != o.grid.Bins() {
+		return fmt.Errorf("%w: %d counts for %v", ErrCounts, len(counts), o.grid)
+	}
+	var ok, n uint64
+	for _, c := range counts {
+		if ok, n = ok+c, n+c; c > MaxInstances || n > MaxInstances {
+			return errTooMany()
+		}
+	}
+	for _, c := range [2]uint64{failures, timeouts} {
+		if n += c; c > MaxInstances || n > MaxInstances {
+			return errTooMany()
+		}
+	}
+	copy(o.counts, counts)
+	o.ok, o.failures, o.timeouts = ok, failures, timeouts
+	return nil
+}
+
+func errTooMany() error {
+	return fmt.Errorf("%w: more than %d instances", ErrCounts, uint64(MaxInstances))
+}
+
+// Add counts one instance that ended after the delay t: a timeout where t is
+// above dMax. It returns [ErrDelay] for t < 0, and [ErrCounts] when o is full.
+func (o *Observed) Add(t time.Duration) error {
+	if t < 0 {
+		return fmt.Errorf("%w: %v", ErrDelay, t)
+	}
+	if o.Instances() >= MaxInstances {
+		return errTooMany()
+	}
+	bin, within := o.grid.Bin(t)
+	if !within {
+		o.timeouts++
+		return nil
+	}
+	o.counts[bin]++
+	o.ok++
+	return nil
+}
+
+// AddFailures counts k instances that failed. It returns [ErrCounts] when there
+// would be more than [MaxInstances].
+func (o *Observed) AddFailures(k uint64) error { return o.addIntangible(&o.failures, k) }
+
+// AddTimeouts counts k instances that timed out. It returns [ErrCounts] when
+// there would be more than [MaxInstances].
+func (o *Observed) AddTimeouts(k uint64) error { return o.addIntangible(&o.timeouts, k) }
+
+func (o *Observed) addIntangible(field *uint64, k uint64) error {
+	if k > MaxInstances || o.Instances()+k > MaxInstances {
+		return errTooMany()
+	}
+	*field += k
+	return nil
+}
+
+// Reset forgets every instance and keeps the grid.
+func (o *Observed) Reset() {
+	clear(o.counts)
+	o.ok, o.failures, o.timeouts = 0, 0, 0
+}
+
+// Grid is the grid of the bins.
+func (o *Observed) Grid() Grid { return o.grid }
+
+// Instances is the number of all instances, n: successes, failures and timeouts.
+func (o *Observed) Instances() uint64 { return o.ok + o.failures + o.timeouts }
+
+// Successes is the number of instances that ended within dMax.
+func (o *Observed) Successes() uint64 { return o.ok }
+
+// Failures is the number of instances that failed.
+func (o *Observed) Failures() uint64 { return o.failures }
+
+// Timeouts is the number of instances that did not end within dMax.
+func (o *Observed) Timeouts() uint64 { return o.timeouts }
+
+// Count is the number of successes in bin i, and 0 where there is no such bin.
+func (o *Observed) Count(i int) uint64 {
+	if i < 0 || i >= len(o.counts) {
+		return 0
+	}
+	return o.counts[i]
+}
+
+// Empty tells that there is no instance: no data, of which no probability can
+// be told.
+func (o *Observed) Empty() bool { return o.Instances() == 0 }
+
+// Success is the fraction of all instances that ended within dMax, in [0, 1]. It
+// is false when there is no data.
+func (o *Observed) Success() (float64, bool) { return o.fraction(o.ok) }
+
+// IntangibleMass is the fraction of all instances that failed or timed out, in
+// [0, 1]. It is false when there is no data.
+func (o *Observed) IntangibleMass() (float64, bool) { return o.fraction(o.failures + o.timeouts) }
+
+func (o *Observed) fraction(k uint64) (float64, bool) {
+	n := o.Instances()
+	if n == 0 {
+		return 0, false
+	}
+	return float64(k) / float64(n), true
+}
+
+// AppendPDF appends to dst the fraction of all instances in each of the N bins
+// (thesis, eq. 5.1) and returns it. They sum to Success. Without data it appends
+// nothing.
+func (o *Observed) AppendPDF(dst []float64) []float64 {
+	n := float64(o.Instances())
+	if n == 0 {
+		return dst
+	}
+	for _, c := range o.counts {
+		dst = append(dst, float64(c)/n)
+	}
+	return dst
+}
+
+// AppendECDF appends to dst the N+1 values of the empirical distribution function
+// at the edges of the bins and returns it: 0 at edge 0, at edge i the fraction of
+// all instances in the bins below it, Success at dMax (thesis, eq. 5.2). A delay
+// that lies exactly on an edge counts above it. Without data it appends nothing.
+func (o *Observed) AppendECDF(dst []float64) []float64 {
+	n := float64(o.Instances())
+	if n == 0 {
+		return dst
+	}
+	dst = append(dst, 0)
+	var sum uint64
+	for _, c := range o.counts {
+		sum += c
+		dst = append(dst, float64(sum)/n)
+	}
+	return dst
+}
+
+// ProbabilityWithin bounds the fraction of all instances that ended within t: at
+// least those in bins that end by t, at most those in bins that begin by t. From
+// dMax on, and below 0, the two are the same up to rounding. It is false when
+// there is no data.
+func (o *Observed) ProbabilityWithin(t time.Duration) (Bounds, bool) {
+	n := float64(o.Instances())
+	if n == 0 {
+		return Bounds{}, false
+	}
+	if t < 0 {
+		return Bounds{}, true
+	}
+	full, begun := len(o.counts), len(o.counts)
+	if t < o.grid.DMax() {
+		full = int(t / o.grid.Width())
+		begun = full + 1
+	}
+	var sum uint64
+	for _, c := range o.counts[:full] {
+		sum += c
+	}
+	b := Bounds{Lo: divDown(float64(sum), n)}
+	for _, c := range o.counts[full:begun] {
+		sum += c
+	}
+	b.Hi = divUp(float64(sum), n)
+	return b, true
+}
+
+// Quantile bounds the p-quantile over all instances: the least delay within which
+// at least p·n of the n instances ended, that is, the delay of the instance of
+// rank ⌈p·n⌉, and 0 for p = 0. The bounds are the edges of that instance's bin.
+//
+// A p·n that misses a whole number by no more than the rounding of p counts as
+// that number: 0.07 of 100 instances are 7, though the float64 is above 0.07.
+//
+// It is false when the quantile falls in the intangible mass, when there is no
+// data, and for p outside [0, 1].
+func (o *Observed) Quantile(p float64) (Interval, bool) {
+	rank, ok := o.rank(p)
+	if !ok {
+		return Interval{}, false
+	}
+	if rank == 0 {
+		return Interval{}, true
+	}
+	var sum uint64
+	for i, c := range o.counts {
+		if sum += c; sum >= rank {
+			return Interval{o.grid.Edge(i), o.grid.Edge(i + 1)}, true
+		}
+	}
+	return Interval{}, false
+}
+
+// rank is ⌈p·n⌉, where there is such an instance.
+func (o *Observed) rank(p float64) (uint64, bool) {
+	n := o.Instances()
+	if n == 0 || !(p >= 0 && p <= 1) {
+		return 0, false
+	}
+	x := p * float64(n)
+	rank := math.Ceil(x)
+	if near := math.Round(x); math.Abs(x-near) <= 0x1p-50*x {
+		rank = near
+	}
+	return uint64(rank), true
+}
+
+// QuantileFigure is the one figure to show for Quantile(p): the upper bound, so
+// that the exact quantile is never above what is shown, nor more than a bin below.
+// It is false where Quantile is.
+func (o *Observed) QuantileFigure(p float64) (time.Duration, bool) {
+	v, ok := o.Quantile(p)
+	return v.Hi, ok
+}
+
+// Earliest is the bin of the fastest success, as an interval. It is false where
+// there is no success.
+func (o *Observed) Earliest() (Interval, bool) {
+	for i, c := range o.counts {
+		if c > 0 {
+			return Interval{o.grid.Edge(i), o.grid.Edge(i + 1)}, true
+		}
+	}
+	return Interval{}, false
+}
+
+// Deadline is the bin of the slowest success, as an interval. It is false where
+// there is no success.
+func (o *Observed) Deadline() (Interval, bool) {
+	for i := len(o.counts) - 1; i >= 0; i-- {
+		if o.counts[i] > 0 {
+			return Interval{o.grid.Edge(i), o.grid.Edge(i + 1)}, true
+		}
+	}
+	return Interval{}, false
+}
