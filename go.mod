@@ -5,6 +5,7 @@ go 1.26
 require (
 	github.com/cilium/ebpf v0.22.0
 	github.com/google/go-cmp v0.7.0
+	go.yaml.in/yaml/v4 v4.0.0
 	golang.org/x/sys v0.43.0
 	pgregory.net/rapid v1.3.0
 )

@@ -2,6 +2,7 @@ package bpf
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -38,8 +39,8 @@ type Counts struct {
 	Stray Counters
 }
 
-// Misc are counts that belong to no outcome.
-type Misc struct {
+// Others are counts that belong to no outcome.
+type Others struct {
 	ExitsFull   uint64 // process exits lost: no room
 	ExitsUnread uint64 // process exits lost: the pid could not be read
 	Foreign     uint64 // events on our labels that the wrapper's version 1 did not send
@@ -76,23 +77,23 @@ func (c *Collector) runSweep(req kernelSweepRequest) (Swept, error) {
 // Read returns the counts of window number n, which begins at Start + n·Window,
 // of every outcome of every VM that was seen, and gives the window's room to a
 // later one. Windows are read in order, each once, when they are over and swept.
-func (c *Collector) Read(n uint64) ([]Counts, Misc, error) {
+func (c *Collector) Read(n uint64) ([]Counts, Others, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	slots, err := c.slots()
 	if err != nil {
-		return nil, Misc{}, err
+		return nil, Others{}, err
 	}
 	var out []Counts
 	for outcome := range c.opts.Outcomes {
 		for slot, pid := range slots {
 			cells, err := c.readRow(outcome, slot, int(n%windows))
 			if err != nil {
-				return nil, Misc{}, err
+				return nil, Others{}, err
 			}
 			stray, err := c.readRow(outcome, slot, windows)
 			if err != nil {
-				return nil, Misc{}, err
+				return nil, Others{}, err
 			}
 			out = append(out, Counts{
 				Outcome:  outcome,
@@ -103,9 +104,9 @@ func (c *Collector) Read(n uint64) ([]Counts, Misc, error) {
 			})
 		}
 	}
-	m, err := c.readMisc()
+	m, err := c.readOthers()
 	if err != nil {
-		return nil, Misc{}, err
+		return nil, Others{}, err
 	}
 	return out, m, c.setClock(n + 1)
 }
@@ -165,16 +166,16 @@ func counters(cells []uint64) Counters {
 	}
 }
 
-func (c *Collector) readMisc() (Misc, error) {
+func (c *Collector) readOthers() (Others, error) {
 	var d [kernelOtherOTHERS]uint64
 	for i := range d {
 		var n uint64
 		if err := c.maps.Others.Lookup(uint32(i), &n); err != nil {
-			return Misc{}, fmt.Errorf("read the losses: %w", err)
+			return Others{}, fmt.Errorf("read the losses: %w", err)
 		}
 		d[i], c.others[i] = n-c.others[i], n
 	}
-	return Misc{
+	return Others{
 		ExitsFull:   d[kernelOtherEXITS_FULL],
 		ExitsUnread: d[kernelOtherEXITS_UNREAD],
 		Foreign:     d[kernelOtherFOREIGN],
@@ -201,7 +202,11 @@ func (c *Collector) Forget(pid int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var slot uint32
-	if err := c.maps.Vms.LookupAndDelete(uint32(pid), &slot); err != nil {
+	err := c.maps.Vms.LookupAndDelete(uint32(pid), &slot)
+	if errors.Is(err, ebpf.ErrKeyNotExist) {
+		return nil // it never did anything
+	}
+	if err != nil {
 		return fmt.Errorf("forget VM %d: %w", pid, err)
 	}
 	if err := c.forgetCached(pid); err != nil {

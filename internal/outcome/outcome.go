@@ -17,9 +17,13 @@ package outcome
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
+
+// ErrEnded says that a source has nothing more to deliver.
+var ErrEnded = errors.New("the source has ended")
 
 // Status says how an instance ended.
 type Status uint8
@@ -73,6 +77,22 @@ func (w Window) Contains(t int64) bool { return w.From <= t && t < w.To }
 // Duration returns the length of the window.
 func (w Window) Duration() time.Duration { return time.Duration(w.To - w.From) }
 
+// Windows are windows of one length that follow each other from Start on.
+type Windows struct {
+	Start  int64 // nanoseconds of CLOCK_MONOTONIC
+	Length time.Duration
+}
+
+// At returns window number n, from 0.
+func (w Windows) At(n uint64) Window {
+	from := w.Start + int64(n)*int64(w.Length)
+	return Window{From: from, To: from + int64(w.Length)}
+}
+
+// Number returns the number of the window that contains t, which is not before
+// Start.
+func (w Windows) Number(t int64) uint64 { return uint64((t - w.Start) / int64(w.Length)) }
+
 // A VM is an Erlang VM in which instances happen.
 type VM struct {
 	PID  int    // of the operating system
@@ -116,10 +136,10 @@ type Counts struct {
 	Outcome string
 	VM      VM
 
-	Starts, Ends                  uint64 // events
-	Successes, Failures, Timeouts uint64 // instances that ended in the window
-	Orphans                       uint64 // ends whose start was not seen
-	Lates                         uint64 // ends of instances that had ended before
+	Starts, Ends                  uint64   // events
+	Successes, Failures, Timeouts uint64   // instances that ended in the window
+	Orphans                       uint64   // ends whose start was not seen
+	Lates                         uint64   // ends of instances that had ended before
 	Bins                          []uint64 // delays of the successes
 	Loss                          Loss
 }
@@ -127,27 +147,31 @@ type Counts struct {
 // Instances returns how many instances ended in the window.
 func (c Counts) Instances() uint64 { return c.Successes + c.Failures + c.Timeouts }
 
-// Loss counts what happened and was not turned into an instance, by reason. It
-// does not include instances that were counted but not streamed.
+// Loss counts what happened and was not turned into an instance of the window,
+// by reason. It does not include instances that were counted but not streamed.
 type Loss struct {
 	Unreadable uint64 // events with an argument that could not be read
 	NoRoom     uint64 // starts for which there was no room among the open instances
-	Late       uint64 // instances that came when their window had been read, or before it had room
+	Missed     uint64 // instances that came when their window had been read, or before it had room
 	Cut        uint64 // open instances given up because collection was switched off
-	Exits      uint64 // exits of processes that were not noted: failures that will show as timeouts
+	Exits      uint64 // exits of processes that were not noted: failures that show as timeouts
+	Crowded    uint64 // instances of VMs beyond those that can be told apart
 }
 
 // Total returns the sum over all reasons.
-func (l Loss) Total() uint64 { return l.Unreadable + l.NoRoom + l.Late + l.Cut + l.Exits }
+func (l Loss) Total() uint64 {
+	return l.Unreadable + l.NoRoom + l.Missed + l.Cut + l.Exits + l.Crowded
+}
 
 // Add returns the sum of two losses, reason by reason.
 func (l Loss) Add(m Loss) Loss {
 	return Loss{
 		Unreadable: l.Unreadable + m.Unreadable,
 		NoRoom:     l.NoRoom + m.NoRoom,
-		Late:       l.Late + m.Late,
+		Missed:     l.Missed + m.Missed,
 		Cut:        l.Cut + m.Cut,
 		Exits:      l.Exits + m.Exits,
+		Crowded:    l.Crowded + m.Crowded,
 	}
 }
 
@@ -160,18 +184,17 @@ type Notice struct {
 // A Batch is what a source knows of one window.
 type Batch struct {
 	Window  Window
-	Counts  []Counts // one for each outcome and VM, also where nothing happened
+	Counts  []Counts // one for each outcome and VM at least, also where nothing happened
 	Notices []Notice
-	Hits    uint64 // events handled since the window before, for the account of our own cost
 }
 
 // A Source delivers outcome instances. Its methods are called from one
 // goroutine, except Stream, which may run beside the others.
 type Source interface {
-	// Collect returns what ended in the window. Windows follow each other
-	// without gaps, and each is asked for when it has been over for some time,
-	// one window's length as a rule. It returns an error wrapping ErrEnded when
-	// the source has nothing more to deliver.
+	// Collect returns what ended in the window. Windows are of one length,
+	// follow each other without gaps, and each is asked for when it has been
+	// over for some time, one window's length as a rule. It returns an error
+	// wrapping [ErrEnded] when the source has nothing more to deliver.
 	Collect(ctx context.Context, w Window) (Batch, error)
 
 	// Stream passes the instances of outcomes with Spec.Stream set to fn, in

@@ -1,0 +1,192 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// A value is a place in a scope file.
+type value struct {
+	node *yaml.Node
+	path string
+}
+
+// An entry is one key of a mapping with its value.
+type entry struct {
+	key     string
+	keyNode *yaml.Node
+	value
+}
+
+// A reader turns values into a configuration.
+type reader struct {
+	file  string
+	dir   string // of the file
+	later []string
+}
+
+func (r *reader) errorf(v value, format string, args ...any) error {
+	return &Error{File: r.file, Line: v.node.Line, Path: v.path, Text: fmt.Sprintf(format, args...)}
+}
+
+// mapping returns the entries of a mapping, whose keys are strings and different.
+func (r *reader) mapping(v value) ([]entry, error) {
+	node := v.node
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	if node.Kind != yaml.MappingNode {
+		return nil, r.errorf(v, "%s where keys and values are expected, as in {key: value}", describe(node))
+	}
+	var entries []entry
+	seen := make(map[string]int)
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key := node.Content[i]
+		path := key.Value
+		if v.path != "" {
+			path = v.path + "." + path
+		}
+		e := entry{key: key.Value, keyNode: key, value: value{node.Content[i+1], path}}
+		at := value{key, path}
+		if key.Kind != yaml.ScalarNode || key.Value == "" {
+			return nil, r.errorf(value{key, v.path}, "a key that is not a word")
+		}
+		if line, twice := seen[key.Value]; twice {
+			return nil, r.errorf(at, "there already on line %d: remove one", line)
+		}
+		seen[key.Value] = key.Line
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// fields reads a mapping whose keys are known.
+func (r *reader) fields(v value, known map[string]func(value) error) error {
+	entries, err := r.mapping(v)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		read, ok := known[e.key]
+		if !ok {
+			return r.unknown(e, known)
+		}
+		if err := read(e.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reader) unknown(e entry, known map[string]func(value) error) error {
+	names := make([]string, 0, len(known))
+	for name := range known {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return r.errorf(value{e.keyNode, e.path}, "unknown key: use one of %s", strings.Join(names, ", "))
+}
+
+func (r *reader) text(v value) (string, error) {
+	if v.node.Kind != yaml.ScalarNode || v.node.Tag == "!!null" {
+		return "", r.errorf(v, "%s where a text is expected", describe(v.node))
+	}
+	return v.node.Value, nil
+}
+
+func (r *reader) integer(v value, low, high int) (int, error) {
+	n, err := strconv.Atoi(v.node.Value)
+	if v.node.Kind != yaml.ScalarNode || err != nil || n < low || n > high {
+		return 0, r.errorf(v, "%s is not a whole number from %d to %d", shown(v.node), low, high)
+	}
+	return n, nil
+}
+
+var durationForm = regexp.MustCompile(`^([0-9]*\.?[0-9]+)(ns|us|µs|ms|s|m)$`)
+
+// duration reads a delay that is a whole number of nanoseconds.
+func (r *reader) duration(v value, low, high time.Duration) (time.Duration, error) {
+	bad := func(what string) error {
+		return r.errorf(v, "%s %s: write a number and a unit (ns, us, ms, s, m) from %v to %v, as in 50ms", shown(v.node), what, low, high)
+	}
+	if v.node.Kind != yaml.ScalarNode || !durationForm.MatchString(v.node.Value) {
+		return 0, bad("is not a duration")
+	}
+	d, err := time.ParseDuration(v.node.Value)
+	if err != nil {
+		return 0, bad("is not a duration")
+	}
+	if d < low || d > high {
+		return 0, bad("is out of range")
+	}
+	return d, nil
+}
+
+// describe names what a node is for messages.
+func describe(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "keys and values"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.AliasNode:
+		return "an alias"
+	}
+	if n.Tag == "!!null" {
+		return "nothing"
+	}
+	return shown(n)
+}
+
+// shown quotes a node's value, shortened.
+func shown(n *yaml.Node) string {
+	if n.Kind != yaml.ScalarNode {
+		return describe(n)
+	}
+	const most = 40
+	text := []rune(n.Value)
+	if len(text) > most {
+		text = append(text[:most], '…')
+	}
+	return strconv.Quote(string(text))
+}
+
+var yamlLine = regexp.MustCompile(`line (\d+)`)
+
+// syntaxError puts an error of the YAML parser in our form.
+func syntaxError(file string, err error) error {
+	text := strings.Join(strings.Fields(strings.TrimPrefix(err.Error(), "yaml: ")), " ")
+	e := &Error{File: file, Text: "not YAML: " + text}
+	if m := yamlLine.FindStringSubmatch(text); m != nil {
+		if line, err := strconv.Atoi(m[1]); err == nil {
+			e.Line = line
+		}
+	}
+	return e
+}
+
+// number reads a number from low to high.
+func (r *reader) number(v value, low, high float64) (float64, error) {
+	f, err := strconv.ParseFloat(v.node.Value, 64)
+	if v.node.Kind != yaml.ScalarNode || err != nil || math.IsNaN(f) || f < low || f > high {
+		return 0, r.errorf(v, "%s is not a number from %v to %v", shown(v.node), low, high)
+	}
+	return f, nil
+}
+
+// atLine gives an error that has no place of its own that of a value.
+func (r *reader) atLine(v value, err error) error {
+	var placed *Error
+	if err == nil || errors.As(err, &placed) {
+		return err
+	}
+	return r.errorf(v, "%v", err)
+}

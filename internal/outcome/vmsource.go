@@ -1,0 +1,350 @@
+package outcome
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/vm"
+)
+
+// rescan is how often VMs are looked for: at most that late is said that one has
+// started. Its spans are counted from the first on all the same, where the target
+// is an executable.
+const rescan = time.Second
+
+// VMConfig describes a [VMSource].
+type VMConfig struct {
+	Target  vm.Target
+	Specs   []Spec
+	Windows Windows
+}
+
+// A VMSource observes running Erlang VMs with eBPF: the spans of the wrapper,
+// paired and counted in the kernel.
+type VMSource struct {
+	cfg       VMConfig
+	collector *bpf.Collector
+	files     map[file]*bpf.Attachment
+	vms       map[int]*observedVM
+	notices   []Notice
+	scanned   int64 // when VMs were last looked for
+}
+
+// A file is an executable that is attached to: for a single VM only that one's
+// process, otherwise all of them.
+type file struct {
+	device, inode uint64
+	pid           int
+}
+
+type observedVM struct {
+	id    VM
+	watch *vm.Exit // nil where it was gone before it could be watched
+	died  int64    // 0 while it runs
+}
+
+func (o *observedVM) close() error {
+	if o.watch == nil {
+		return nil
+	}
+	return o.watch.Close()
+}
+
+// NewVMSource finds the VMs and attaches to them. It fails where there is no VM
+// that the target means, or none of them has the probes; the caller closes the
+// source.
+func NewVMSource(cfg VMConfig) (*VMSource, error) {
+	vms, err := vm.Find(cfg.Target)
+	if err != nil {
+		return nil, err
+	}
+	s := &VMSource{
+		cfg:   cfg,
+		files: make(map[file]*bpf.Attachment),
+		vms:   make(map[int]*observedVM),
+	}
+	opts := bpf.Options{Start: cfg.Windows.Start, Window: int64(cfg.Windows.Length)}
+	for _, spec := range cfg.Specs {
+		opts.Outcomes = append(opts.Outcomes, bpf.Outcome{
+			Name:      spec.Span,
+			DMax:      int64(spec.DMax()),
+			BinWidth:  int64(spec.BinWidth),
+			Bins:      spec.Bins,
+			Stream:    spec.Stream,
+			ExitFails: spec.ExitFails,
+		})
+	}
+	if s.collector, err = bpf.New(opts); err != nil {
+		return nil, err
+	}
+	if err := s.observe(vms); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.scanned = monotonic.Now()
+	return s, nil
+}
+
+// observe attaches to the VMs that are new. Only where there is none that it can
+// observe is that an error; otherwise it is noted.
+func (s *VMSource) observe(vms []vm.VM) error {
+	var errs []error
+	for _, v := range vms {
+		if _, known := s.vms[v.PID()]; known {
+			continue
+		}
+		if err := s.attach(v); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		watch, err := v.Watch()
+		if err != nil {
+			continue // gone already: adopt sees to it, if it did anything
+		}
+		id := VM{PID: v.PID(), Node: v.Node}
+		s.vms[id.PID] = &observedVM{id: id, watch: watch}
+		s.note("observing %s", id)
+	}
+	if len(s.vms) == 0 && len(errs) > 0 {
+		return errs[0]
+	}
+	for _, err := range errs {
+		s.note("%v", err)
+	}
+	return nil
+}
+
+// attach attaches to the executable of a VM, unless that was done for another.
+func (s *VMSource) attach(v vm.VM) error {
+	f := file{device: v.Exe.Device, inode: v.Exe.Inode}
+	if s.cfg.Target.Single() {
+		f.pid = v.PID()
+	}
+	if _, attached := s.files[f]; attached {
+		return nil
+	}
+	probes, err := v.Probes()
+	if err != nil {
+		return fmt.Errorf("pid %d: %w", v.PID(), err)
+	}
+	a, err := s.collector.Attach(bpf.Target{Path: v.Exe.Path, PID: f.pid, Probes: probes})
+	if err != nil {
+		return fmt.Errorf("pid %d: %w", v.PID(), err)
+	}
+	s.files[f] = a
+	return nil
+}
+
+// adopt takes note of a VM that was counted before it was found: it runs an
+// executable that is attached to, and is new, or gone already.
+func (s *VMSource) adopt(pid int) {
+	if vms, err := vm.Find(vm.Target{PID: pid}); err == nil && s.observe(vms) == nil && s.vms[pid] != nil {
+		return
+	}
+	s.vms[pid] = &observedVM{id: VM{PID: pid}, died: monotonic.Now()}
+	s.note("%s has come and gone", VM{PID: pid})
+}
+
+func (s *VMSource) note(format string, args ...any) {
+	s.notices = append(s.notices, Notice{Time: monotonic.Now(), Text: fmt.Sprintf(format, args...)})
+}
+
+// Collect implements [Source]. The windows are those of VMConfig.Windows.
+func (s *VMSource) Collect(_ context.Context, w Window) (Batch, error) {
+	if err := s.watch(); err != nil {
+		return Batch{}, err
+	}
+	if _, err := s.collector.Sweep(w.To); err != nil {
+		return Batch{}, err
+	}
+	counts, others, err := s.collector.Read(s.cfg.Windows.Number(w.From))
+	if err != nil {
+		return Batch{}, err
+	}
+	for _, c := range counts {
+		if _, known := s.vms[c.PID]; !known && c.PID != 0 {
+			s.adopt(c.PID)
+		}
+	}
+	batch := Batch{Window: w, Counts: s.counts(counts, others)}
+	if others.Foreign > 0 {
+		s.note("%d user_trace events on our labels were not from version 1 of the wrapper: ignored", others.Foreign)
+	}
+	if err := s.bury(w); err != nil {
+		return Batch{}, err
+	}
+	batch.Notices, s.notices = s.notices, nil
+	if s.cfg.Target.PID != 0 && len(s.vms) == 0 {
+		return batch, fmt.Errorf("%s has exited: %w", s.cfg.Target, ErrEnded)
+	}
+	return batch, nil
+}
+
+// watch notes which VMs have come and gone.
+func (s *VMSource) watch() error {
+	now := monotonic.Now()
+	for _, o := range s.vms {
+		if o.died == 0 && o.watch.Happened() {
+			o.died = now
+			s.note("%s has exited", o.id)
+		}
+	}
+	if s.cfg.Target.PID != 0 || now-s.scanned < int64(rescan) {
+		return nil
+	}
+	s.scanned = now
+	vms, err := vm.Find(s.cfg.Target)
+	if errors.Is(err, vm.ErrNone) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.observe(vms); err != nil {
+		s.note("%v", err)
+	}
+	return nil
+}
+
+// bury gives up the VMs that ended so long ago that no window can concern them.
+func (s *VMSource) bury(w Window) error {
+	var longest time.Duration
+	for _, spec := range s.cfg.Specs {
+		longest = max(longest, spec.DMax())
+	}
+	for pid, o := range s.vms {
+		if o.died == 0 || w.From <= o.died+int64(longest) {
+			continue
+		}
+		if err := s.collector.Forget(pid); err != nil {
+			return err
+		}
+		delete(s.vms, pid)
+		if err := errors.Join(o.close(), s.detach(pid)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// detach takes off the probes of a single VM. Those of an executable stay: a VM
+// that starts later is observed from its first span on.
+func (s *VMSource) detach(pid int) error {
+	for f, a := range s.files {
+		if f.pid == pid {
+			delete(s.files, f)
+			return a.Detach()
+		}
+	}
+	return nil
+}
+
+// counts turns what the kernel counted into one entry for each outcome and VM.
+func (s *VMSource) counts(read []bpf.Counts, others bpf.Others) []Counts {
+	var out []Counts
+	for i, spec := range s.cfg.Specs {
+		mine := s.countsOf(i, read)
+		if spec.ExitFails {
+			mine[0].Loss.Exits = others.ExitsFull + others.ExitsUnread
+		}
+		out = append(out, mine...)
+	}
+	return out
+}
+
+// countsOf returns the entries of one outcome, one at least.
+func (s *VMSource) countsOf(i int, read []bpf.Counts) []Counts {
+	spec := s.cfg.Specs[i]
+	byPID := make(map[int]Counts)
+	for pid, o := range s.vms {
+		if o.died == 0 {
+			byPID[pid] = Counts{Outcome: spec.Name, VM: o.id, Bins: make([]uint64, spec.Bins)}
+		}
+	}
+	var crowded uint64
+	for _, c := range read {
+		if c.Outcome != i {
+			continue
+		}
+		if c.PID == 0 {
+			crowded += c.Successes + c.Failures + c.Timeouts + settled(c.Stray)
+			continue
+		}
+		if _, alive := byPID[c.PID]; alive || c.Counters != (bpf.Counters{}) || c.Stray != (bpf.Counters{}) {
+			byPID[c.PID] = s.fromKernel(spec, c)
+		}
+	}
+	if len(byPID) == 0 {
+		byPID[0] = Counts{Outcome: spec.Name, Bins: make([]uint64, spec.Bins)}
+	}
+	out := make([]Counts, 0, len(byPID))
+	for _, c := range byPID {
+		out = append(out, c)
+	}
+	slices.SortFunc(out, func(a, b Counts) int { return cmp.Compare(a.VM.PID, b.VM.PID) })
+	out[0].Loss.Crowded = crowded
+	return out
+}
+
+func (s *VMSource) fromKernel(spec Spec, c bpf.Counts) Counts {
+	return Counts{
+		Outcome:   spec.Name,
+		VM:        s.vms[c.PID].id,
+		Starts:    c.Starts,
+		Ends:      c.Ends,
+		Successes: c.Successes,
+		Failures:  c.Failures,
+		Timeouts:  c.Timeouts,
+		Orphans:   c.Orphans,
+		Lates:     c.Lates,
+		Bins:      c.Bins,
+		Loss: Loss{
+			Unreadable: c.ReadErrors,
+			NoRoom:     c.MapFull,
+			Cut:        c.Cut,
+			Missed:     settled(c.Stray),
+		},
+	}
+}
+
+func settled(c bpf.Counters) uint64 { return c.Successes + c.Failures + c.Timeouts }
+
+// Stream implements [Source].
+func (s *VMSource) Stream(ctx context.Context, fn func([]Instance)) error {
+	statuses := map[bpf.Status]Status{bpf.Success: Success, bpf.Failure: Failure, bpf.Timeout: Timeout}
+	var batch []Instance
+	return s.collector.Stream(ctx, func(instances []bpf.Instance) {
+		batch = batch[:0]
+		for _, i := range instances {
+			batch = append(batch, Instance{
+				Outcome: s.cfg.Specs[i.Outcome].Name,
+				VM:      VM{PID: i.PID},
+				Status:  statuses[i.Status],
+				Start:   i.Start,
+				End:     i.End,
+				ID:      i.ID,
+				Parent:  i.Parent,
+				Process: PID(i.Process),
+				Class:   i.Class,
+			})
+		}
+		fn(batch)
+	})
+}
+
+// Close detaches from the VMs.
+func (s *VMSource) Close() error {
+	var errs []error
+	for _, o := range s.vms {
+		errs = append(errs, o.close())
+	}
+	if s.collector != nil {
+		errs = append(errs, s.collector.Close())
+	}
+	return errors.Join(errs...)
+}

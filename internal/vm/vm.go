@@ -1,0 +1,243 @@
+// Package vm finds running Erlang VMs and what they are: their node, and the
+// VM probes in their executables.
+package vm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/beamscope/beamscope/usdt"
+)
+
+// Provider is the name of the Erlang VM's provider of USDT probes.
+const Provider = "erlang"
+
+var (
+	// ErrNotVM says that a process is no Erlang VM.
+	ErrNotVM = errors.New("not an Erlang VM")
+
+	// ErrNoProbes says that an Erlang VM was built without dynamic tracing.
+	ErrNoProbes = errors.New("this Erlang VM was built without probes: it needs one configured with --with-dynamic-trace=systemtap, see docs/vm-with-probes.md or run `make otp`")
+
+	// ErrNone says that no Erlang VM that fits is running.
+	ErrNone = errors.New("no such Erlang VM is running")
+)
+
+// A VM is a running Erlang VM.
+type VM struct {
+	Process usdt.Process
+	Exe     usdt.MappedFile
+	Node    string // name@host, as given on its command line; "" where it is not distributed
+}
+
+// PID returns the VM's process id.
+func (v VM) PID() int { return v.Process.PID }
+
+// Probes reads the VM probes in the VM's executable. The error wraps
+// [ErrNoProbes] where it was built without.
+func (v VM) Probes() ([]usdt.Probe, error) {
+	return Probes(v.Exe.Path)
+}
+
+// Probes reads the VM probes in an executable. The error wraps [ErrNoProbes]
+// where it has none.
+func Probes(path string) ([]usdt.Probe, error) {
+	f, err := usdt.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	probes, err := f.Probes(Provider)
+	if errors.Is(err, usdt.ErrNoProbes) || err == nil && len(probes) == 0 {
+		return nil, fmt.Errorf("%s: %w", path, ErrNoProbes)
+	}
+	return probes, err
+}
+
+// A Target says which VMs to observe: the one with PID, or those of a node's
+// name, or else those of an executable. The zero Target is every beam.smp.
+type Target struct {
+	PID  int
+	Node string // name@host
+	Exe  string // base name, or the whole path, of the executable
+}
+
+// defaultExe is what the Erlang VM's executable is called.
+const defaultExe = "beam.smp"
+
+// String describes the target for people.
+func (t Target) String() string {
+	switch {
+	case t.PID != 0:
+		return fmt.Sprintf("pid %d", t.PID)
+	case t.Node != "":
+		return "node " + t.Node
+	}
+	return t.exe()
+}
+
+func (t Target) exe() string {
+	if t.Exe == "" {
+		return defaultExe
+	}
+	return t.Exe
+}
+
+// Single reports whether the target is certain processes only, and not whoever
+// runs an executable.
+func (t Target) Single() bool { return t.PID != 0 || t.Node != "" }
+
+// Find returns the VMs that the target means, by pid. The error wraps [ErrNone]
+// where there are none, and [ErrNotVM] where Target.PID is something else.
+func Find(t Target) ([]VM, error) {
+	if t.PID != 0 {
+		v, err := open(t.PID)
+		if err != nil {
+			return nil, err
+		}
+		return []VM{v}, nil
+	}
+	processes, err := usdt.FindProcesses(func(exe string) bool { return matches(exe, t.exe()) })
+	if err != nil {
+		return nil, fmt.Errorf("find Erlang VMs: %w", err)
+	}
+	var found []VM
+	for _, p := range processes {
+		v, err := describe(p)
+		if errors.Is(err, usdt.ErrProcessGone) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if t.Node == "" || v.Node == t.Node {
+			found = append(found, v)
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%s: %w", t, ErrNone)
+	}
+	return found, nil
+}
+
+func matches(exe, want string) bool {
+	if strings.Contains(want, "/") {
+		return exe == want
+	}
+	return filepath.Base(exe) == want
+}
+
+// open returns the VM of a pid.
+func open(pid int) (VM, error) {
+	p, err := usdt.OpenProcess(pid)
+	if err != nil {
+		return VM{}, fmt.Errorf("pid %d: %w", pid, err)
+	}
+	v, err := describe(p)
+	if err != nil {
+		return VM{}, fmt.Errorf("pid %d: %w", pid, err)
+	}
+	if name := filepath.Base(v.Exe.Name); name != defaultExe {
+		if _, err := v.Probes(); err != nil {
+			return VM{}, fmt.Errorf("pid %d (%s): %w", pid, name, ErrNotVM)
+		}
+	}
+	return v, nil
+}
+
+func describe(p usdt.Process) (VM, error) {
+	exe, err := p.Executable()
+	if errors.Is(err, os.ErrNotExist) && !errors.Is(err, usdt.ErrProcessGone) {
+		return VM{}, ErrNotVM
+	}
+	if err != nil {
+		return VM{}, err
+	}
+	args, err := p.Cmdline()
+	if err != nil {
+		return VM{}, err
+	}
+	return VM{Process: p, Exe: exe, Node: nodeName(args, hostname)}, nil
+}
+
+// hostname returns the part of a node's name behind the @: the whole name of
+// this host for long names, the part before the first dot for short ones.
+func hostname(long bool) string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "localhost"
+	}
+	if !long {
+		name, _, _ = strings.Cut(name, ".")
+	}
+	return name
+}
+
+// nodeName finds the node's name on a VM's command line.
+func nodeName(args []string, hostname func(long bool) string) string {
+	for i, flag := range args {
+		if (flag != "-name" && flag != "-sname") || i+1 == len(args) {
+			continue
+		}
+		name := args[i+1]
+		if strings.Contains(name, "@") {
+			return name
+		}
+		return name + "@" + hostname(flag == "-name")
+	}
+	return ""
+}
+
+// Files returns the distinct executables of VMs, each with the VMs that run it.
+func Files(vms []VM) map[usdt.MappedFile][]VM {
+	byInode := make(map[[2]uint64]usdt.MappedFile)
+	files := make(map[usdt.MappedFile][]VM)
+	for _, v := range vms {
+		id := [2]uint64{v.Exe.Device, v.Exe.Inode}
+		if _, ok := byInode[id]; !ok {
+			byInode[id] = v.Exe
+		}
+		files[byInode[id]] = append(files[byInode[id]], v)
+	}
+	return files
+}
+
+// An Exit tells when a process has ended.
+type Exit struct {
+	fd int
+}
+
+// Watch returns an Exit of the VM's process. The caller closes it.
+func (v VM) Watch() (*Exit, error) {
+	fd, err := unix.PidfdOpen(v.PID(), 0)
+	if err != nil {
+		return nil, fmt.Errorf("watch pid %d: %w", v.PID(), err)
+	}
+	return &Exit{fd: fd}, nil
+}
+
+// Happened reports whether the process has ended.
+func (e *Exit) Happened() bool {
+	fds := []unix.PollFd{{Fd: int32(e.fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n == 1
+}
+
+// Close ends the watch.
+func (e *Exit) Close() error { return unix.Close(e.fd) }
+
+// Names returns the names of probes, sorted.
+func Names(probes []usdt.Probe) []string {
+	names := make([]string, 0, len(probes))
+	for _, p := range probes {
+		names = append(names, p.Name)
+	}
+	slices.Sort(names)
+	return names
+}
