@@ -40,7 +40,8 @@ func OpenProcess(pid int) (Process, error) {
 
 // FindProcesses returns the processes whose executable match accepts, sorted by
 // PID; match gets the file's name as the process sees it, such as
-// "/usr/lib/erlang/erts-13.1.5/bin/beam.smp".
+// "/usr/lib/erlang/erts-13.1.5/bin/beam.smp", without the " (deleted)" of a file
+// that has been replaced since.
 //
 // Kernel threads and processes that end meanwhile are left out. So are processes
 // that may not be looked at, but when no other process matches, they are an error
