@@ -18,11 +18,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// helperVariable makes the test program wait for the end of its input.
-const helperVariable = "USDT_TEST_HELPER"
+// childVariable makes the test program wait for the end of its input.
+const childVariable = "USDT_TEST_CHILD"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(helperVariable) != "" {
+	if os.Getenv(childVariable) != "" {
 		fmt.Println("ready")
 		io.Copy(io.Discard, os.Stdin)
 		return
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 func start(t *testing.T, path string, arguments ...string) (Process, func()) {
 	t.Helper()
 	command := exec.Command(path, arguments...)
-	command.Env = append(os.Environ(), helperVariable+"=1")
+	command.Env = append(os.Environ(), childVariable+"=1")
 	input, err := command.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
