@@ -231,6 +231,18 @@ func TestExtendedCounts(t *testing.T) {
 	}
 }
 
+// What the readable part of a symbol table says may not be the whole truth.
+func TestTruncatedSymbolTable(t *testing.T) {
+	f := newELF(elf.EM_X86_64, probeNote(textAddress, 0, 0, "p", "n", "8@a(%rip)"))
+	f.addSymbols(elf.SHT_SYMTAB, fileSize-2*symbolSize, symbol("a", elf.STB_LOCAL, elf.STT_OBJECT, dataAddress))
+	f.sections[1].Size += symbolSize
+	f.sections[2].Off = 0x6000
+	want := unknown("8@a(%rip)")
+	if got := probes(t, f, "p")[0].Sites[0].Args[0]; got != want {
+		t.Errorf("argument %#v, want %#v", got, want)
+	}
+}
+
 // An error of the disk is not one of the format.
 func TestReadErrors(t *testing.T) {
 	f := newELF(elf.EM_X86_64, probeNote(textAddress, 0, 0, "p", "n", "8@a(%rip)"))

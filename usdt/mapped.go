@@ -61,7 +61,7 @@ func (p Process) Files() ([]MappedFile, error) {
 	for _, m := range executables(mappings) {
 		file, err := p.mappedFile("map_files", m.text)
 		switch {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, errIrregular): // unmapped meanwhile
+		case errors.Is(err, ErrProcessGone), errors.Is(err, errIrregular): // perhaps only unmapped
 			continue
 		case err != nil:
 			return nil, err

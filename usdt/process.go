@@ -40,7 +40,8 @@ func OpenProcess(pid int) (Process, error) {
 
 // FindProcesses returns the processes whose executable match accepts, sorted by
 // PID; match gets the file's name as the process sees it, such as
-// "/usr/lib/erlang/erts-13.1.5/bin/beam.smp".
+// "/usr/lib/erlang/erts-13.1.5/bin/beam.smp", without the " (deleted)" of a file
+// that has been replaced since.
 //
 // Kernel threads and processes that end meanwhile are left out. So are processes
 // that may not be looked at, but when no other process matches, they are an error
@@ -87,7 +88,7 @@ func (proc procFS) find(match func(exe string) bool) ([]Process, error) {
 			found = append(found, p)
 		case errors.Is(err, fs.ErrPermission):
 			denied = err
-		case !errors.Is(err, fs.ErrNotExist):
+		case !errors.Is(err, errNotWanted) && !errors.Is(err, ErrProcessGone):
 			return nil, err
 		}
 	}
@@ -98,8 +99,11 @@ func (proc procFS) find(match func(exe string) bool) ([]Process, error) {
 	return found, nil
 }
 
-// matching returns a process if match accepts its executable, and an error that
-// wraps fs.ErrNotExist if not.
+// errNotWanted is the error for processes that do not match.
+var errNotWanted = errors.New("not wanted")
+
+// matching returns a process if match accepts its executable, and errNotWanted if
+// not. A kernel thread has no executable and so seems to be gone.
 func (proc procFS) matching(pid int, match func(exe string) bool) (Process, error) {
 	p, err := proc.open(pid)
 	if err != nil {
@@ -110,7 +114,7 @@ func (proc procFS) matching(pid int, match func(exe string) bool) (Process, erro
 		return Process{}, p.wrap("exe", err)
 	}
 	if !match(strings.TrimSuffix(name, deletedSuffix)) {
-		return Process{}, fs.ErrNotExist
+		return Process{}, errNotWanted
 	}
 	return p, p.check()
 }
@@ -146,16 +150,15 @@ func (p Process) path(elements ...string) string {
 // anything, parentheses too; no later field does.
 func (p Process) startTime() (uint64, error) {
 	const (
-		startTime  = 22
-		afterComm  = 3 // number of the first field behind the parentheses
-		maxStatLen = 4096
+		startTime = 22
+		afterComm = 3 // number of the first field behind the parentheses
 	)
 	data, err := os.ReadFile(p.path("stat"))
 	if err != nil {
 		return 0, err
 	}
 	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
-	if len(data) > maxStatLen || len(fields) <= startTime-afterComm {
+	if len(fields) <= startTime-afterComm {
 		return 0, fmt.Errorf("%d fields", len(fields))
 	}
 	return strconv.ParseUint(string(fields[startTime-afterComm]), 10, 64)

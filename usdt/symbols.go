@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 )
 
 // A definition collects the addresses that a symbol table gives for one name.
@@ -73,8 +74,11 @@ func (img *image) lookup(names map[string]bool) (map[string]definition, error) {
 					missing[name] = true
 				}
 			}
-			if err := img.lookupIn(s, missing, found); err != nil {
+			defined, err := img.lookupIn(s, missing)
+			if err != nil { // what has been found of the table might be ambiguous
 				problems = append(problems, fmt.Errorf("symbol table %q: %w", s.name, err))
+			} else {
+				maps.Copy(found, defined)
 			}
 			break // a file has at most one of each kind (gABI)
 		}
@@ -82,27 +86,28 @@ func (img *image) lookup(names map[string]bool) (map[string]definition, error) {
 	return found, errors.Join(problems...)
 }
 
-// lookupIn adds the definitions that one symbol table has of names.
-func (img *image) lookupIn(table section, names map[string]bool, found map[string]definition) error {
+// lookupIn returns the definitions that one symbol table has of names.
+func (img *image) lookupIn(table section, names map[string]bool) (map[string]definition, error) {
 	if err := table.check(maxSymbolTable); err != nil {
-		return err
+		return nil, err
 	}
 	if uint64(table.link) >= uint64(len(img.sections)) {
-		return fmt.Errorf("%w: strings are in section %d of %d", ErrFormat, table.link, len(img.sections))
+		return nil, fmt.Errorf("%w: strings are in section %d of %d", ErrFormat, table.link, len(img.sections))
 	}
 	text, err := img.readSection(img.sections[table.link], maxSymbolStrings)
 	if err != nil {
-		return fmt.Errorf("strings: %w", err)
+		return nil, fmt.Errorf("strings: %w", err)
 	}
 	entries, err := sectionReader(img.r, table.offset, table.size)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	found := make(map[string]definition)
 	r := bufio.NewReader(entries)
 	var raw [symbolSize]byte
 	for range table.size / symbolSize {
 		if _, err := io.ReadFull(r, raw[:]); err != nil {
-			return readError(err)
+			return nil, readError(err)
 		}
 		if !defines(raw) {
 			continue
@@ -120,7 +125,7 @@ func (img *image) lookupIn(table section, names map[string]bool, found map[strin
 		}
 		found[string(name)] = d
 	}
-	return nil
+	return found, nil
 }
 
 // defines tells whether a symbol table's entry gives the address of code or data
