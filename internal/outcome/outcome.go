@@ -147,6 +147,22 @@ type Counts struct {
 // Instances returns how many instances ended in the window.
 func (c Counts) Instances() uint64 { return c.Successes + c.Failures + c.Timeouts }
 
+// Add returns the sum of two counts of one outcome and VM, without their bins.
+func (c Counts) Add(d Counts) Counts {
+	return Counts{
+		Outcome:   c.Outcome,
+		VM:        c.VM,
+		Starts:    c.Starts + d.Starts,
+		Ends:      c.Ends + d.Ends,
+		Successes: c.Successes + d.Successes,
+		Failures:  c.Failures + d.Failures,
+		Timeouts:  c.Timeouts + d.Timeouts,
+		Orphans:   c.Orphans + d.Orphans,
+		Lates:     c.Lates + d.Lates,
+		Loss:      c.Loss.Add(d.Loss),
+	}
+}
+
 // Loss counts what happened and was not turned into an instance of the window,
 // by reason. It does not include instances that were counted but not streamed.
 type Loss struct {

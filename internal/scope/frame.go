@@ -32,3 +32,6 @@ type Cost struct {
 	Hits      uint64        // events of spans
 	Collector time.Duration // processor time of the whole process, user and system
 }
+
+// Quantiles returns the probabilities whose quantiles are shown everywhere.
+func Quantiles() []float64 { return []float64{0.25, 0.5, 0.75, 0.99} }

@@ -104,6 +104,9 @@ func Find(t Target) ([]VM, error) {
 		return []VM{v}, nil
 	}
 	processes, err := usdt.FindProcesses(func(exe string) bool { return matches(exe, t.exe()) })
+	if errors.Is(err, os.ErrPermission) {
+		return nil, fmt.Errorf("%s: %w, among the processes that we may look at%s", t, ErrNone, asRoot())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("find Erlang VMs: %w", err)
 	}
@@ -124,6 +127,14 @@ func Find(t Target) ([]VM, error) {
 		return nil, fmt.Errorf("%s: %w", t, ErrNone)
 	}
 	return found, nil
+}
+
+// asRoot is what to do about processes that may not be looked at.
+func asRoot() string {
+	if os.Geteuid() == 0 {
+		return ""
+	}
+	return ": try as root"
 }
 
 func matches(exe, want string) bool {
