@@ -55,7 +55,7 @@ start(Arguments) ->
 
 option(Argument) ->
     [Key, Value] = string:split(Argument, "="),
-    {list_to_existing_atom(Key), evaluate(Value)}.
+    {atom(Key), evaluate(Value)}.
 
 listen(Serial) ->
     case io:get_line("") of

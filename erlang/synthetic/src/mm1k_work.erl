@@ -8,13 +8,13 @@
 work(0) -> ok;
 work(N) -> work(N - 1).
 
-%% @doc How many loops take that long here. Of several trials the fastest
-%% counts, as the others shared the core with somebody.
+%% @doc How many loops take that long here: the median of trials over a tenth of
+%% a second or so, because a core's speed changes with what its neighbours do.
 -spec loops(Nanoseconds :: pos_integer()) -> pos_integer().
 loops(Nanoseconds) ->
     Trial = 1_000_000,
-    Fastest = lists:min([elapsed(Trial) || _ <- lists:seq(1, 5)]),
-    max(1, round(Trial * Nanoseconds / Fastest)).
+    Times = lists:sort([elapsed(Trial) || _ <- lists:seq(1, 51)]),
+    max(1, round(Trial * Nanoseconds / lists:nth(26, Times))).
 
 elapsed(Loops) ->
     Start = erlang:monotonic_time(nanosecond),
