@@ -76,6 +76,9 @@ func (t *Text) add(c outcome.Counts) {
 			return
 		}
 	}
+	if c.VM.PID == 0 {
+		return // nothing ran, so nothing was counted
+	}
 	c.Bins = nil
 	t.totals = append(t.totals, c)
 }
@@ -96,8 +99,8 @@ func label(p scope.Probe, several bool) string {
 	return fmt.Sprintf("%s of %v", p.Name, p.Counts.VM)
 }
 
-// quantile shows a quantile: "-" where there is no data, "lost" is never said of
-// it, and "∞" where it falls in the intangible mass.
+// quantile shows a quantile: "-" where there is no data, "∞" where it falls in
+// the intangible mass.
 func quantile(p scope.Probe, q float64) string {
 	if p.Observed.Empty() {
 		return "-"

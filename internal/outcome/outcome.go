@@ -101,6 +101,9 @@ type VM struct {
 
 // String names the VM for people.
 func (v VM) String() string {
+	if v.PID == 0 {
+		return "no VM"
+	}
 	if v.Node == "" {
 		return fmt.Sprintf("pid %d", v.PID)
 	}

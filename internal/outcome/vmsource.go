@@ -262,9 +262,7 @@ func (s *VMSource) countsOf(i int, read []bpf.Counts) []Counts {
 	spec := s.cfg.Specs[i]
 	byPID := make(map[int]Counts)
 	for pid, o := range s.vms {
-		if o.died == 0 {
-			byPID[pid] = Counts{Outcome: spec.Name, VM: o.id, Bins: make([]uint64, spec.Bins)}
-		}
+		byPID[pid] = Counts{Outcome: spec.Name, VM: o.id, Bins: make([]uint64, spec.Bins)}
 	}
 	var crowded uint64
 	for _, c := range read {
@@ -275,9 +273,7 @@ func (s *VMSource) countsOf(i int, read []bpf.Counts) []Counts {
 			crowded += c.Successes + c.Failures + c.Timeouts + settled(c.Stray)
 			continue
 		}
-		if _, alive := byPID[c.PID]; alive || c.Counters != (bpf.Counters{}) || c.Stray != (bpf.Counters{}) {
-			byPID[c.PID] = s.fromKernel(spec, c)
-		}
+		byPID[c.PID] = s.fromKernel(spec, c)
 	}
 	if len(byPID) == 0 {
 		byPID[0] = Counts{Outcome: spec.Name, Bins: make([]uint64, spec.Bins)}
