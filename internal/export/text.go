@@ -23,7 +23,7 @@ func NewText(w io.Writer) *Text { return &Text{w: w} }
 // Frame writes the table of a frame.
 func (t *Text) Frame(f scope.Frame) error {
 	fmt.Fprintf(t.w, "%s  window %d, %v\n", f.Time.Format("15:04:05.000"), f.Number, f.Window.Duration())
-	tw := tabwriter.NewWriter(t.w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	tw := tabwriter.NewWriter(t.w, 8, 0, 1, ' ', tabwriter.AlignRight)
 	fmt.Fprint(tw, "probe\tn\t")
 	for _, q := range scope.Quantiles() {
 		fmt.Fprintf(tw, "p%g\t", q*100)
@@ -59,7 +59,7 @@ func (t *Text) Close() error {
 		return nil
 	}
 	fmt.Fprintln(t.w, "totals")
-	tw := tabwriter.NewWriter(t.w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	tw := tabwriter.NewWriter(t.w, 8, 0, 1, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "probe\tVM\tstarts\tends\tok\tfailed\ttimeout\tlost\torphan\tlate\t")
 	for _, c := range t.totals {
 		fmt.Fprintf(tw, "%s\t%v\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", c.Outcome, c.VM, c.Starts, c.Ends,

@@ -203,7 +203,8 @@ type Notice struct {
 // A Batch is what a source knows of one window.
 type Batch struct {
 	Window  Window
-	Counts  []Counts // one for each outcome and VM at least, also where nothing happened
+	Time    time.Time // wall time of the window's end
+	Counts  []Counts  // one for each outcome and VM at least, also where nothing happened
 	Notices []Notice
 }
 

@@ -171,7 +171,7 @@ func (s *VMSource) Collect(_ context.Context, w Window) (Batch, error) {
 			s.adopt(c.PID)
 		}
 	}
-	batch := Batch{Window: w, Counts: s.counts(counts, others)}
+	batch := Batch{Window: w, Time: monotonic.Wall(w.To), Counts: s.counts(counts, others)}
 	if others.Foreign > 0 {
 		s.note("%d user_trace events on our labels were not from version 1 of the wrapper: ignored", others.Foreign)
 	}
