@@ -18,7 +18,7 @@ otp:
 	@erlang/otp/build.sh
 
 demo: build
-	@scripts/demo.sh
+	@bin/beamscope demo
 
 test:
 	@scripts/test.sh

@@ -90,7 +90,7 @@ func demo(ctx context.Context, f demoFlags, out, log io.Writer) error {
 		fmt.Fprintf(log, "This machine cannot show it live: %v.\nHere is a recording.\n\n", err)
 		return showRecording(ctx, f.duration, out, log)
 	}
-	otp, err := erlang.FindOTP(ctx)
+	otp, err := findOrBuildOTP(ctx, log)
 	if err != nil {
 		return err
 	}
@@ -120,6 +120,14 @@ func demo(ctx context.Context, f demoFlags, out, log io.Writer) error {
 	cancel()
 	<-overloads
 	return err
+}
+
+func findOrBuildOTP(ctx context.Context, log io.Writer) (erlang.OTP, error) {
+	otp, err := erlang.FindOTP(ctx)
+	if errors.Is(err, erlang.ErrNoOTP) && os.Getenv("BEAMSCOPE_OTP") == "" {
+		return erlang.BuildOTP(ctx, log)
+	}
+	return otp, err
 }
 
 func formatRate(rate float64) string { return strconv.FormatFloat(rate, 'f', -1, 64) }

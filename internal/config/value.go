@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -171,15 +170,6 @@ func syntaxError(file string, err error) error {
 		}
 	}
 	return e
-}
-
-// number reads a number from low to high.
-func (r *reader) number(v value, low, high float64) (float64, error) {
-	f, err := strconv.ParseFloat(v.node.Value, 64)
-	if v.node.Kind != yaml.ScalarNode || err != nil || math.IsNaN(f) || f < low || f > high {
-		return 0, r.errorf(v, "%s is not a number from %v to %v", shown(v.node), low, high)
-	}
-	return f, nil
 }
 
 // atLine gives an error that has no place of its own that of a value.

@@ -48,9 +48,15 @@ func (t *Text) Frame(f scope.Frame) error {
 
 // costLine says what observing the window cost.
 func costLine(f scope.Frame) string {
-	share := float64(f.Cost.Collector) / float64(f.Window.Duration())
-	return fmt.Sprintf("cost: %.0f events/s; collector %.1f %% of a core",
-		float64(f.Cost.Hits)/f.Window.Duration().Seconds(), share*100)
+	window := f.Window.Duration()
+	vms := f.Cost.VMs
+	line := fmt.Sprintf("cost: %.0f events/s", float64(vms.Events)/window.Seconds())
+	if vms.PerEvent == 0 {
+		line += " × not measured yet"
+	} else {
+		line += fmt.Sprintf(" × %s = %.2f %% of a core in the VM", delay(vms.PerEvent), vms.Share(window)*100)
+	}
+	return line + fmt.Sprintf("; collector %.2f %%", float64(f.Cost.Collector)/float64(window)*100)
 }
 
 // Close writes the totals over all frames.

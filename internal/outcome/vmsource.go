@@ -30,6 +30,7 @@ type VMConfig struct {
 type VMSource struct {
 	cfg       VMConfig
 	collector *bpf.Collector
+	meter     *meter
 	files     map[file]*bpf.Attachment
 	vms       map[int]*observedVM
 	notices   []Notice
@@ -87,6 +88,10 @@ func NewVMSource(cfg VMConfig) (*VMSource, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.scanned = monotonic.Now()
+	if s.meter, err = newMeter(s.collector, s.scanned); err != nil {
+		s.note("what a hit costs is not known: %v", err)
+		s.meter = nil
+	}
 	return s, nil
 }
 
@@ -178,11 +183,27 @@ func (s *VMSource) Collect(_ context.Context, w Window) (Batch, error) {
 	if err := s.bury(w); err != nil {
 		return Batch{}, err
 	}
+	if batch.Cost, err = s.cost(batch.Counts); err != nil {
+		return Batch{}, err
+	}
 	batch.Notices, s.notices = s.notices, nil
 	if s.cfg.Target.PID != 0 && len(s.vms) == 0 {
 		return batch, fmt.Errorf("%s has exited: %w", s.cfg.Target, ErrEnded)
 	}
 	return batch, nil
+}
+
+func (s *VMSource) cost(counts []Counts) (Cost, error) {
+	var c Cost
+	for _, n := range counts {
+		c.Events += n.Starts + n.Ends
+	}
+	if s.meter == nil {
+		return c, nil
+	}
+	var err error
+	c.PerEvent, err = s.meter.read(monotonic.Now())
+	return c, err
 }
 
 // watch notes which VMs have come and gone.
@@ -339,6 +360,7 @@ func (s *VMSource) Close() error {
 	for _, o := range s.vms {
 		errs = append(errs, o.close())
 	}
+	errs = append(errs, s.meter.close())
 	if s.collector != nil {
 		errs = append(errs, s.collector.Close())
 	}

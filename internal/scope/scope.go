@@ -91,8 +91,8 @@ func (s *Scope) frame(n uint64, b outcome.Batch) (Frame, error) {
 			return Frame{}, fmt.Errorf("outcome %s: %w", c.Outcome, err)
 		}
 		f.Probes = append(f.Probes, Probe{Name: c.Outcome, Observed: observed, Counts: c})
-		f.Cost.Hits += c.Starts + c.Ends
 	}
+	f.Cost.VMs = b.Cost
 	used := processorTime()
 	f.Cost.Collector, s.used = used-s.used, used
 	return f, nil
