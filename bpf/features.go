@@ -21,10 +21,10 @@ var (
 func explain(err error) error {
 	var verifier *ebpf.VerifierError
 	switch {
-	case errors.As(err, &verifier):
-		return fmt.Errorf("the kernel's verifier refused the program: %w", err)
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("%w: run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE: %w", ErrPermission, err)
+	case errors.As(err, &verifier):
+		return fmt.Errorf("the kernel's verifier refused the program: %w", err)
 	case errors.Is(err, ebpf.ErrNotSupported):
 		return fmt.Errorf("%w: Linux 6.6 or later is needed: %w", ErrKernel, err)
 	}

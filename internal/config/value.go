@@ -67,14 +67,18 @@ func (r *reader) mapping(v value) ([]entry, error) {
 	return entries, nil
 }
 
-// fields reads a mapping whose keys are known.
-func (r *reader) fields(v value, known map[string]func(value) error) error {
+// fields reads a mapping whose keys are known. Keys that a later version will
+// know are refused as such.
+func (r *reader) fields(v value, known map[string]func(value) error, later ...string) error {
 	entries, err := r.mapping(v)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
 		read, ok := known[e.key]
+		if !ok && slices.Contains(later, e.key) {
+			return r.errorf(value{e.keyNode, e.path}, "outcomes of VM probes are not there in this version: use span")
+		}
 		if !ok {
 			return r.unknown(e, known)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/vm"
+	"github.com/beamscope/beamscope/usdt"
 )
 
 // rescan is how often VMs are looked for: at most that late is said that one has
@@ -33,6 +34,7 @@ type VMSource struct {
 	meter     *meter
 	files     map[file]*bpf.Attachment
 	vms       map[int]*observedVM
+	refused   map[usdt.Process]bool // VMs that cannot be observed, which was noted
 	notices   []Notice
 	scanned   int64 // when VMs were last looked for
 }
@@ -66,9 +68,10 @@ func NewVMSource(cfg VMConfig) (*VMSource, error) {
 		return nil, err
 	}
 	s := &VMSource{
-		cfg:   cfg,
-		files: make(map[file]*bpf.Attachment),
-		vms:   make(map[int]*observedVM),
+		cfg:     cfg,
+		files:   make(map[file]*bpf.Attachment),
+		vms:     make(map[int]*observedVM),
+		refused: make(map[usdt.Process]bool),
 	}
 	opts := bpf.Options{Start: cfg.Windows.Start, Window: int64(cfg.Windows.Length)}
 	for _, spec := range cfg.Specs {
@@ -100,10 +103,11 @@ func NewVMSource(cfg VMConfig) (*VMSource, error) {
 func (s *VMSource) observe(vms []vm.VM) error {
 	var errs []error
 	for _, v := range vms {
-		if _, known := s.vms[v.PID()]; known {
+		if _, known := s.vms[v.PID()]; known || s.refused[v.Process] {
 			continue
 		}
 		if err := s.attach(v); err != nil {
+			s.refused[v.Process] = true
 			errs = append(errs, err)
 			continue
 		}
@@ -135,7 +139,7 @@ func (s *VMSource) attach(v vm.VM) error {
 	}
 	probes, err := v.Probes()
 	if err != nil {
-		return fmt.Errorf("pid %d: %w", v.PID(), err)
+		return err
 	}
 	a, err := s.collector.Attach(bpf.Target{Path: v.Exe.Path, PID: f.pid, Probes: probes})
 	if err != nil {
