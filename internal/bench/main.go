@@ -41,11 +41,11 @@ func main() {
 // spanName is the name of the spans, and label what their probe is called.
 const spanName = "load"
 
-// A method is one way to observe spans. attach returns when it observes, with a
-// function that ends it.
+// A method is one way to observe spans. attach returns when it observes as it will
+// go on to, with a function that ends it; load has the VM start and end some spans.
 type method struct {
 	name   string
-	attach func(context.Context, vm.VM) (detach func() error, err error)
+	attach func(ctx context.Context, v vm.VM, load func() error) (detach func() error, err error)
 }
 
 func methods() []method {
@@ -88,7 +88,10 @@ func run(ctx context.Context, rounds, spans int) error {
 
 // measure returns the nanoseconds that a start and an end take together.
 func measure(ctx context.Context, beam *erlang.VM, v vm.VM, m method, spans int) (float64, error) {
-	detach, err := m.attach(ctx, v)
+	detach, err := m.attach(ctx, v, func() error {
+		_, err := load(ctx, beam, spans/100)
+		return err
+	})
 	if err != nil {
 		return 0, err
 	}

@@ -22,12 +22,12 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-func attachNothing(context.Context, vm.VM) (func() error, error) {
+func attachNothing(context.Context, vm.VM, func() error) (func() error, error) {
 	return func() error { return nil }, nil
 }
 
 // attachEmpty attaches a program that returns at once.
-func attachEmpty(_ context.Context, v vm.VM) (func() error, error) {
+func attachEmpty(_ context.Context, v vm.VM, _ func() error) (func() error, error) {
 	site, err := spanSite(v)
 	if err != nil {
 		return nil, err
@@ -72,8 +72,9 @@ func spanSite(v vm.VM) (usdt.Site, error) {
 func probeName() string { return fmt.Sprintf("user_trace__n%d", bpf.Label(spanName)) }
 
 // attachBeamscope attaches as `beamscope run` does, and reads windows as it does.
-func attachBeamscope(stream bool) func(context.Context, vm.VM) (func() error, error) {
-	return func(ctx context.Context, v vm.VM) (func() error, error) {
+// It returns after the first window with spans, in which the programs are measured.
+func attachBeamscope(stream bool) func(context.Context, vm.VM, func() error) (func() error, error) {
+	return func(ctx context.Context, v vm.VM, load func() error) (func() error, error) {
 		windows := outcome.Windows{Start: monotonic.Now(), Length: time.Second}
 		source, err := outcome.NewVMSource(outcome.VMConfig{
 			Target:  vm.Target{PID: v.PID()},
@@ -84,8 +85,9 @@ func attachBeamscope(stream bool) func(context.Context, vm.VM) (func() error, er
 			return nil, err
 		}
 		ctx, cancel := context.WithCancel(ctx)
+		seen := make(chan struct{})
 		done := make(chan error, 2)
-		go func() { done <- collect(ctx, source, windows) }()
+		go func() { done <- collect(ctx, source, windows, seen) }()
 		go func() {
 			if !stream {
 				done <- nil
@@ -93,15 +95,21 @@ func attachBeamscope(stream bool) func(context.Context, vm.VM) (func() error, er
 			}
 			done <- source.Stream(ctx, func([]outcome.Instance) {})
 		}()
-		return func() error {
+		detach := func() error {
 			cancel()
 			return errors.Join(<-done, <-done, source.Close())
-		}, nil
+		}
+		if err := load(); err != nil {
+			return nil, errors.Join(err, detach())
+		}
+		<-seen
+		return detach, nil
 	}
 }
 
-// collect reads windows, one behind the present, until the context is done.
-func collect(ctx context.Context, source outcome.Source, windows outcome.Windows) error {
+// collect reads windows, one behind the present, until the context is done. It
+// closes seen after the first with spans.
+func collect(ctx context.Context, source outcome.Source, windows outcome.Windows, seen chan<- struct{}) error {
 	for n := uint64(0); ; n++ {
 		w := windows.At(n)
 		select {
@@ -109,8 +117,13 @@ func collect(ctx context.Context, source outcome.Source, windows outcome.Windows
 			return nil
 		case <-time.After(time.Duration(w.To + int64(windows.Length) - monotonic.Now())):
 		}
-		if _, err := source.Collect(ctx, w); err != nil {
+		b, err := source.Collect(ctx, w)
+		if err != nil {
 			return err
+		}
+		if seen != nil && b.Cost.Events > 0 {
+			close(seen)
+			seen = nil
 		}
 	}
 }
@@ -127,7 +140,7 @@ func bpftraceScript(exe string) string {
 }`, probe)
 }
 
-func attachBpftrace(ctx context.Context, v vm.VM) (func() error, error) {
+func attachBpftrace(ctx context.Context, v vm.VM, _ func() error) (func() error, error) {
 	cmd := exec.CommandContext(ctx, "bpftrace", "-p", fmt.Sprint(v.PID()), "-e", bpftraceScript(v.Exe.Name))
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
