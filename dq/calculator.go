@@ -28,7 +28,7 @@ type Calculator struct {
 	conv convolver
 }
 
-// finish hands the result over to dst, and keeps dst's memory for the next one.
+// finish copies the result to dst.
 // Rounding may have made a bound fall by an ulp where it should be level; what
 // bounds a distribution function at one time bounds it at the later, or earlier,
 // ones.
@@ -41,7 +41,10 @@ func (c *Calculator) finish(dst *DeltaQ) error {
 		hi[k] = min(hi[k], hi[k+1])
 	}
 	c.out.trim()
-	*dst, c.out = c.out, *dst
+	dst.resize(c.out.width, c.out.Bins())
+	copy(dst.lo, c.out.lo)
+	copy(dst.hi, c.out.hi)
+	dst.excess = c.out.excess
 	return nil
 }
 

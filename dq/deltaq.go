@@ -276,3 +276,8 @@ func checkProbability(p float64) error {
 	}
 	return nil
 }
+
+// Clear makes d empty, with no data, and keeps its memory for the next result.
+func (d *DeltaQ) Clear() {
+	d.lo, d.hi, d.excess = d.lo[:0], d.hi[:0], 0
+}
