@@ -35,10 +35,14 @@ type Calculator struct {
 func (c *Calculator) finish(dst *DeltaQ) error {
 	lo, hi := c.out.lo, c.out.hi
 	for k := 1; k < len(lo); k++ {
-		lo[k] = max(lo[k], lo[k-1])
+		if lo[k] < lo[k-1] {
+			lo[k] = lo[k-1]
+		}
 	}
 	for k := len(hi) - 2; k >= 0; k-- {
-		hi[k] = min(hi[k], hi[k+1])
+		if hi[k] > hi[k+1] {
+			hi[k] = hi[k+1]
+		}
 	}
 	c.out.trim()
 	dst.resize(c.out.width, c.out.Bins())

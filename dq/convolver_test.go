@@ -1,7 +1,6 @@
 package dq
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -101,9 +100,13 @@ func checkFastIsDirect(t rapid.TB, xs ...*DeltaQ) {
 func TestFastErrorBound(t *testing.T) {
 	x := random(t, rand.New(rand.NewPCG(1, 2)), MaxBins/2)
 	var v convolver
-	d := v.fast([]*DeltaQ{x, x}, 2*x.Bins()-1, MaxBins)
-	if d.err.absolute > Tolerance {
-		t.Errorf("absolute error up to %v", d.err.absolute)
+	for name, d := range map[string]density{
+		"pairs": v.fast([]*DeltaQ{x, x}, 2*x.Bins()-1, MaxBins),
+		"twins": v.fastTwins([]*DeltaQ{x, x}, 2*x.Bins()-1, MaxBins/2),
+	} {
+		if d.err.absolute > Tolerance {
+			t.Errorf("%s: absolute error up to %v", name, d.err.absolute)
+		}
 	}
 }
 
@@ -140,30 +143,5 @@ func TestSequentialWidens(t *testing.T) {
 	}
 	if d.Horizon() != 120000*ms {
 		t.Errorf("horizon %v", d.Horizon())
-	}
-}
-
-func BenchmarkConvolve(b *testing.B) {
-	r := rand.New(rand.NewPCG(1, 2))
-	for _, n := range []int{10, 20, 50, 100, 200, 400, 1000, 4000, 32768} {
-		x, y, dst := random(b, r, n), random(b, r, n), new(DeltaQ)
-		z := random(b, r, n)
-		for name, m := range map[string]method{"direct": forceDirect, "fast": forceFast} {
-			if n > 4000 && m == forceDirect {
-				continue
-			}
-			c := &Calculator{conv: convolver{force: m}}
-			b.Run(fmt.Sprintf("%s/N=%d", name, n), func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					// Two operands that change each time: nothing is reused.
-					x, z = z, x
-					x.hi[0], y.hi[0] = x.hi[1]-x.hi[0], y.hi[1]-y.hi[0]
-					if err := c.Sequential(dst, x, y); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
-		}
 	}
 }

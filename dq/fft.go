@@ -10,22 +10,25 @@ import "math"
 type transform struct {
 	n      int
 	stages []stage // of lengths n, n/4, …, down to 4 or 8
+	roots  []complex128
 }
 
 // A stage holds the twiddle factors of blocks of one length: w^j, w^2j, w^3j for
 // w = exp(−2πi/length), for each j below length/4.
 type stage struct {
-	length  int
-	twiddle []complex128
+	length     int
+	w1, w2, w3 []complex128
 }
 
 // newTransform returns the transform of length n, a power of two.
 func newTransform(n int) *transform {
 	t := &transform{n: n}
 	for length := n; length >= 4; length /= 4 {
-		s := stage{length: length, twiddle: make([]complex128, 0, 3*length/4)}
+		s := stage{length: length}
 		for j := range length / 4 {
-			s.twiddle = append(s.twiddle, root(j, length), root(2*j, length), root(3*j, length))
+			s.w1 = append(s.w1, root(j, length))
+			s.w2 = append(s.w2, root(2*j, length))
+			s.w3 = append(s.w3, root(3*j, length))
 		}
 		t.stages = append(t.stages, s)
 	}
@@ -39,7 +42,8 @@ func root(j, n int) complex128 {
 }
 
 func (t *transform) forward(x []complex128) {
-	for _, s := range t.stages {
+	for i := range t.stages {
+		s := &t.stages[i]
 		for from := 0; from < t.n; from += s.length {
 			s.forward(x[from : from+s.length])
 		}
@@ -55,7 +59,7 @@ func (t *transform) backward(x []complex128) {
 		butterflies(x)
 	}
 	for i := len(t.stages) - 1; i >= 0; i-- {
-		s := t.stages[i]
+		s := &t.stages[i]
 		for from := 0; from < t.n; from += s.length {
 			s.backward(x[from : from+s.length])
 		}
@@ -73,33 +77,33 @@ func butterflies(x []complex128) {
 	}
 }
 
-func (s stage) forward(x []complex128) {
+// quarters are the four parts of a block and the twiddle factors, all of the same
+// length in a way that the compiler sees.
+func (s *stage) quarters(x []complex128) (x0, x1, x2, x3, w1, w2, w3 []complex128) {
 	q := len(x) / 4
-	x0, x1, x2, x3 := x[:q], x[q:2*q], x[2*q:3*q], x[3*q:4*q]
-	tw := s.twiddle
-	for j := range x0 {
-		w := tw[3*j : 3*j+3 : 3*j+3]
-		a, b, c, d := x0[j], x1[j], x2[j], x3[j]
+	return x[:q], x[q:][:q], x[2*q:][:q], x[3*q:][:q], s.w1[:q], s.w2[:q], s.w3[:q]
+}
+
+func (s *stage) forward(x []complex128) {
+	x0, x1, x2, x3, w1, w2, w3 := s.quarters(x)
+	x1, x2, x3, w1, w2, w3 = x1[:len(x0)], x2[:len(x0)], x3[:len(x0)], w1[:len(x0)], w2[:len(x0)], w3[:len(x0)]
+	for j, a := range x0 {
+		b, c, d := x1[j], x2[j], x3[j]
 		ac, bd := a+c, b+d
 		r, i := a-c, b-d
 		i = complex(imag(i), -real(i)) // −i·(b−d)
 		x0[j] = ac + bd
-		x1[j] = (ac - bd) * w[1]
-		x2[j] = (r + i) * w[0]
-		x3[j] = (r - i) * w[2]
+		x1[j] = (ac - bd) * w2[j]
+		x2[j] = (r + i) * w1[j]
+		x3[j] = (r - i) * w3[j]
 	}
 }
 
-func (s stage) backward(x []complex128) {
-	q := len(x) / 4
-	x0, x1, x2, x3 := x[:q], x[q:2*q], x[2*q:3*q], x[3*q:4*q]
-	tw := s.twiddle
-	for j := range x0 {
-		w := tw[3*j : 3*j+3 : 3*j+3]
-		a := x0[j]
-		b := mulConj(x1[j], w[1])
-		c := mulConj(x2[j], w[0])
-		d := mulConj(x3[j], w[2])
+func (s *stage) backward(x []complex128) {
+	x0, x1, x2, x3, w1, w2, w3 := s.quarters(x)
+	x1, x2, x3, w1, w2, w3 = x1[:len(x0)], x2[:len(x0)], x3[:len(x0)], w1[:len(x0)], w2[:len(x0)], w3[:len(x0)]
+	for j, a := range x0 {
+		b, c, d := mulConj(x1[j], w2[j]), mulConj(x2[j], w1[j]), mulConj(x3[j], w3[j])
 		ac, bd := a+b, a-b
 		r, i := c+d, c-d
 		i = complex(-imag(i), real(i)) // i·(c−d)

@@ -75,3 +75,14 @@ func divUp(a, b float64) float64 {
 
 func subDown(a, b float64) float64 { return addDown(a, -b) }
 func subUp(a, b float64) float64   { return addUp(a, -b) }
+
+// An accumulator sums with the rounding error of about one addition (Neumaier).
+type accumulator struct{ s, rest float64 }
+
+func (a *accumulator) add(x float64) {
+	s := a.s + x
+	a.rest += sumError(a.s, x, s)
+	a.s = s
+}
+
+func (a *accumulator) sum() float64 { return a.s + a.rest }
