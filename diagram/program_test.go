@@ -166,9 +166,28 @@ func TestEvaluateAllocatesNothing(t *testing.T) {
 }
 
 // BenchmarkHundredProbes is one window of a hundred probes of 1000 bins, half of
-// them sequences, all outcomes new.
+// them sequences, all outcomes new: their calculated ΔQs, and for each probe the
+// confidence bounds over the last 30.
 func BenchmarkHundredProbes(b *testing.B) {
 	p, outcome, fill := hundred(b)
+	g, err := dq.NewGrid(ms, 1000)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := p.Evaluate(outcome); err != nil {
+		b.Fatal(err)
+	}
+	var definitions []*dq.DeltaQ
+	var windows []*dq.Window
+	for i := range 100 {
+		w, err := dq.NewWindow(g, 30)
+		if err != nil {
+			b.Fatal(err)
+		}
+		d, _ := p.Value(fmt.Sprintf("d%d", i))
+		definitions, windows = append(definitions, d), append(windows, w)
+	}
+	var band dq.Band
 	b.ReportAllocs()
 	for b.Loop() {
 		b.StopTimer()
@@ -176,6 +195,11 @@ func BenchmarkHundredProbes(b *testing.B) {
 		b.StartTimer()
 		if err := p.Evaluate(outcome); err != nil {
 			b.Fatal(err)
+		}
+		for i, w := range windows {
+			if err := errors.Join(w.InsertCalculated(definitions[i]), w.WriteBand(&band, dq.Z68)); err != nil {
+				b.Fatal(err)
+			}
 		}
 	}
 }
