@@ -20,12 +20,12 @@ const (
 )
 
 // Parse reads a source and checks it. It returns [Errors], with everything that
-// is wrong: the syntax, and where that is right names, cycles and probabilities.
-// Then the File is nil.
+// is wrong: the syntax, and where that is right components, probabilities, names
+// and cycles. Then the File is nil.
 func Parse(source string) (*File, error) {
 	r := newReporter(source)
 	f := parse(source, r)
-	if len(r.errors) == 0 {
+	if f != nil {
 		check(f, r)
 	}
 	if err := r.err(); err != nil {
@@ -34,7 +34,8 @@ func Parse(source string) (*File, error) {
 	return f, nil
 }
 
-// parse reads the syntax alone.
+// parse reads the syntax, and components and probabilities. It returns nil where
+// the syntax is wrong.
 func parse(source string, r *reporter) *File {
 	if len(source) > MaxSource {
 		r.report(Pos{1, 1}, "", "the source is %d bytes: want at most %d", len(source), MaxSource)

@@ -72,7 +72,7 @@ func drawSame(rt *rapid.T, label string) *DeltaQ {
 
 func TestFailureLaws(t *testing.T) {
 	m := must(t)
-	never, at0 := Impossible(), Immediate()
+	never, at0 := Never(), Immediate()
 	rapid.Check(t, func(rt *rapid.T) {
 		x := drawTree(rt, new(Calculator), 1).d
 		same(rt, "X⊕never", m(Sequential(x, never)), never)
@@ -121,6 +121,17 @@ func TestFirstToFinishOfThree(t *testing.T) {
 	d := m(FirstToFinish(half, half, half))
 	if s, _ := d.Success(); s != (Bounds{0.875, 0.875}) {
 		t.Errorf("success %v, want 0.875", s)
+	}
+}
+
+// Five components, each done within a bin: the sequence takes up to five bins. A
+// convolution of densities at lower edges alone would show it five bins early.
+func TestSequentialIsNotEarly(t *testing.T) {
+	m := must(t)
+	x := m(mustCounts(t, mustGrid(t, ms, 3), []uint64{7, 0, 0}, 0, 0).DeltaQ())
+	d := m(Sequential(x, x, x, x, x))
+	if v, ok := d.Quantile(0.5); !ok || v != (Interval{0, 5 * ms}) {
+		t.Errorf("Quantile(0.5) = %v, %v", v, ok)
 	}
 }
 

@@ -15,9 +15,9 @@ const MaxModelDelay = time.Duration(1 << 53)
 // needs more than [MaxBins] bins, the width is multiplied by a whole number.
 // The grid's dMax matters only to a model without an end.
 
-// Impossible returns never: the ΔQ of an outcome that always fails, the bottom of
+// Never returns never: the ΔQ of an outcome that always fails, the bottom of
 // the algebra.
-func Impossible() *DeltaQ {
+func Never() *DeltaQ {
 	d := new(DeltaQ)
 	d.setAtom(MinWidth, 0, Bounds{})
 	return d
@@ -190,7 +190,7 @@ func Samples(g Grid, delays []time.Duration, failures uint64) (*DeltaQ, error) {
 		return nil, fmt.Errorf("%w: no sample", ErrNoData)
 	}
 	if len(delays) == 0 {
-		return Impossible(), nil
+		return Never(), nil
 	}
 	sorted := slices.Sorted(slices.Values(delays))
 	d, err := newModel(g, sorted[0], sorted[len(sorted)-1])

@@ -37,7 +37,7 @@ func TestMomentsOfWait(t *testing.T) {
 	if !ok || math.Abs(v.Mean.Mid()-7e-3) > 1e-15 || v.Variance.Lo != 0 || v.Variance.Hi > 1e-18 {
 		t.Errorf("%+v", v)
 	}
-	if _, ok := Impossible().Moments(); ok {
+	if _, ok := Never().Moments(); ok {
 		t.Error("never has moments")
 	}
 	if _, ok := new(DeltaQ).Moments(); ok {

@@ -193,7 +193,7 @@ func drawLeaf(rt *rapid.T) pair {
 	}
 	switch rapid.IntRange(0, 9).Draw(rt, "leaf") {
 	case 0:
-		return pair{Impossible(), reference{}}
+		return pair{Never(), reference{}}
 	case 1:
 		return pair{Immediate(), refWait(0)}
 	}

@@ -24,7 +24,7 @@ func TestCompare(t *testing.T) {
 		{"5 and 2", w5, w2, Greater},
 		{"the same", w2, w2, Equal},
 		{"crossing", early, w5, Incomparable},
-		{"never", w5, Impossible(), Less},
+		{"never", w5, Never(), Less},
 		{"at once", Immediate(), w2, Less},
 		{"bounds overlap", u, u, Unordered},
 		{"bounds apart", u, w5, Less},
@@ -128,7 +128,7 @@ func TestQTAWithinBounds(t *testing.T) {
 // nothing and misses nothing.
 func TestQTANotSet(t *testing.T) {
 	var q QTA
-	if q.Meets(Impossible()) != Yes {
+	if q.Meets(Never()) != Yes {
 		t.Error("a QTA that was not set is missed")
 	}
 	if q.Meets(new(DeltaQ)) != CannotTell {

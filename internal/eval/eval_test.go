@@ -225,7 +225,13 @@ func FuzzModel(f *testing.F) {
 		if b, ok := d.Success(); !ok || b.Lo > b.Hi || b.Lo < 0 || b.Hi > 1 {
 			t.Errorf("%q: success %v", text, b)
 		}
-		d.Moments()
+		if m, ok := d.Moments(); ok {
+			for _, b := range []dq.Bounds{m.Mean, m.Variance, m.Skewness, m.Kurtosis} {
+				if !(b.Lo <= b.Hi) {
+					t.Errorf("%q: moments %+v", text, m)
+				}
+			}
+		}
 	})
 }
 
@@ -240,6 +246,16 @@ func FuzzReadSamples(f *testing.F) {
 			if d < 0 || d > dq.MaxModelDelay {
 				t.Errorf("%v", d)
 			}
+		}
+	})
+}
+
+func FuzzParseQTA(f *testing.F) {
+	f.Add("0.5@1s,0.95@4s,failure@0.1")
+	f.Fuzz(func(t *testing.T, text string) {
+		q, err := ParseQTA(text)
+		if err == nil && !(q.MinSuccess() >= 0 && q.MinSuccess() <= 1) {
+			t.Errorf("%q: %v", text, q.MinSuccess())
 		}
 	})
 }

@@ -63,7 +63,7 @@ func (p modelParser) model(text string, depth int) (*dq.DeltaQ, error) {
 	}
 	switch name {
 	case "never":
-		return dq.Impossible(), wantArgs(name, args, 0)
+		return dq.Never(), wantArgs(name, args, 0)
 	case "wait", "exp":
 		return p.oneDelay(name, args)
 	case "uniform":
