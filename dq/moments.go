@@ -44,8 +44,8 @@ func (d *DeltaQ) Moments() (Moments, bool) {
 	}
 	unit := d.width.Seconds()
 	out := standardise(mean.sub(c), central)
-	out.Mean = mean.scale(unit)
-	out.Variance = out.Variance.scale(unit * unit)
+	out.Mean = mean.inUnits(unit)
+	out.Variance = out.Variance.inUnits(unit * unit)
 	return out, true
 }
 
@@ -161,6 +161,10 @@ func (b Bounds) wider() Bounds {
 	}
 	return Bounds{b.Lo - margin, b.Hi + margin}
 }
+
+// inUnits is b·x, not negative, rounded outwards: it may be too small for all the
+// digits of a float64.
+func (b Bounds) inUnits(x float64) Bounds { return Bounds{max(0, down(b.Lo*x)), up(b.Hi * x)} }
 
 func (b Bounds) sub(x float64) Bounds     { return Bounds{b.Lo - x, b.Hi - x} }
 func (b Bounds) scale(x float64) Bounds   { return Bounds{b.Lo * x, b.Hi * x} } // x ≥ 0
