@@ -68,3 +68,15 @@ func copyInto(dst, src *DeltaQ) {
 	copy(dst.lo, src.lo)
 	copy(dst.hi, src.hi)
 }
+
+// BenchmarkDeconvolve is a residual that has to be fitted, the slowest case.
+func BenchmarkDeconvolve(b *testing.B) {
+	g := mustGrid(b, ms, 1000)
+	m := must(b)
+	part, whole := m(Uniform(g, 0, 1000*ms)), m(Uniform(g, 100*ms, 2000*ms))
+	for b.Loop() {
+		if _, err := Deconvolve(whole, part); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
