@@ -60,6 +60,34 @@ func Probes(path string) ([]usdt.Probe, error) {
 	return probes, err
 }
 
+// A Flavour is how a VM runs Erlang code.
+type Flavour string
+
+// The flavours of VMs.
+const (
+	FlavourUnknown Flavour = ""
+	JIT            Flavour = "JIT"         // compiles it just in time
+	Interpreter    Flavour = "interpreter" // interprets it
+)
+
+// FlavourOf tells the flavour of a VM's executable by the functions that it
+// exports, which stripping leaves in place. It is FlavourUnknown where they do
+// not tell.
+func FlavourOf(path string) Flavour {
+	f, err := usdt.Open(path)
+	if err != nil {
+		return FlavourUnknown
+	}
+	defer f.Close()
+	if _, _, err := f.Symbol("beamasm_codegen"); err == nil {
+		return JIT
+	}
+	if _, _, err := f.Symbol("process_main"); err == nil {
+		return Interpreter
+	}
+	return FlavourUnknown
+}
+
 // A Target says which VMs to observe: the one with PID, or those of a node's
 // name, or else those of an executable. The zero Target is every beam.smp.
 type Target struct {
@@ -147,6 +175,9 @@ func matches(exe, want string) bool {
 // open returns the VM of a pid.
 func open(pid int) (VM, error) {
 	p, err := usdt.OpenProcess(pid)
+	if errors.Is(err, usdt.ErrProcessGone) {
+		return VM{}, fmt.Errorf("pid %d: no process has this id: %w", pid, usdt.ErrProcessGone)
+	}
 	if err != nil {
 		return VM{}, fmt.Errorf("pid %d: %w", pid, err)
 	}
