@@ -27,6 +27,9 @@ var (
 
 	// ErrNone says that no Erlang VM that fits is running.
 	ErrNone = errors.New("no such Erlang VM is running")
+
+	// ErrHidden says, beside ErrNone, that not all processes could be looked at.
+	ErrHidden = errors.New("among the processes that we may look at")
 )
 
 // A VM is a running Erlang VM.
@@ -133,7 +136,7 @@ func Find(t Target) ([]VM, error) {
 	}
 	processes, err := usdt.FindProcesses(func(exe string) bool { return matches(exe, t.exe()) })
 	if errors.Is(err, os.ErrPermission) {
-		return nil, fmt.Errorf("%s: %w, among the processes that we may look at%s", t, ErrNone, asRoot())
+		return nil, fmt.Errorf("%s: %w %w%s", t, ErrNone, ErrHidden, asRoot())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("find Erlang VMs: %w", err)
