@@ -103,7 +103,7 @@ func (f probesFlags) read(exe string) ([]probes.Listing, error) {
 	switch {
 	case errors.Is(err, usdt.ErrFormat):
 		return nil, fmt.Errorf("--exe %w: %s", err, hint)
-	case errors.Is(err, vm.ErrNoProbes) && !strings.HasPrefix(filepath.Base(exe), "beam"):
+	case errors.Is(err, vm.ErrNoProbes) && !strings.HasPrefix(filepath.Base(exe), "beam."):
 		return nil, fmt.Errorf("--exe %s: no probes of an Erlang VM: %s", exe, hint)
 	case err != nil:
 		return nil, fmt.Errorf("--exe: %w", err)
