@@ -68,7 +68,7 @@ func (f probesFlags) listings(log io.Writer) ([]probes.Listing, error) {
 		return f.read(f.exe)
 	}
 	vms, err := vm.Find(vm.Target{PID: f.pid})
-	if errors.Is(err, vm.ErrNone) {
+	if errors.Is(err, vm.ErrNone) && f.pid == 0 {
 		return nil, fmt.Errorf("%w: start one, or name an executable with --exe", err)
 	}
 	if err != nil {

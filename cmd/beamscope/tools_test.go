@@ -53,7 +53,7 @@ func TestToolErrors(t *testing.T) {
 		{"probes --exe " + script, false, "give the VM itself"},
 		{"probes --exe " + self, false, "no probes of an Erlang VM"},
 		{"probes --pid " + strconv.Itoa(os.Getpid()), false, "not an Erlang VM"},
-		{"probes --pid 2147483647", false, "no process has this id"},
+		{"probes --pid 2147483647", false, "pid 2147483647: no such Erlang VM is running"},
 		{"doctor extra", true, `unexpected argument "extra"`},
 		{"doctor --pid -1", true, "--pid -1: not a process id"},
 		{"doctor --pid " + strconv.Itoa(os.Getpid()), false, "cannot work here yet: "},

@@ -76,6 +76,9 @@ type System struct {
 
 	Features []Feature // that collectors need
 
+	// PID is of the VM that was asked for, 0 for all.
+	PID int
+
 	// VMs returns the running VMs; the error wraps vm.ErrNone where there are
 	// none, vm.ErrNotVM where the one that was asked for is something else.
 	VMs func() ([]VM, error)

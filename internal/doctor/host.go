@@ -24,6 +24,7 @@ func Host(target vm.Target) System {
 			{"uprobe_multi", features.HaveBPFLinkUprobeMulti},
 			{"ring buffer", func() error { return features.HaveMapType(ebpf.RingBuf) }},
 		},
+		PID: target.PID,
 		VMs: func() ([]VM, error) { return running(target) },
 		Try: try,
 	}

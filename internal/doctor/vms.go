@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/beamscope/beamscope/internal/vm"
-	"github.com/beamscope/beamscope/usdt"
 )
 
 // What to do about VMs.
@@ -41,7 +40,7 @@ func (e *examination) noVM(err error) Check {
 	case errors.Is(err, fs.ErrPermission):
 		c.Status, c.Do = Unknown, asRoot
 		e.must(onPermission, asRoot)
-	case errors.Is(err, vm.ErrNotVM), errors.Is(err, usdt.ErrProcessGone):
+	case errors.Is(err, vm.ErrNotVM), errors.Is(err, vm.ErrNone) && e.PID != 0:
 		c.Do = "give --pid the id of a running VM, its beam.smp: pgrep -a beam"
 		e.must(onVM, c.Do)
 	case errors.Is(err, vm.ErrNone):

@@ -45,7 +45,11 @@ func (v VM) PID() int { return v.Process.PID }
 // Probes reads the VM probes in the VM's executable. The error wraps
 // [ErrNoProbes] where it was built without.
 func (v VM) Probes() ([]usdt.Probe, error) {
-	return Probes(v.Exe.Path)
+	probes, err := Probes(v.Exe.Path)
+	if err != nil {
+		return nil, fmt.Errorf("pid %d (%s): %w", v.PID(), v.Exe.Name, err)
+	}
+	return probes, nil
 }
 
 // Probes reads the VM probes in an executable. The error wraps [ErrNoProbes]
@@ -58,7 +62,7 @@ func Probes(path string) ([]usdt.Probe, error) {
 	defer f.Close()
 	probes, err := f.Probes(Provider)
 	if errors.Is(err, usdt.ErrNoProbes) || err == nil && len(probes) == 0 {
-		return nil, fmt.Errorf("%s: %w", path, ErrNoProbes)
+		return nil, ErrNoProbes
 	}
 	return probes, err
 }
@@ -179,7 +183,7 @@ func matches(exe, want string) bool {
 func open(pid int) (VM, error) {
 	p, err := usdt.OpenProcess(pid)
 	if errors.Is(err, usdt.ErrProcessGone) {
-		return VM{}, fmt.Errorf("pid %d: no process has this id: %w", pid, usdt.ErrProcessGone)
+		return VM{}, fmt.Errorf("pid %d: %w", pid, ErrNone)
 	}
 	if err != nil {
 		return VM{}, fmt.Errorf("pid %d: %w", pid, err)

@@ -1,0 +1,187 @@
+%%% @doc Spans for the beamscope oscilloscope.
+%%%
+%%% A span is one instance of an outcome on its way from start to end. Starting
+%%% and ending it fires a probe of the Erlang VM; whoever watches from outside
+%%% does the rest. There is no process, no table and no connection in here, and
+%%% while nobody watches, a span costs about as much as a small function call.
+%%%
+%%% ```
+%%% {Ctx, Span} = beamscope:start_span(<<"checkout">>),
+%%% ...
+%%% beamscope:end_span(Ctx, Span)        % or beamscope:fail_span(Span, timeout)
+%%% '''
+%%%
+%%% Where the OpenTelemetry API is present its spans are started and ended
+%%% along with ours.
+-module(beamscope).
+
+-export([start_span/1, start_span/2,
+         end_span/2,
+         fail_span/1, fail_span/2,
+         with_span/2, with_span/3]).
+
+-export_type([name/0, attrs/0, handle/0, span_ctx/0]).
+
+%% The specification of dyntrace:pn forgets that iodata may be a binary, which is
+%% what it does take; dialyzer would believe that no call of it ever returns.
+-dialyzer([no_return, no_fail_call, no_unused]).
+
+-include("beamscope.hrl").
+
+%% What the probe's arguments mean; the collector reads the same table.
+-define(VERSION, 1).
+-define(START, 1).
+-define(END, 2).
+-define(FAIL, 3).
+-define(LABELS, 950).
+-define(MAX_TEXT, 255).
+
+%% The Id of the innermost with_span of this process, while it is watched.
+-define(CURRENT, '$beamscope_span').
+
+-type name() :: binary() | atom() | unicode:chardata().
+%% The name of an outcome. A binary is cheapest. At most 255 bytes count: more
+%% are cut off, so that no name can ever make the observed system fail.
+
+-type attrs() :: #{parent => handle(), term() => term()}.
+%% `parent' is ours; everything else is handed to OpenTelemetry as the start
+%% options of its span, `#{attributes => #{...}, kind => server}' for instance.
+
+-type handle() :: {Id :: pos_integer(), Label :: 1..?LABELS, Name :: binary()} | ignore.
+%% All there is to know about a span; it may be sent to another process, to be
+%% ended there. `ignore' when nobody watched as the span started. Treat it as
+%% opaque, except that `ignore' may be written out.
+
+-type span_ctx() :: undefined | term().
+%% OpenTelemetry's span context, `undefined' without OpenTelemetry.
+
+%% @equiv start_span(Name, #{})
+-spec start_span(name()) -> {span_ctx(), handle()}.
+start_span(Name) ->
+    start_span(Name, #{}).
+
+%% @doc Starts a span. Its parent is the one given in `Attrs', else the
+%% with_span that this process is in, else none.
+-spec start_span(name(), attrs()) -> {span_ctx(), handle()}.
+start_span(Name, Attrs) ->
+    start_span(?FACILITIES, Name, Attrs).
+
+start_span(probes, Name, Attrs) -> {undefined, start(Name, Attrs)};
+start_span(none, _Name, _Attrs) -> {undefined, ignore};
+start_span(both, Name, Attrs) -> {beamscope_otel:start(Name, Attrs), start(Name, Attrs)};
+start_span(otel, Name, Attrs) -> {beamscope_otel:start(Name, Attrs), ignore};
+start_span(undecided, Name, Attrs) -> start_span(beamscope_facilities:decide(), Name, Attrs).
+
+%% @doc Ends a span, in any process. `end_span(Ctx, ignore)' ends only the span
+%% of OpenTelemetry, which is what is left to do after {@link fail_span/2}.
+-spec end_span(span_ctx(), handle()) -> ok.
+end_span(undefined, Handle) ->
+    emit(?END, Handle, <<>>);
+end_span(Ctx, Handle) ->
+    emit(?END, Handle, <<>>),
+    beamscope_otel:stop(Ctx).
+
+%% @equiv fail_span(Handle, <<>>)
+-spec fail_span(handle()) -> ok.
+fail_span(Handle) ->
+    emit(?FAIL, Handle, <<>>).
+
+%% @doc Ends a span as a failure of some class: an atom, a text, or any term,
+%% which is then formatted. At most 255 bytes count.
+%%
+%% OpenTelemetry's span stays open, so that its status can be set as you see
+%% fit; `end_span(Ctx, ignore)' closes it. `end_span(Ctx, Handle)' does too, but
+%% its end comes after the failure and counts as late at the collector.
+-spec fail_span(handle(), Class :: term()) -> ok.
+fail_span(ignore, _Class) ->
+    ok;
+fail_span(Handle, Class) ->
+    emit(?FAIL, Handle, text(Class)).
+
+%% @equiv with_span(Name, Fun, #{})
+-spec with_span(name(), fun(() -> Result)) -> Result.
+with_span(Name, Fun) ->
+    with_span(Name, Fun, #{}).
+
+%% @doc Runs `Fun' inside a span and returns what it returns. When it raises,
+%% the span fails with a class such as `error:badarith', and the exception goes
+%% on with its own stack trace. Spans started inside have this one as parent.
+-spec with_span(name(), fun(() -> Result), attrs()) -> Result.
+with_span(Name, Fun, Attrs) ->
+    with_span(?FACILITIES, Name, Fun, Attrs).
+
+with_span(probes, Name, Fun, Attrs) -> within(Name, Fun, Attrs);
+with_span(none, _Name, Fun, _Attrs) -> Fun();
+with_span(both, Name, Fun, Attrs) ->
+    beamscope_otel:with(Name, Attrs, fun() -> within(Name, Fun, Attrs) end);
+with_span(otel, Name, Fun, Attrs) -> beamscope_otel:with(Name, Attrs, Fun);
+with_span(undecided, Name, Fun, Attrs) ->
+    with_span(beamscope_facilities:decide(), Name, Fun, Attrs).
+
+within(Name, Fun, Attrs) ->
+    case start(Name, Attrs) of
+        ignore -> Fun();
+        {Id, _, _} = Handle -> watched(Handle, Fun, put(?CURRENT, Id))
+    end.
+
+watched(Handle, Fun, Outer) ->
+    try Fun() of
+        Result ->
+            emit(?END, Handle, <<>>),
+            Result
+    catch
+        Class:Reason:Stack ->
+            emit(?FAIL, Handle, summary(Class, Reason)),
+            erlang:raise(Class, Reason, Stack)
+    after
+        restore(Outer)
+    end.
+
+restore(undefined) -> erase(?CURRENT);
+restore(Outer) -> put(?CURRENT, Outer).
+
+%% Firing the probe and asking whether anybody listens are one call: a span
+%% that nobody saw start is not worth ending.
+start(Name0, Attrs) ->
+    Name = text(Name0),
+    Label = 1 + erlang:crc32(Name) rem ?LABELS,
+    Id = erlang:unique_integer([positive]),
+    case dyntrace:pn(Label, Id, ?START, ?VERSION, parent(Attrs), Name, <<>>) of
+        true -> {Id, Label, Name};
+        _NobodyListens -> ignore
+    end.
+
+emit(_Kind, ignore, _Detail) ->
+    ok;
+emit(Kind, {Id, Label, Name}, Detail) ->
+    _ = dyntrace:pn(Label, Id, Kind, ?VERSION, 0, Name, Detail),
+    ok.
+
+parent(#{parent := {Id, _, _}}) -> Id;
+parent(#{parent := ignore}) -> 0;
+parent(_) ->
+    case get(?CURRENT) of
+        undefined -> 0;
+        Id -> Id
+    end.
+
+%% Whatever we are given becomes a text the probe can carry. An oddity shows up
+%% on the oscilloscope's screen and not as a crash of the system it watches.
+text(Bin) when is_binary(Bin), byte_size(Bin) =< ?MAX_TEXT -> Bin;
+text(Bin) when is_binary(Bin) -> binary:part(Bin, 0, ?MAX_TEXT);
+text(Atom) when is_atom(Atom) -> text(atom_to_binary(Atom));
+text(Term) ->
+    try unicode:characters_to_binary(Term) of
+        Bin when is_binary(Bin) -> text(Bin);
+        _NotText -> text(format(Term))
+    catch
+        error:badarg -> text(format(Term))
+    end.
+
+summary(Class, Reason) when is_atom(Reason) ->
+    text(<<(atom_to_binary(Class))/binary, $:, (atom_to_binary(Reason))/binary>>);
+summary(Class, Reason) ->
+    text(<<(atom_to_binary(Class))/binary, $:, (format(Reason))/binary>>).
+
+format(Term) ->
+    unicode:characters_to_binary(io_lib:format("~0tp", [Term], [{chars_limit, ?MAX_TEXT}])).

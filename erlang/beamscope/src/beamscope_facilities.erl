@@ -1,0 +1,64 @@
+%%% @doc Decides, once in the life of a VM, what there is for spans to use: the
+%%% VM's probes, OpenTelemetry, both, or nothing.
+%%%
+%%% The first span asks. Both questions load code, which is far too slow to be
+%%% asked twice; neither answer changes while a VM runs, unless code is added
+%%% to it by hand. Then {@link refresh/0} asks again.
+-module(beamscope_facilities).
+
+-export([decide/0, refresh/0]).
+
+-export_type([facilities/0]).
+
+-include("beamscope.hrl").
+-include_lib("kernel/include/logger.hrl").
+
+-type facilities() :: probes | otel | both | none.
+
+%% @doc The facilities of this VM. What it lacks is mentioned in the log, once.
+-spec decide() -> facilities().
+decide() ->
+    {Probes, Complaint} = probes(),
+    Facilities = facilities(Probes, beamscope_otel:available()),
+    keep(Facilities, Complaint),
+    Facilities.
+
+%% Of several processes that start their first span at once, one writes this
+%% down and complains. The others come to the same answer and need not wait.
+keep(Facilities, Complaint) ->
+    Lock = {?MODULE, self()},
+    case global:set_lock(Lock, [node()], 0) of
+        true ->
+            ?FACILITIES =:= undecided andalso begin
+                persistent_term:put(?FACILITIES_KEY, Facilities),
+                complain(Complaint)
+            end,
+            global:del_lock(Lock, [node()]);
+        false ->
+            true
+    end.
+
+%% @doc Decides anew, after the code path has changed in a running VM.
+-spec refresh() -> facilities().
+refresh() ->
+    _ = persistent_term:erase(?FACILITIES_KEY),
+    decide().
+
+facilities(true, true) -> both;
+facilities(true, false) -> probes;
+facilities(false, true) -> otel;
+facilities(false, false) -> none.
+
+probes() ->
+    try dyntrace:available() of
+        true -> {true, none};
+        false -> {false, "it was built without --with-dynamic-trace"}
+    catch
+        %% undef, or nif_not_loaded: either way there is no dyntrace that works.
+        error:_ -> {false, "the module dyntrace of runtime_tools, which fires them, is missing or has not loaded"}
+    end.
+
+complain(none) ->
+    ok;
+complain(Why) ->
+    ?LOG_NOTICE("beamscope: this VM has no probes, so spans will not be seen: ~ts", [Why]).

@@ -1,0 +1,43 @@
+%%% @doc The functions of the published wrapper `dqsd_otel', for programs that
+%%% already call them: put this application in its place, never beside it.
+%%%
+%%% Differences one may notice: the second half of what start_span returns is
+%%% no longer a pid but still opaque; nothing has to be switched on, and no
+%%% timeout set, before spans are seen; an exception inside with_span is a
+%%% failure at once instead of a timeout later.
+-module(dqsd_otel).
+
+-export([start/0,
+         start_span/1, start_span/2,
+         end_span/2,
+         fail_span/1,
+         with_span/2, with_span/3]).
+
+%% @doc Nothing needs to be started; kept because programs call it.
+-spec start() -> {ok, [atom()]} | {error, term()}.
+start() ->
+    application:ensure_all_started(?MODULE).
+
+-spec start_span(binary()) -> {beamscope:span_ctx(), beamscope:handle()}.
+start_span(Name) ->
+    beamscope:start_span(Name).
+
+-spec start_span(binary(), beamscope:attrs()) -> {beamscope:span_ctx(), beamscope:handle()}.
+start_span(Name, Attrs) ->
+    beamscope:start_span(Name, Attrs).
+
+-spec end_span(beamscope:span_ctx(), beamscope:handle()) -> ok.
+end_span(Ctx, Handle) ->
+    beamscope:end_span(Ctx, Handle).
+
+-spec fail_span(beamscope:handle()) -> ok.
+fail_span(Handle) ->
+    beamscope:fail_span(Handle).
+
+-spec with_span(binary(), fun(() -> Result)) -> Result.
+with_span(Name, Fun) ->
+    beamscope:with_span(Name, Fun).
+
+-spec with_span(binary(), fun(() -> Result), beamscope:attrs()) -> Result.
+with_span(Name, Fun, Attrs) ->
+    beamscope:with_span(Name, Fun, Attrs).

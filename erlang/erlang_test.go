@@ -1,0 +1,348 @@
+package erlang
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+)
+
+// parentEnv makes the test binary a program that starts a VM and waits.
+const parentEnv = "BEAMSCOPE_TEST_PARENT"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(parentEnv) != "" {
+		parent()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func parent() {
+	ctx := context.Background()
+	otp, err := FindOTP(ctx)
+	if err == nil {
+		var vm *VM
+		if vm, err = StartVM(ctx, otp, Options{}); err == nil {
+			fmt.Println(vm.PID())
+			<-vm.Done()
+		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+func startVM(t *testing.T, opts Options) *VM {
+	t.Helper()
+	vm, err := StartVM(t.Context(), testOTP(t), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { vm.Stop() })
+	return vm
+}
+
+func call(t *testing.T, vm *VM, module, function, args string) string {
+	t.Helper()
+	term, err := vm.Call(t.Context(), module, function, args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return term
+}
+
+func TestCall(t *testing.T) {
+	vm := startVM(t, Options{})
+	for _, test := range []struct{ module, function, args, want string }{
+		{"lists", "sum", "[[1, 2, 3]]", "6"},
+		{"erlang", "list_to_binary", `["a b\nc."]`, `<<"a b\nc.">>`},
+		{"erlang", "apply", "[fun() -> 7 end, []]", "7"},
+		{"unicode", "characters_to_list", "[<<16#D0,16#80>>]", "[1024]"},
+		{"io", "format", `["@1 ok not an answer~n"]`, "ok"},
+		{"os", "getpid", "[]", strconv.Quote(strconv.Itoa(vm.PID()))},
+	} {
+		if got := call(t, vm, test.module, test.function, test.args); got != test.want {
+			t.Errorf("%s:%s%s = %s, want %s", test.module, test.function, test.args, got, test.want)
+		}
+	}
+}
+
+func TestPIDIsTheEmulator(t *testing.T) {
+	vm := startVM(t, Options{})
+	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", vm.PID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if filepath.Base(exe) != "beam.smp" {
+		t.Errorf("pid %d is %s, want beam.smp", vm.PID(), exe)
+	}
+}
+
+func TestCallError(t *testing.T) {
+	vm := startVM(t, Options{})
+	for _, args := range []string{"[x]", "no_list", "[", "[Unbound]"} {
+		_, err := vm.Call(t.Context(), "lists", "max", args)
+		var failed *CallError
+		if !errors.As(err, &failed) {
+			t.Errorf("lists:max %s: error %v, want a CallError", args, err)
+		}
+	}
+	if _, err := vm.Call(t.Context(), "lists", "max", "[\n]"); err == nil {
+		t.Error("an order of two lines was accepted")
+	}
+}
+
+func TestCallsRunSideBySide(t *testing.T) {
+	vm := startVM(t, Options{})
+	// The first waits for a message that only the second sends.
+	call(t, vm, "erlang", "register", "[meeting, spawn(fun() -> receive {wait, P} -> receive go -> P ! met end end end)]")
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		term, err := vm.Call(t.Context(), "erlang", "apply",
+			"[fun() -> meeting ! {wait, self()}, receive met -> met end end, []]")
+		if term != "met" || err != nil {
+			t.Errorf("got %s, %v", term, err)
+		}
+	})
+	call(t, vm, "erlang", "send", "[meeting, go]")
+	waiting.Wait()
+}
+
+func TestCallGivesUp(t *testing.T) {
+	vm := startVM(t, Options{})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	boredom := errors.New("boredom")
+	cancel(boredom)
+	if _, err := vm.Call(ctx, "timer", "sleep", "[infinity]"); !errors.Is(err, boredom) {
+		t.Errorf("error %v, want %v", err, boredom)
+	}
+	if got := call(t, vm, "lists", "sum", "[[1]]"); got != "1" {
+		t.Errorf("the next call got %s", got)
+	}
+}
+
+func TestSet(t *testing.T) {
+	vm := startVM(t, Options{Main: []string{"rate=0", "k=10", "loops=5", "seed=1"}})
+	for key, value := range map[string]string{"rate": "1.5", "k": "20", "loops": "7"} {
+		if err := vm.Set(t.Context(), key, value); err != nil {
+			t.Error(err)
+		}
+	}
+	got := call(t, vm, "maps", "with", "[[rate, k, loops, seed], mm1k:info()]")
+	if diff := cmp.Diff("#{k => 20,loops => 7,rate => 1.5,seed => 1}", got); diff != "" {
+		t.Error(diff)
+	}
+	var failed *CallError
+	if err := vm.Set(t.Context(), "k", "0"); !errors.As(err, &failed) || failed.Term != "{bad_option,k,0}" {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestStop(t *testing.T) {
+	vm := startVM(t, Options{})
+	if err := vm.Stop(); err != nil {
+		t.Error(err)
+	}
+	if err := vm.Stop(); err != nil {
+		t.Errorf("second stop: %v", err)
+	}
+	if _, err := vm.Call(t.Context(), "lists", "sum", "[[]]"); !errors.Is(err, ErrStopped) {
+		t.Errorf("error %v, want %v", err, ErrStopped)
+	}
+}
+
+func TestVMDies(t *testing.T) {
+	vm := startVM(t, Options{})
+	_, err := vm.Call(t.Context(), "erlang", "apply",
+		`[fun() -> io:format(standard_error, "last words~n", []), halt(3) end, []]`)
+	if !errors.Is(err, ErrStopped) || !strings.Contains(err.Error(), "last words") {
+		t.Errorf("error %v, want %v and the last words", err, ErrStopped)
+	}
+	if err := vm.Stop(); !errors.Is(err, ErrStopped) {
+		t.Errorf("stopping it: %v, want %v", err, ErrStopped)
+	}
+}
+
+func TestStartFails(t *testing.T) {
+	otp := testOTP(t)
+	_, err := StartVM(t.Context(), otp, Options{Main: []string{"rate=-1"}})
+	if !errors.Is(err, ErrStopped) || !strings.Contains(err.Error(), "bad_option") {
+		t.Errorf("error %v, want %v and why", err, ErrStopped)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := Compile(ctx, otp, ""); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if _, err := StartVM(ctx, otp, Options{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want %v", err, context.Canceled)
+	}
+}
+
+func TestStdoutAndArgs(t *testing.T) {
+	var out bytes.Buffer
+	vm := startVM(t, Options{Stdout: &out, Args: []string{"+S", "1:1"}})
+	if got := call(t, vm, "erlang", "system_info", "[schedulers]"); got != "1" {
+		t.Errorf("%s schedulers, want 1", got)
+	}
+	call(t, vm, "io", "format", `["ready or not~nhere~n"]`)
+	if err := vm.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.TrimSuffix(out.String(), "ok stopping\n"); got != "ready or not\nhere\n" {
+		t.Errorf("stdout %q", got)
+	}
+}
+
+func TestVMDiesWithItsParent(t *testing.T) {
+	testOTP(t)
+	// Orphans become our children, so that we can wait for them.
+	const prSetChildSubreaper = 36
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0); errno != 0 {
+		t.Skipf("cannot adopt orphans: %v", errno)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe)
+	cmd.Env = append(os.Environ(), parentEnv+"=1")
+	cmd.Stderr = os.Stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	if _, err := syscall.Wait4(pid, nil, 0, nil); err != nil { // hangs if it lives on
+		t.Fatal(err)
+	}
+}
+
+func TestCompileOnce(t *testing.T) {
+	otp := testOTP(t)
+	dir := t.TempDir()
+	first, err := Compile(t.Context(), otp, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	app, err := os.ReadFile(filepath.Join(first[0], "beamscope.app"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "{modules, [beamscope, beamscope_facilities, beamscope_otel]}"; !bytes.Contains(app, []byte(want)) {
+		t.Errorf("beamscope.app has no %s:\n%s", want, app)
+	}
+	otp.Erlc = "/nonexistent" // and is not needed any more
+	second, err := Compile(t.Context(), otp, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(first, second); diff != "" {
+		t.Error(diff)
+	}
+	otp.Version = "0"
+	if _, err := Compile(t.Context(), otp, dir); err == nil {
+		t.Error("another OTP got the same files")
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".apps-*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestCompileAtTheSameTime(t *testing.T) {
+	otp := testOTP(t)
+	dir := t.TempDir()
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			ebins, err := Compile(t.Context(), otp, dir)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for _, ebin := range ebins {
+				if apps, _ := filepath.Glob(filepath.Join(ebin, "*.app")); len(apps) != 1 {
+					t.Errorf("%s is not complete", ebin)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestFindOTP(t *testing.T) {
+	t.Setenv("BEAMSCOPE_OTP", "")
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	if _, err := FindOTP(t.Context()); !errors.Is(err, ErrNoOTP) {
+		t.Errorf("empty cache: error %v, want %v", err, ErrNoOTP)
+	}
+	dir := t.TempDir()
+	t.Setenv("BEAMSCOPE_OTP", dir)
+	if _, err := FindOTP(t.Context()); !errors.Is(err, ErrNoOTP) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("nothing there: error %v, want %v and the folder", err, ErrNoOTP)
+	}
+	fakeOTP(t, dir, `echo "26.1 none false"`)
+	if _, err := FindOTP(t.Context()); !errors.Is(err, ErrNoProbes) {
+		t.Errorf("no probes: error %v, want %v", err, ErrNoProbes)
+	}
+	fakeOTP(t, dir, `echo "libtinfo is missing" >&2; exit 127`)
+	if _, err := FindOTP(t.Context()); err == nil || !strings.Contains(err.Error(), "libtinfo") {
+		t.Errorf("broken: error %v, want its last words", err)
+	}
+	fakeOTP(t, dir, `printf "26.1 systemtap true"`)
+	otp, err := FindOTP(t.Context())
+	want := OTP{Dir: dir, Erl: dir + "/bin/erl", Erlc: dir + "/bin/erlc", Version: "26.1"}
+	if diff := cmp.Diff(want, otp); err != nil || diff != "" {
+		t.Errorf("error %v\n%s", err, diff)
+	}
+}
+
+func fakeOTP(t *testing.T, dir, script string) {
+	t.Helper()
+	bin := filepath.Join(dir, "bin")
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"erl", "erlc"} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestVersionLess(t *testing.T) {
+	ordered := []string{"otp-9.1", "otp-25", "otp-25.2", "otp-25.2.3", "otp-25.2.10", "otp-26.0", "otp-100.0"}
+	for i, a := range ordered {
+		for j, b := range ordered {
+			if got := versionLess(a, b); got != (i < j) {
+				t.Errorf("versionLess(%s, %s) = %v", a, b, got)
+			}
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package erlang
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// TestEUnit runs the Erlang modules' own tests, each in a VM whose code path
+// makes the world that the tests are about.
+func TestEUnit(t *testing.T) {
+	otp := testOTP(t)
+	ebins, err := Compile(t.Context(), otp, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := compileTests(t, otp, "beamscope/test/*.erl", "synthetic/test/*.erl")
+	listening := compileTests(t, otp, "beamscope/test/listening/*.erl")
+	silent := compileTests(t, otp, "beamscope/test/silent/*.erl")
+	otel := compileTests(t, otp, "beamscope/test/otel/*.erl")
+
+	const noRuntimeTools = "code:del_path(runtime_tools)"
+	for _, test := range []struct {
+		name, module string
+		first        []string // code paths in front of all others
+		before       string
+	}{
+		{"probes", "beamscope_vm_tests", nil, "ok"},
+		{"encoding", "beamscope_listening_tests", []string{listening}, "ok"},
+		{"built without probes", "beamscope_silent_tests", []string{silent}, "ok"},
+		{"no runtime_tools", "beamscope_silent_tests", nil, noRuntimeTools},
+		{"OpenTelemetry", "beamscope_otel_tests", []string{listening, otel}, "ok"},
+		{"OpenTelemetry without probes", "beamscope_otel_tests", []string{silent, otel}, "ok"},
+		{"mm1k", "mm1k_tests", nil, "ok"},
+		{"span_load", "span_load_tests", nil, "ok"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			args := []string{"-noinput"}
+			for _, path := range append(append(ebins, tests), test.first...) {
+				args = append(args, "-pa", path)
+			}
+			args = append(args, "-eval",
+				test.before+", halt(case eunit:test("+test.module+", [verbose]) of ok -> 0; error -> 1 end).")
+			if out, err := exec.CommandContext(t.Context(), otp.Erl, args...).CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// compileTests compiles Erlang files of this folder and returns the code path.
+func compileTests(t *testing.T, otp OTP, patterns ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	args := []string{"-Werror", "+debug_info", "-o", dir}
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no Erlang files at %s (%v)", pattern, err)
+		}
+		args = append(args, files...)
+	}
+	if out, err := exec.CommandContext(t.Context(), otp.Erlc, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return dir
+}
+
+// testOTP finds the VM, without which a test has no meaning.
+func testOTP(t *testing.T) OTP {
+	t.Helper()
+	otp, err := FindOTP(t.Context())
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	return otp
+}

@@ -1,0 +1,156 @@
+package erlang
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+var (
+	// ErrNoOTP means that no Erlang VM with probes was found.
+	ErrNoOTP = errors.New("no Erlang VM with probes: run `make otp` to build one (about five minutes), " +
+		"or set BEAMSCOPE_OTP to the folder of one, above bin/erl")
+
+	// ErrNoProbes means that an Erlang VM was found, but one without probes.
+	ErrNoProbes = errors.New("the Erlang VM has no probes: it must be configured --with-dynamic-trace=systemtap, " +
+		"and have the application runtime_tools")
+)
+
+// OTP is an installation of Erlang/OTP.
+type OTP struct {
+	Dir     string // the folder above bin
+	Erl     string // path of erl
+	Erlc    string // path of erlc
+	Version string // 25.2.3, or 25 where the installation does not say more
+}
+
+// FindOTP returns the installation in $BEAMSCOPE_OTP or else the newest one that
+// erlang/otp/build.sh has put into the user's cache folder. It runs the VM to
+// see that its probes are there. Its errors wrap ErrNoOTP or ErrNoProbes.
+func FindOTP(ctx context.Context) (OTP, error) {
+	if dir := os.Getenv("BEAMSCOPE_OTP"); dir != "" {
+		otp, err := openOTP(ctx, dir)
+		if err != nil {
+			return OTP{}, fmt.Errorf("BEAMSCOPE_OTP=%s: %w", dir, err)
+		}
+		return otp, nil
+	}
+	dir, err := newestBuilt()
+	if err != nil {
+		return OTP{}, err
+	}
+	return openOTP(ctx, dir)
+}
+
+// BuildOTP builds a VM with probes from the distribution's source package into
+// the user's cache folder, which takes minutes, and returns it; see otp/build.sh.
+// Where that was done before it only returns it. Progress goes to the writer.
+func BuildOTP(ctx context.Context, progress io.Writer) (OTP, error) {
+	cmd := exec.CommandContext(ctx, "bash", "-c", buildScript, "build.sh")
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.Stderr = progress
+	out, err := cmd.Output()
+	if err != nil {
+		return OTP{}, fmt.Errorf("build an Erlang VM with probes: %w", err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return openOTP(ctx, filepath.Dir(filepath.Dir(lines[len(lines)-1])))
+}
+
+func openOTP(ctx context.Context, dir string) (OTP, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return OTP{}, err
+	}
+	otp := OTP{
+		Dir:  dir,
+		Erl:  filepath.Join(dir, "bin", "erl"),
+		Erlc: filepath.Join(dir, "bin", "erlc"),
+	}
+	for _, tool := range []string{otp.Erl, otp.Erlc} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return OTP{}, fmt.Errorf("%w (%w)", ErrNoOTP, err)
+		}
+	}
+	const ask = `
+		Release = erlang:system_info(otp_release),
+		Version = case file:read_file(filename:join([code:root_dir(), "releases", Release, "OTP_VERSION"])) of
+			{ok, Text} -> Text;
+			_ -> Release
+		end,
+		Available = try dyntrace:available() catch _:_ -> false end,
+		io:format("~s ~s ~s", [string:trim(Version), erlang:system_info(dynamic_trace), Available]),
+		halt().`
+	cmd := exec.CommandContext(ctx, otp.Erl, "-noinput", "-boot", "start_clean", "-eval", ask)
+	var stderr tail
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return OTP{}, fmt.Errorf("%s does not run: %w%s", otp.Erl, err, stderr.suffix())
+	}
+	version, probes, _ := strings.Cut(string(out), " ")
+	if probes != "systemtap true" && probes != "dtrace true" {
+		return OTP{}, fmt.Errorf("%s: %w", otp.Erl, ErrNoProbes)
+	}
+	otp.Version = version
+	return otp, nil
+}
+
+// newestBuilt returns the folder of the newest VM that build.sh has finished.
+// What it is still working on bears another name.
+func newestBuilt() (string, error) {
+	cache, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	erls, err := filepath.Glob(filepath.Join(cache, "otp-[0-9]*", "bin", "erl"))
+	if err != nil {
+		return "", err
+	}
+	newest := ""
+	for _, erl := range erls {
+		dir := filepath.Dir(filepath.Dir(erl))
+		if newest == "" || versionLess(filepath.Base(newest), filepath.Base(dir)) {
+			newest = dir
+		}
+	}
+	if newest == "" {
+		return "", ErrNoOTP
+	}
+	return newest, nil
+}
+
+// versionLess compares names such as otp-25.2.3 by their numbers.
+func versionLess(a, b string) bool {
+	for a != "" && b != "" {
+		var x, y string
+		x, a, _ = strings.Cut(a, ".")
+		y, b, _ = strings.Cut(b, ".")
+		if x == y {
+			continue
+		}
+		if len(x) != len(y) {
+			return len(x) < len(y)
+		}
+		return x < y
+	}
+	return a == "" && b != ""
+}
+
+// cacheDir is the folder that build.sh uses too, so it follows the same rule
+// and not that of os.UserCacheDir, which differs on other systems.
+func cacheDir() (string, error) {
+	if dir := os.Getenv("XDG_CACHE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "beamscope"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("no cache folder: %w", err)
+	}
+	return filepath.Join(home, ".cache", "beamscope"), nil
+}

@@ -1,0 +1,125 @@
+%%% @doc Runs in a VM that another program has started, and takes its orders
+%%% line by line from stdin:
+%%%
+%%% ```
+%%% erl -noshell -pa .../ebin -run beamscope_demo main rate=500 k=10
+%%%
+%%% set rate 2000            ok ok
+%%% set k 10                 ok ok
+%%% set loops auto           ok ok
+%%% call mm1k info [].       ok #{...}
+%%% call lists max [[]].     error {function_clause,...}
+%%% stop                     ok stopping
+%%% '''
+%%%
+%%% `main' starts mm1k, its options as arguments; `main idle' does not. Then the
+%%% line `ready <os pid>' says that orders are taken. Each order is answered by
+%%% one line, `ok Term' or `error Term'; orders run one after the other. An order
+%%% that begins with a tag, `@7 call ...', runs beside the others and has the tag
+%%% in front of its answer: lines without one are then somebody else's output.
+%%%
+%%% The VM ends with its stdin, so it does not outlive the program at the other
+%%% end, however that one ends.
+-module(beamscope_demo).
+
+-export([main/0, main/1]).
+
+%% @equiv main([])
+-spec main() -> ok.
+main() ->
+    main([]).
+
+%% @doc For `-run', whose functions must return before the VM is up.
+-spec main(Arguments :: [string()]) -> ok.
+main(Arguments) ->
+    _ = spawn(fun() -> boot(Arguments) end),
+    ok.
+
+boot(Arguments) ->
+    try start(Arguments) of
+        ok ->
+            Serial = spawn_link(fun serial/0),
+            say(["ready ", os:getpid()]),
+            listen(Serial)
+    catch
+        _:Reason ->
+            io:format(standard_error, "beamscope_demo: cannot start: ~0tp~n", [Reason]),
+            halt(1)
+    end.
+
+start(["idle"]) ->
+    ok;
+start(Arguments) ->
+    {ok, _} = mm1k:start(maps:from_list([option(A) || A <- Arguments])),
+    ok.
+
+option(Argument) ->
+    [Key, Value] = string:split(Argument, "="),
+    {atom(Key), evaluate(Value)}.
+
+listen(Serial) ->
+    case io:get_line("") of
+        Line when is_list(Line) ->
+            order(string:trim(Line), Serial),
+            listen(Serial);
+        _EofOrError ->
+            halt(0, [{flush, false}])
+    end.
+
+order("", _Serial) ->
+    ok;
+order("@" ++ _ = Line, _Serial) ->
+    [Tag | Order] = string:split(Line, " "),
+    _ = spawn(fun() -> answer([Tag, $\s], lists:append(Order)) end),
+    ok;
+order(Line, Serial) ->
+    Serial ! Line,
+    ok.
+
+serial() ->
+    receive Line -> answer("", Line) end,
+    serial().
+
+answer(Tag, "stop") ->
+    say([Tag, "ok stopping"]),
+    halt(0);
+answer(Tag, Order) ->
+    {Word, Term} = try {"ok", obey(Order)}
+                   catch
+                       throw:Why -> {"error", Why};
+                       _:Reason:Stack -> {"error", {Reason, lists:sublist(Stack, 2)}}
+                   end,
+    say([Tag, Word, $\s, io_lib:format("~0p", [Term])]).
+
+obey("set " ++ Order) ->
+    case string:lexemes(Order, " ") of
+        [Key, Value] -> ok_or_throw(mm1k:set(atom(Key), evaluate(Value)));
+        _ -> throw({usage, "set rate|k|loops Value"})
+    end;
+obey("call " ++ Order) ->
+    case string:split(Order, " ") of
+        [Module, Rest] ->
+            case string:split(Rest, " ") of
+                [Function, Arguments] -> apply(atom(Module), atom(Function), evaluate(Arguments));
+                _ -> throw({usage, "call Module Function [Argument, ...]."})
+            end;
+        _ ->
+            throw({usage, "call Module Function [Argument, ...]."})
+    end;
+obey(Order) ->
+    throw({unknown_order, Order}).
+
+ok_or_throw(ok) -> ok;
+ok_or_throw({error, Why}) -> throw(Why).
+
+atom(Text) -> list_to_atom(Text).
+
+%% The value of an Erlang expression; its full stop may be left out.
+evaluate(Text) ->
+    {ok, Tokens, _} = erl_scan:string(string:trim(Text, trailing, ". ") ++ "."),
+    {ok, Expressions} = erl_parse:parse_exprs(Tokens),
+    {value, Value, _} = erl_eval:exprs(Expressions, []),
+    Value.
+
+say(Line) ->
+    io:put_chars([Line, $\n]).

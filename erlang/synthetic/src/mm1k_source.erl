@@ -1,0 +1,79 @@
+%%% @doc A Poisson source.
+%%%
+%%% Arrivals have deadlines on an absolute time line, one exponential step after
+%%% the other, so the rate holds whatever the timer does. The VM's timers have a
+%%% grain of 1 ms: arrivals due within it come together, and up to that much
+%%% late, but none is lost and none drifts.
+-module(mm1k_source).
+
+-export([start_link/3, set/2]).
+-export([new/3, set_rate/3, due/2, wait/2]).
+
+-export_type([schedule/0]).
+
+-define(SECOND, 1_000_000_000).
+
+-record(schedule, {rate :: number(),
+                   random :: rand:state(),
+                   next :: float() | never}).  % deadline of the next arrival, ns
+
+-opaque schedule() :: #schedule{}.
+
+%% @doc Calls `Emit' at each arrival, in a process of its own.
+-spec start_link(Rate :: number(), Seed :: term(), Emit :: fun(() -> term())) -> pid().
+start_link(Rate, Seed, Emit) ->
+    spawn_link(fun() -> loop(new(Rate, Seed, now_ns()), Emit) end).
+
+-spec set(pid(), Rate :: number()) -> ok.
+set(Source, Rate) ->
+    Source ! {rate, Rate},
+    ok.
+
+loop(Schedule0, Emit) ->
+    {Count, Schedule} = due(Schedule0, now_ns()),
+    repeat(Count, Emit),
+    receive
+        {rate, Rate} -> loop(set_rate(Schedule, Rate, now_ns()), Emit)
+    after wait(Schedule, now_ns()) ->
+        loop(Schedule, Emit)
+    end.
+
+repeat(0, _Emit) -> ok;
+repeat(N, Emit) -> Emit(), repeat(N - 1, Emit).
+
+now_ns() -> erlang:monotonic_time(nanosecond).
+
+%% @doc A schedule that begins now. This and what follows is pure.
+-spec new(Rate :: number(), Seed :: term(), Now :: integer()) -> schedule().
+new(Rate, Seed, Now) ->
+    step(Now, #schedule{rate = Rate, random = mm1k_work:seed(Seed), next = never}).
+
+%% @doc Another rate from now on. The exponential distribution has no memory, so
+%% a fresh step from now is as good as the rest of the old one.
+-spec set_rate(schedule(), Rate :: number(), Now :: integer()) -> schedule().
+set_rate(Schedule, Rate, Now) ->
+    step(Now, Schedule#schedule{rate = Rate}).
+
+%% @doc How many arrivals have fallen due. More than a second behind, the
+%% machine slept or was stopped: we go on from now instead of flooding it.
+-spec due(schedule(), Now :: integer()) -> {non_neg_integer(), schedule()}.
+due(#schedule{next = Next} = Schedule, Now) when is_number(Next), Now - Next > ?SECOND ->
+    {0, step(Now, Schedule)};
+due(Schedule, Now) ->
+    due(Schedule, Now, 0).
+
+due(#schedule{next = Next} = Schedule, Now, Count) when is_number(Next), Next =< Now ->
+    due(step(Next, Schedule), Now, Count + 1);
+due(Schedule, _Now, Count) ->
+    {Count, Schedule}.
+
+%% @doc Whole milliseconds until the next arrival, for `receive ... after'.
+-spec wait(schedule(), Now :: integer()) -> timeout().
+wait(#schedule{next = never}, _Now) -> infinity;
+wait(#schedule{next = Next}, Now) -> max(0, ceil((Next - Now) / 1_000_000)).
+
+step(_From, #schedule{rate = Rate} = Schedule) when Rate == 0 ->
+    Schedule#schedule{next = never};
+step(From, #schedule{rate = Rate, random = Random0} = Schedule) ->
+    {X, Random} = mm1k_work:exponential(Random0),
+    Schedule#schedule{next = From + X * ?SECOND / Rate, random = Random}.

@@ -1,0 +1,33 @@
+%%% @doc Fictional work, and the randomness of it.
+-module(mm1k_work).
+
+-export([work/1, loops/1, seed/1, exponential/1]).
+
+%% @doc Loops so many times and does nothing. The scheduler may interrupt it.
+-spec work(non_neg_integer()) -> ok.
+work(0) -> ok;
+work(N) -> work(N - 1).
+
+%% @doc How many loops take that long here: the median of trials over a tenth of
+%% a second or so, because a core's speed changes with what its neighbours do.
+-spec loops(Nanoseconds :: pos_integer()) -> pos_integer().
+loops(Nanoseconds) ->
+    Trial = 1_000_000,
+    Times = lists:sort([elapsed(Trial) || _ <- lists:seq(1, 51)]),
+    max(1, round(Trial * Nanoseconds / lists:nth(26, Times))).
+
+elapsed(Loops) ->
+    Start = erlang:monotonic_time(nanosecond),
+    work(Loops),
+    max(1, erlang:monotonic_time(nanosecond) - Start).
+
+%% @doc A stream of random numbers; equal terms give equal streams.
+-spec seed(term()) -> rand:state().
+seed(Term) ->
+    rand:seed_s(exsss, {erlang:phash2({1, Term}), erlang:phash2({2, Term}), erlang:phash2({3, Term})}).
+
+%% @doc The next number of an exponential distribution with mean 1.
+-spec exponential(rand:state()) -> {float(), rand:state()}.
+exponential(Random0) ->
+    {U, Random} = rand:uniform_real_s(Random0), % never 0.0
+    {-math:log(U), Random}.

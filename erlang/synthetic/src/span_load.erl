@@ -1,0 +1,109 @@
+%%% @doc Spans in quantity, for tests and measurements.
+%%%
+%%% All take the same options and return when every process is done:
+%%% `procs', how many processes (4); `spans', how many spans altogether
+%%% (250000); `name' (<<"load">>); `loops', fictional work inside each span (0).
+-module(span_load).
+
+-export([run/1, measured/1, open/1, failing/1, raising/1, dying/1]).
+
+-export_type([options/0, result/0]).
+
+-type options() :: #{procs => pos_integer(), spans => non_neg_integer(),
+                     name => beamscope:name(), loops => non_neg_integer()}.
+-type result() :: #{spans := non_neg_integer(),  % started
+                    elapsed_ns := integer(),
+                    ns_per_span := float()}. % of one core's time
+
+%% @doc Starts and ends spans, as fast as possible.
+-spec run(options()) -> result().
+run(Options) ->
+    summary(Options, fun(Name, Work) ->
+                             {Ctx, Span} = beamscope:start_span(Name),
+                             Work(),
+                             beamscope:end_span(Ctx, Span)
+                     end).
+
+%% @doc As run/1, and returns each span's Id with the delay that the VM itself
+%% measured, from before the start to after the end. Id is 0 if nobody watched.
+-spec measured(options()) -> [{Id :: non_neg_integer(), Ns :: non_neg_integer()}].
+measured(Options) ->
+    {_, Delays} = execute(Options, fun measure/2),
+    Delays.
+
+measure(Name, Work) ->
+    Start = erlang:monotonic_time(nanosecond),
+    {Ctx, Span} = beamscope:start_span(Name),
+    Work(),
+    beamscope:end_span(Ctx, Span),
+    [{id(Span), erlang:monotonic_time(nanosecond) - Start}].
+
+%% @doc Starts spans that never end.
+-spec open(options()) -> result().
+open(Options) ->
+    summary(Options, fun(Name, Work) ->
+                             _ = beamscope:start_span(Name),
+                             Work()
+                     end).
+
+%% @doc Fails every span, with class `load'.
+-spec failing(options()) -> result().
+failing(Options) ->
+    summary(Options, fun(Name, Work) ->
+                             {Ctx, Span} = beamscope:start_span(Name),
+                             Work(),
+                             beamscope:fail_span(Span, load),
+                             beamscope:end_span(Ctx, ignore)
+                     end).
+
+%% @doc Raises `error:load' inside with_span, every time.
+-spec raising(options()) -> result().
+raising(Options) ->
+    summary(Options, fun(Name, Work) ->
+                             try beamscope:with_span(Name, fun() -> Work(), error(load) end)
+                             catch error:load -> ok
+                             end
+                     end).
+
+%% @doc Each span's process dies, with reason `kill', before the span ends.
+-spec dying(options()) -> result().
+dying(Options) ->
+    summary(Options, fun(Name, Work) ->
+                             {_, Monitor} = spawn_monitor(fun() ->
+                                                                  _ = beamscope:start_span(Name),
+                                                                  Work(),
+                                                                  exit(self(), kill)
+                                                          end),
+                             receive {'DOWN', Monitor, process, _, _} -> ok end
+                     end).
+
+summary(Options, One) ->
+    #{procs := Procs, spans := Spans} = options(Options),
+    {Elapsed, []} = execute(Options, fun(Name, Work) -> _ = One(Name, Work), [] end),
+    Parallel = min(Procs, erlang:system_info(schedulers_online)),
+    #{spans => Spans, elapsed_ns => Elapsed, ns_per_span => Elapsed * Parallel / max(1, Spans)}.
+
+execute(Options, One) ->
+    #{procs := Procs, spans := Spans, name := Name, loops := Loops} = options(Options),
+    Work = fun() -> mm1k_work:work(Loops) end,
+    Start = erlang:monotonic_time(nanosecond),
+    Monitors = [element(2, spawn_monitor(fun() -> exit({done, repeat(share(I, Procs, Spans), Name, Work, One, [])}) end))
+                || I <- lists:seq(1, Procs)],
+    Results = [receive {'DOWN', Monitor, process, _, {done, Result}} -> Result end || Monitor <- Monitors],
+    {erlang:monotonic_time(nanosecond) - Start, lists:append(Results)}.
+
+repeat(0, _Name, _Work, _One, Results) -> Results;
+repeat(N, Name, Work, One, Results) ->
+    repeat(N - 1, Name, Work, One, One(Name, Work) ++ Results).
+
+%% The first processes take what does not divide evenly.
+share(I, Procs, Spans) when I =< Spans rem Procs -> Spans div Procs + 1;
+share(_, Procs, Spans) -> Spans div Procs.
+
+options(Options) ->
+    maps:merge(#{procs => 4, spans => 250_000, name => <<"load">>, loops => 0}, Options).
+
+%% Dialyzer takes every handle for ignore; see the note on dyntrace:pn in beamscope.
+-dialyzer({no_match, id/1}).
+id(ignore) -> 0;
+id(Span) -> element(1, Span).
