@@ -139,10 +139,12 @@ func Find(t Target) ([]VM, error) {
 		return []VM{v}, nil
 	}
 	processes, err := usdt.FindProcesses(func(exe string) bool { return matches(exe, t.exe()) })
-	if errors.Is(err, os.ErrPermission) {
-		return nil, fmt.Errorf("%s: %w %w%s", t, ErrNone, ErrHidden, asRoot())
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, os.ErrPermission) && os.Geteuid() == 0:
+		return nil, fmt.Errorf("%s: %w", t, ErrNone) // what root may not see is no VM
+	case errors.Is(err, os.ErrPermission):
+		return nil, fmt.Errorf("%s: %w %w: try as root", t, ErrNone, ErrHidden)
+	case err != nil:
 		return nil, fmt.Errorf("find Erlang VMs: %w", err)
 	}
 	var found []VM
@@ -162,14 +164,6 @@ func Find(t Target) ([]VM, error) {
 		return nil, fmt.Errorf("%s: %w", t, ErrNone)
 	}
 	return found, nil
-}
-
-// asRoot is what to do about processes that may not be looked at.
-func asRoot() string {
-	if os.Geteuid() == 0 {
-		return ""
-	}
-	return ": try as root"
 }
 
 func matches(exe, want string) bool {
