@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -35,11 +36,43 @@ func run(args []string) int {
 	if err == nil {
 		return statusDone
 	}
-	fmt.Fprintln(os.Stderr, "beamscope:", err)
-	if errors.Is(err, errUsage) || errors.Is(err, config.ErrInvalid) {
+	printError(os.Stderr, err)
+	if errors.Is(err, errUsage) || errors.Is(err, config.ErrInvalid) || errors.As(err, new(*diagramError)) {
 		return statusUsage
 	}
 	return statusFailed
+}
+
+// printError prints an error in a line, or several below each other. What is wrong
+// in a diagram begins with its place.
+func printError(w io.Writer, err error) {
+	switch e := err.(type) {
+	case failures:
+		for _, err := range e {
+			printError(w, err)
+		}
+	case *diagramError:
+		fmt.Fprintln(w, e)
+	default:
+		fmt.Fprintln(w, "beamscope:", e)
+	}
+}
+
+// failures are those of several things that were done regardless of each other.
+type failures []error
+
+// Error is one failure a line.
+func (f failures) Error() string { return errors.Join(f...).Error() }
+
+// Unwrap is the failures.
+func (f failures) Unwrap() []error { return f }
+
+// err is nil where nothing failed.
+func (f failures) err() error {
+	if len(f) == 0 {
+		return nil
+	}
+	return f
 }
 
 // errUsage is wrapped by errors of the command line itself.
@@ -61,7 +94,8 @@ func newRootCommand() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(usageError)
-	root.AddCommand(newRunCommand(), newDemoCommand(), newProbesCommand(), newDoctorCommand())
+	root.AddCommand(newRunCommand(), newDemoCommand(), newProbesCommand(), newDoctorCommand(),
+		newEvalCommand(), newFmtCommand(), newDrawCommand())
 	return root
 }
 

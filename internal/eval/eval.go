@@ -32,6 +32,11 @@ type Report struct {
 	// ΔQs, for plots.
 	Names  []string              `json:"-"`
 	Values map[string]*dq.DeltaQ `json:"-"`
+
+	// Judgement is that on the last definition, where there is a requirement: what
+	// its QTA says, and where the margins are.
+	Judgement *dq.Judgement `json:"-"`
+	Judged    string        `json:"-"` // the name of that definition
 }
 
 // A Probe is the part of a Report on one definition or operator. All bounds contain
@@ -107,10 +112,12 @@ func Answer(q Question) (*Report, error) {
 		r.Probes[name] = q.probe(d)
 	}
 	if q.QTA != nil {
-		last := q.Diagram.Definitions[len(q.Diagram.Definitions)-1].Name
-		if r.Probes[last].QTA, err = judge(*q.QTA, r.Values[last]); err != nil {
+		r.Judged = q.Diagram.Definitions[len(q.Diagram.Definitions)-1].Name
+		j, err := q.QTA.Judge(r.Values[r.Judged])
+		if err != nil {
 			return nil, err
 		}
+		r.Judgement, r.Probes[r.Judged].QTA = &j, verdict(j)
 	}
 	return r, nil
 }
@@ -188,17 +195,13 @@ func quantile(d *dq.DeltaQ, p float64) Quantile {
 	return q
 }
 
-func judge(required dq.QTA, d *dq.DeltaQ) (*QTA, error) {
-	j, err := required.Judge(d)
-	if err != nil {
-		return nil, err
-	}
+func verdict(j dq.Judgement) *QTA {
 	out := &QTA{Slack: margin(j.Slack), Hazard: margin(j.Hazard)}
 	if j.Met != dq.CannotTell {
 		met := j.Met == dq.Yes
 		out.Met = &met
 	}
-	return out, nil
+	return out
 }
 
 func margin(m *dq.Margin) *Margin {

@@ -19,9 +19,9 @@ const (
 	svgBottom             = 40
 )
 
-// Text plots a ΔQ for a terminal: the probability of success within a delay, as the
+// Plot plots a ΔQ for a terminal: the probability of success within a delay, as the
 // band between its bounds, in dots of Braille characters.
-func Text(name string, d *dq.DeltaQ) string {
+func Plot(name string, d *dq.DeltaQ) string {
 	dots := make([][]bool, 4*textHeight)
 	for y := range dots {
 		dots[y] = make([]bool, 2*textWidth)
@@ -71,9 +71,16 @@ func brailleRow(dots [][]bool, row int) string {
 	return strings.TrimRight(out.String(), "\u2800")
 }
 
-// span is the delay to plot up to: a little more than the horizon.
+// span is the delay to plot up to: a little more than it takes until hardly
+// anything more succeeds.
 func span(d *dq.DeltaQ) time.Duration {
-	return max(time.Millisecond, d.Horizon()+d.Horizon()/20)
+	end := d.Horizon()
+	if success, ok := d.Success(); ok {
+		if v, ok := d.Quantile(success.Lo * 0.999); ok && v.Finite() {
+			end = v.Hi
+		}
+	}
+	return max(d.Width(), end+end/20)
 }
 
 // fraction is t·i/n without overflow.

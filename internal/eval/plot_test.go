@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-func TestText(t *testing.T) {
+func TestPlot(t *testing.T) {
 	d, err := Model("0.5*wait(20ms)", grid(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.Split(Text("p", d), "\n")
+	lines := strings.Split(Plot("p", d), "\n")
 	if len(lines) != textHeight+4 || lines[0] != "p" || !strings.HasSuffix(lines[textHeight+2], "21ms") {
 		t.Fatalf("%q", lines)
 	}
