@@ -25,11 +25,13 @@ func (o *Observed) WriteDeltaQ(dst *DeltaQ) error {
 	}
 	dst.resize(o.grid.Width(), o.grid.Bins())
 	n := float64(o.Instances())
-	var sum uint64
+	sum := uint64(0)
+	var before Bounds
 	for k := range dst.lo {
-		dst.lo[k] = divDown(float64(sum), n)
 		sum += o.Count(k)
-		dst.hi[k] = divUp(float64(sum), n)
+		after := div(float64(sum), n)
+		dst.lo[k], dst.hi[k] = before.Lo, after.Hi
+		before = after
 	}
 	// An instance of exactly dMax is in the last bin: edge N has seen all.
 	dst.trim()

@@ -13,12 +13,31 @@ import "math"
 func down(x float64) float64 { return math.Nextafter(x, math.Inf(-1)) }
 func up(x float64) float64   { return math.Nextafter(x, math.Inf(1)) }
 
-// tiny is above the range in which the error term of a product may underflow.
+// tiny is above the range in which the error term of a product, or of what is
+// divided, may underflow.
 const tiny = 0x1p-960
+
+// nextIf and previousIf are x and its neighbour where that is so: without a branch,
+// which no processor would predict. x ≥ tiny.
+func nextIf(x float64, so bool) float64 { return math.Float64frombits(math.Float64bits(x) + bit(so)) }
+func previousIf(x float64, so bool) float64 {
+	return math.Float64frombits(math.Float64bits(x) - bit(so))
+}
+
+func bit(b bool) uint64 {
+	var n uint64
+	if b {
+		n = 1
+	}
+	return n
+}
 
 func mulDown(a, b float64) float64 {
 	p := a * b
-	if exactProduct(a, b) || p >= tiny && math.FMA(a, b, -p) >= 0 {
+	if p >= tiny {
+		return previousIf(p, math.FMA(a, b, -p) < 0)
+	}
+	if exactProduct(a, b) {
 		return p
 	}
 	return max(0, down(p))
@@ -26,7 +45,10 @@ func mulDown(a, b float64) float64 {
 
 func mulUp(a, b float64) float64 {
 	p := a * b
-	if exactProduct(a, b) || p >= tiny && math.FMA(a, b, -p) <= 0 {
+	if p >= tiny {
+		return nextIf(p, math.FMA(a, b, -p) > 0)
+	}
+	if exactProduct(a, b) {
 		return p
 	}
 	return up(p)
@@ -42,7 +64,11 @@ func sumError(a, b, s float64) float64 {
 
 func addDown(a, b float64) float64 {
 	s := a + b
-	if sumError(a, b, s) < 0 {
+	e := sumError(a, b, s)
+	switch {
+	case s >= tiny:
+		return previousIf(s, e < 0)
+	case e < 0:
 		return down(s)
 	}
 	return s
@@ -50,28 +76,31 @@ func addDown(a, b float64) float64 {
 
 func addUp(a, b float64) float64 {
 	s := a + b
-	if sumError(a, b, s) > 0 {
+	e := sumError(a, b, s)
+	switch {
+	case s >= tiny:
+		return nextIf(s, e > 0)
+	case e > 0:
 		return up(s)
 	}
 	return s
 }
 
-// divDown and divUp take a ≥ 0 and b > 0.
-func divDown(a, b float64) float64 {
+// div bounds a quotient, of a ≥ 0 and b > 0.
+func div(a, b float64) Bounds {
 	q := a / b
-	if math.FMA(q, b, -a) > 0 || q < tiny && q != 0 {
-		return max(0, down(q))
+	if a >= tiny && q >= tiny {
+		rest := math.FMA(q, b, -a)
+		return Bounds{previousIf(q, rest > 0), nextIf(q, rest < 0)}
 	}
-	return q
+	if a == 0 {
+		return Bounds{}
+	}
+	return Bounds{max(0, down(q)), up(q)}
 }
 
-func divUp(a, b float64) float64 {
-	q := a / b
-	if math.FMA(q, b, -a) < 0 || q < tiny && a != 0 {
-		return up(q)
-	}
-	return q
-}
+func divDown(a, b float64) float64 { return div(a, b).Lo }
+func divUp(a, b float64) float64   { return div(a, b).Hi }
 
 func subDown(a, b float64) float64 { return addDown(a, -b) }
 func subUp(a, b float64) float64   { return addUp(a, -b) }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 )
 
 // The usual z of confidence bounds.
@@ -147,14 +148,15 @@ func (w *Window) WriteBand(dst *Band, z float64) error {
 	if !(z >= 0) {
 		return fmt.Errorf("%w: z %v: want at least 0", ErrProbability, z)
 	}
-	dst.Mean, dst.Lo, dst.Hi = dst.Mean[:0], dst.Lo[:0], dst.Hi[:0]
-	n := float64(w.held)
+	size, n := len(w.sums), float64(w.held)
+	dst.Mean = slices.Grow(dst.Mean[:0], size)[:size]
+	dst.Lo = slices.Grow(dst.Lo[:0], size)[:size]
+	dst.Hi = slices.Grow(dst.Hi[:0], size)[:size]
+	scale := z / math.Sqrt(n)
 	for k, sum := range w.sums {
-		mean := float64(sum) / n / fixedOne
-		half := z * w.deviation(k) / math.Sqrt(n)
-		dst.Mean = append(dst.Mean, mean)
-		dst.Lo = append(dst.Lo, max(0, mean-half))
-		dst.Hi = append(dst.Hi, min(1, mean+half))
+		mean := float64(sum) / (n * fixedOne)
+		half := scale * w.deviation(k)
+		dst.Mean[k], dst.Lo[k], dst.Hi[k] = mean, max(0, mean-half), min(1, mean+half)
 	}
 	return nil
 }
@@ -169,5 +171,5 @@ func (w *Window) deviation(k int) float64 {
 	sumHi, sumLo := bits.Mul64(w.sums[k], w.sums[k])
 	lo, borrow := bits.Sub64(lo, sumLo, 0)
 	hi, _ = bits.Sub64(hi, sumHi, borrow)
-	return math.Sqrt(float64(hi)*0x1p64+float64(lo)) / float64(n) / fixedOne
+	return math.Sqrt(float64(hi)*0x1p64+float64(lo)) / (float64(n) * fixedOne)
 }
