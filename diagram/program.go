@@ -175,10 +175,14 @@ func (p *Program) Value(name string) (*dq.DeltaQ, bool) {
 	if !ok {
 		return nil, false
 	}
-	if p.nodes[i].value == nil {
+	n := &p.nodes[i]
+	switch {
+	case !n.outcome:
+		return &n.own, true
+	case n.value == nil:
 		return new(dq.DeltaQ), true
 	}
-	return p.nodes[i].value, true
+	return n.value, true
 }
 
 // Behind are the names of the outcomes that a definition or an operator is

@@ -1,7 +1,6 @@
 package dq
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -9,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/dsp/fourier"
 )
 
-// A gonumConvolver convolves by gonum's real transforms: what to compare with, in
-// speed and in result.
+// A gonumConvolver convolves by gonum's real transforms: what to compare results
+// with.
 type gonumConvolver struct {
 	fft     *fourier.FFT
 	x, y    []float64
@@ -55,33 +54,5 @@ func TestConvolveIsGonum(t *testing.T) {
 				t.Fatalf("N = %d, edge %d: %v, gonum %v", n, k, b, sum)
 			}
 		}
-	}
-}
-
-// BenchmarkGonum is one convolution of two densities of N bins by gonum's real
-// transforms: one bound of the two that BenchmarkConvolve computes. "planned" makes
-// the tables each time.
-func BenchmarkGonum(b *testing.B) {
-	r := rand.New(rand.NewPCG(1, 2))
-	for _, n := range []int{50, 200, 1000, 4000, 65536} {
-		x, y := make([]float64, n), make([]float64, n)
-		for i := range x {
-			x[i], y[i] = r.Float64()/float64(n), r.Float64()/float64(n)
-		}
-		length := 1
-		for length < 2*n-1 {
-			length *= 2
-		}
-		b.Run(fmt.Sprintf("kept/N=%d", n), func(b *testing.B) {
-			g := newGonumConvolver(length)
-			for b.Loop() {
-				g.convolve(x, y)
-			}
-		})
-		b.Run(fmt.Sprintf("planned/N=%d", n), func(b *testing.B) {
-			for b.Loop() {
-				newGonumConvolver(length).convolve(x, y)
-			}
-		})
 	}
 }

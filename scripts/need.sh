@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the tools that are named and missing, where that can be done; else
-# says what to install. Usage: scripts/need.sh go|clang|bpftrace ...
+# says what to install. Usage: scripts/need.sh go|clang|bpftrace|fftw ...
 set -euo pipefail
 
 # The packages that a tool comes in, on Debian and its relatives.
@@ -9,6 +9,7 @@ packages_of() {
 	go) echo golang-go ;;
 	clang) echo clang llvm libbpf-dev linux-libc-dev ;;
 	bpftrace) echo bpftrace ;;
+	fftw) echo gcc libc6-dev libfftw3-dev ;;
 	*) echo "need.sh: unknown tool $1" >&2 && exit 2 ;;
 	esac
 }
@@ -25,6 +26,7 @@ there() {
 	case $1 in
 	go) go_is_there ;;
 	clang) command -v clang >/dev/null && command -v llvm-strip >/dev/null && [ -e /usr/include/bpf/bpf_helpers.h ] ;;
+	fftw) command -v cc >/dev/null && [ -e /usr/include/fftw3.h ] ;;
 	*) command -v "$1" >/dev/null ;;
 	esac
 }

@@ -1,8 +1,9 @@
-/* One convolution of two real densities of N bins by FFTW3, to compare with
- * BenchmarkConvolve and BenchmarkGonum: with plans that are kept, and planned anew
- * each time with FFTW_ESTIMATE. Prints nanoseconds, the median of the rounds.
+/* Convolutions of two real densities of N bins by FFTW3, to compare with. Reads
+ * lines "N kept COUNT" or "N planned COUNT", and answers each with the nanoseconds
+ * that one of so many convolutions took: with plans that are kept, or planned anew
+ * each time with FFTW_ESTIMATE.
  *
- *	cc -O2 -o /tmp/fftw_bench fftw_bench.c -lfftw3 -lm && /tmp/fftw_bench
+ *	cc -O2 -o fftw_bench fftw_bench.c -lfftw3 -lm && echo 1000 kept 100 | ./fftw_bench
  */
 #include <fftw3.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 
 struct work {
 	int n, length;
-	double *x, *y, *out;
+	double *a, *b, *x, *y, *out;
 	fftw_complex *fx, *fy;
 	fftw_plan forward_x, forward_y, backward;
 };
@@ -31,12 +32,12 @@ static void unplan(struct work *w)
 	fftw_destroy_plan(w->backward);
 }
 
-static void convolve(struct work *w, const double *a, const double *b)
+static void convolve(struct work *w)
 {
 	size_t bytes = sizeof(double) * (size_t)w->n, rest = sizeof(double) * (size_t)(w->length - w->n);
 
-	memcpy(w->x, a, bytes);
-	memcpy(w->y, b, bytes);
+	memcpy(w->x, w->a, bytes);
+	memcpy(w->y, w->b, bytes);
 	memset(w->x + w->n, 0, rest);
 	memset(w->y + w->n, 0, rest);
 	fftw_execute(w->forward_x);
@@ -52,6 +53,35 @@ static void convolve(struct work *w, const double *a, const double *b)
 		w->out[i] /= w->length;
 }
 
+static void allocate(struct work *w, int n)
+{
+	w->n = n;
+	for (w->length = 1; w->length < 2 * n - 1;)
+		w->length *= 2;
+	w->a = fftw_alloc_real((size_t)n);
+	w->b = fftw_alloc_real((size_t)n);
+	w->x = fftw_alloc_real((size_t)w->length);
+	w->y = fftw_alloc_real((size_t)w->length);
+	w->out = fftw_alloc_real((size_t)w->length);
+	w->fx = fftw_alloc_complex((size_t)w->length / 2 + 1);
+	w->fy = fftw_alloc_complex((size_t)w->length / 2 + 1);
+	for (int i = 0; i < n; i++) {
+		w->a[i] = (double)rand() / RAND_MAX / n;
+		w->b[i] = (double)rand() / RAND_MAX / n;
+	}
+}
+
+static void release(struct work *w)
+{
+	fftw_free(w->a);
+	fftw_free(w->b);
+	fftw_free(w->x);
+	fftw_free(w->y);
+	fftw_free(w->out);
+	fftw_free(w->fx);
+	fftw_free(w->fy);
+}
+
 static double now(void)
 {
 	struct timespec t;
@@ -60,62 +90,41 @@ static double now(void)
 	return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
 }
 
-static int by_size(const void *a, const void *b)
+/* measure returns the nanoseconds of one convolution. The first one, which finds
+ * the memory cold, does not count. */
+static double measure(struct work *w, int planned, int count)
 {
-	double x = *(const double *)a, y = *(const double *)b;
+	double start;
 
-	return (x > y) - (x < y);
-}
-
-static void measure(int n)
-{
-	enum { ROUNDS = 201 };
-	static double kept[ROUNDS], planned[ROUNDS];
-	struct work w = { .n = n, .length = 1 };
-	double *a = fftw_alloc_real((size_t)n), *b = fftw_alloc_real((size_t)n);
-
-	while (w.length < 2 * n - 1)
-		w.length *= 2;
-	w.x = fftw_alloc_real((size_t)w.length);
-	w.y = fftw_alloc_real((size_t)w.length);
-	w.out = fftw_alloc_real((size_t)w.length);
-	w.fx = fftw_alloc_complex((size_t)w.length / 2 + 1);
-	w.fy = fftw_alloc_complex((size_t)w.length / 2 + 1);
-	for (int i = 0; i < n; i++) {
-		a[i] = (double)rand() / RAND_MAX / n;
-		b[i] = (double)rand() / RAND_MAX / n;
+	plan(w);
+	convolve(w);
+	start = now();
+	for (int i = 0; i < count; i++) {
+		if (planned) {
+			unplan(w);
+			plan(w);
+		}
+		convolve(w);
 	}
-	plan(&w);
-	for (int i = 0; i < ROUNDS; i++) {
-		double start = now();
-		convolve(&w, a, b);
-		kept[i] = now() - start;
-	}
-	unplan(&w);
-	for (int i = 0; i < ROUNDS; i++) {
-		double start = now();
-		plan(&w);
-		convolve(&w, a, b);
-		unplan(&w);
-		planned[i] = now() - start;
-	}
-	qsort(kept, ROUNDS, sizeof *kept, by_size);
-	qsort(planned, ROUNDS, sizeof *planned, by_size);
-	printf("FFTW3/kept/N=%d %.0f ns/op\nFFTW3/planned/N=%d %.0f ns/op\n", n, kept[ROUNDS / 2], n, planned[ROUNDS / 2]);
-	fftw_free(w.x);
-	fftw_free(w.y);
-	fftw_free(w.out);
-	fftw_free(w.fx);
-	fftw_free(w.fy);
-	fftw_free(a);
-	fftw_free(b);
+	start = now() - start;
+	unplan(w);
+	return start / count;
 }
 
 int main(void)
 {
-	static const int sizes[] = { 50, 200, 1000, 4000, 65536 };
+	char how[16];
+	int n, count;
 
-	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-		measure(sizes[i]);
+	while (scanf("%d %15s %d", &n, how, &count) == 3) {
+		struct work w;
+
+		if (n < 1 || n > 1 << 20 || count < 1)
+			return 2;
+		allocate(&w, n);
+		printf("%.1f\n", measure(&w, strcmp(how, "planned") == 0, count));
+		fflush(stdout);
+		release(&w);
+	}
 	return 0;
 }
