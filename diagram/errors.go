@@ -45,8 +45,8 @@ func (e *Error) marker() string {
 	return b.String()
 }
 
-// Errors are all the errors found in a source, in the order of their places; at
-// least one.
+// Errors are the errors found in a source, in the order of their places: at least
+// one, at most 20.
 type Errors []*Error
 
 // Error is the errors one after the other.

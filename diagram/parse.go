@@ -20,8 +20,9 @@ const (
 )
 
 // Parse reads a source and checks it. It returns [Errors], with everything that
-// is wrong: the syntax, and where that is right components, probabilities, names
-// and cycles. Then the File is nil.
+// is wrong, up to 20 errors: in each definition the syntax, or components and
+// probabilities, and where the syntax of all is right, names and cycles. Then the
+// File is nil.
 func Parse(source string) (*File, error) {
 	r := newReporter(source)
 	f := parse(source, r)
@@ -56,15 +57,17 @@ func parse(source string, r *reporter) *File {
 		return nil
 	}
 	trees := definitionTrees(tokens, listener)
-	if len(r.errors) > 0 {
-		return nil
-	}
+	syntax := len(r.errors) > 0
 	b := builder{reporter: r, tokens: tokens.GetAllTokens(), source: source}
-	return b.file(trees)
+	f := b.file(trees)
+	if syntax {
+		return nil // what has a name is not known
+	}
+	return f
 }
 
 // definitionTrees parses one definition after the other, so that an error in one
-// does not hide those in the next.
+// does not hide those in the next, and returns those without.
 func definitionTrees(tokens *antlr.CommonTokenStream, l *listener) []grammar.IDefinitionContext {
 	p := grammar.NewDQParser(tokens)
 	p.RemoveErrorListeners()
@@ -73,10 +76,13 @@ func definitionTrees(tokens *antlr.CommonTokenStream, l *listener) []grammar.IDe
 	p.SetErrorHandler(strategy)
 	var trees []grammar.IDefinitionContext
 	for tokens.LA(1) != antlr.TokenEOF {
-		before := len(l.errors)
-		trees = append(trees, p.Definition())
-		if t := tokens.LT(1); len(l.errors) == before && !ends(t) {
+		before := l.count
+		tree := p.Definition()
+		if t := tokens.LT(1); l.count == before && !ends(t) {
 			l.unexpected(t, "';', '->' or the end")
+		}
+		if l.count == before {
+			trees = append(trees, tree)
 		}
 		for !ends(tokens.LT(1)) {
 			tokens.Consume()
@@ -148,10 +154,12 @@ func position(t antlr.Token) Pos { return Pos{t.GetLine(), t.GetColumn() + 1} }
 type listener struct {
 	*antlr.DefaultErrorListener
 	*reporter
+	count int // of errors, with those not worth a report
 }
 
 // SyntaxError is called by ANTLR.
 func (l *listener) SyntaxError(rec antlr.Recognizer, symbol any, line, column int, msg string, e antlr.RecognitionException) {
+	l.count++
 	pos := Pos{line, column + 1}
 	token, ok := symbol.(antlr.Token)
 	if !ok || token == nil {
@@ -167,6 +175,7 @@ func (l *listener) SyntaxError(rec antlr.Recognizer, symbol any, line, column in
 // unexpected reports a token. A character that is none has been reported already:
 // what comes after it on its line follows from it.
 func (l *listener) unexpected(t antlr.Token, expected string) {
+	l.count++
 	pos, found, word := position(t), strconv.Quote(t.GetText()), t.GetText()
 	for _, e := range l.errors {
 		if e.Pos.Line == pos.Line && e.lexical {

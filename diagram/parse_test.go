@@ -116,6 +116,7 @@ func TestParseErrors(t *testing.T) {
 		{"operator and definition", "a = x -> f:d(b, c);\nd = b;", []string{`1:10: the name d is taken by the definition in line 2`}},
 		{"operator and outcome", "a = x -> f:b(b, c);", []string{`1:10: the name b is taken by an outcome`}},
 		{"system first", "system = a;\nb = c;", []string{`1:1: system is the whole: want it to be the last definition`}},
+		{"syntax and meaning", "a = b c;\nd = f:o(g);\ne = s:nix;", []string{`1:7: unexpected "c": want ';', '->' or the end`, `2:5: f:o has one component: want two or more`}},
 		{"several of meaning", "a = s:x -> s:y;", []string{"1:7: s:x is not defined", "1:14: s:y is not defined"}},
 	}
 	for _, tt := range tests {
