@@ -368,7 +368,7 @@ func (b *builder) weights(op *Operator, tree grammar.IWeightsContext) {
 		return // reported
 	}
 	if len(op.Weights) != len(op.Parts) {
-		b.report(at, "[", "p:%s has %d probabilities for %d components", op.Name, len(op.Weights), len(op.Parts))
+		b.report(at, "[", "p:%s: want %d probabilities, one for each component, not %d", op.Name, len(op.Parts), len(op.Weights))
 		return
 	}
 	if s := sum(op.Weights); math.Abs(s-1) > weightSlack {

@@ -69,3 +69,58 @@ func ExampleQTA_Judge() {
 	// Output:
 	// met: yes, slack 1ms at point 0, 0.03 at point 3
 }
+
+// A requirement, and a first worker: what may the second one cost?
+func ExampleBudgetFor() {
+	grid, err := dq.NewGrid(time.Millisecond, 100)
+	if err != nil {
+		log.Fatal(err)
+	}
+	worker1, err := dq.Steps(grid, []dq.Step{{T: 3 * time.Millisecond, P: 0.9}, {T: 8 * time.Millisecond, P: 0.99}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	required, err := dq.NewQTA(0.05, dq.Step{T: 20 * time.Millisecond, P: 0.9})
+	if err != nil {
+		log.Fatal(err)
+	}
+	budget, err := dq.BudgetFor(required, worker1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("worker_2 may always take %v if it never fails,\n", budget.Delay)
+	fmt.Printf("or fail in %.2f %% if it takes no time\n", 100*budget.Failure)
+	// Output:
+	// worker_2 may always take 17ms if it never fails,
+	// or fail in 4.04 % if it takes no time
+}
+
+func ExampleDeconvolve() {
+	grid, err := dq.NewGrid(time.Millisecond, 100)
+	if err != nil {
+		log.Fatal(err)
+	}
+	part, err := dq.Steps(grid, []dq.Step{{T: 1 * time.Millisecond, P: 0.5}, {T: 3 * time.Millisecond, P: 1}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	rest, err := dq.Wait(grid, 5*time.Millisecond)
+	if err != nil {
+		log.Fatal(err)
+	}
+	whole, err := dq.Sequential(part, rest)
+	if err != nil {
+		log.Fatal(err)
+	}
+	residual, err := dq.Deconvolve(whole, part)
+	if err != nil {
+		log.Fatal(err)
+	}
+	v, _ := residual.Estimate.Quantile(0.5)
+	fmt.Println("the rest takes", v.Hi)
+	_, err = dq.Deconvolve(part, whole)
+	fmt.Println(err)
+	// Output:
+	// the rest takes 5ms
+	// no residual exists: within 1ms the whole needs a probability of 0.5, and the part allows at most 0
+}

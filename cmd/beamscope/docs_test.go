@@ -1,0 +1,84 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var updateDocs = flag.Bool("update-docs", false, "write what commands print into the documents")
+
+// What the documents show is what happens: blocks "```dq NAME" are files, and in
+// blocks "```console" what follows a line "$ COMMAND" is what it prints.
+func TestDocs(t *testing.T) {
+	for _, name := range []string{"diagrams.md", "eval.md"} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join("..", "..", "docs", name)
+			source, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := rerun(t, string(source))
+			if *updateDocs {
+				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(string(source), got); diff != "" {
+				t.Errorf("run go test -update-docs to write what is printed now:\n%s", diff)
+			}
+		})
+	}
+}
+
+// rerun returns a document with what its commands print now.
+func rerun(t *testing.T, source string) string {
+	dir := t.TempDir()
+	var out strings.Builder
+	language, file, content := "", "", ""
+	for line := range strings.Lines(source) {
+		fence, isFence := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "```")
+		switch {
+		case isFence && language == "":
+			language, file, _ = strings.Cut(fence+" ", " ")
+			file, content = strings.TrimSpace(file), ""
+		case isFence:
+			if file != "" {
+				if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			language = ""
+		case language == "console" && strings.HasPrefix(line, "$ "):
+			out.WriteString(line)
+			out.WriteString(shell(t, dir, strings.TrimSpace(line[2:])))
+			continue
+		case language == "console":
+			continue
+		}
+		content += line
+		out.WriteString(line)
+		if isFence {
+			content = ""
+		}
+	}
+	return out.String()
+}
+
+// shell runs a command and returns what it prints. Its status is free: documents
+// show errors too.
+func shell(t *testing.T, dir, command string) string {
+	cmd := exec.Command("sh", "-c", command)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() > statusUsage {
+		t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	return string(out)
+}
