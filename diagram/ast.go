@@ -1,14 +1,22 @@
 package diagram
 
+import "strings"
+
 // A Pos is a place in the source: both are counted from 1, columns in characters.
 // The zero Pos is no place.
 type Pos struct{ Line, Column int }
+
+func (p Pos) before(q Pos) bool {
+	return p.Line < q.Line || p.Line == q.Line && p.Column < q.Column
+}
 
 // A Comment is a comment of the source with its delimiters.
 type Comment struct {
 	Pos  Pos
 	Text string
 }
+
+func (c Comment) lastLine() int { return c.Pos.Line + strings.Count(c.Text, "\n") }
 
 // A File is a parsed source.
 type File struct {
@@ -32,6 +40,7 @@ func (f *File) Lookup(name string) *Definition {
 type Definition struct {
 	Name     string
 	Pos      Pos
+	End      Pos // of its last token, the semicolon where there is one
 	Expr     Expr
 	Comments []Comment // before it, and inside it
 	Trailing []Comment // after it, on its last line

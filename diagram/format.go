@@ -1,31 +1,53 @@
 package diagram
 
 import (
+	"math"
 	"strconv"
 	"strings"
 )
 
 // Format writes a file in its one form: a definition a line, comments before the
-// definition they belong to or after it on its line, and every definition ended
-// with a semicolon. What Format writes, Parse reads as the same file, and Format
-// writes again the same.
+// definition they belong to or after it on its line, every definition ended with a
+// semicolon, and a blank line where there were some. What Format writes, Parse reads
+// as the same file, and Format writes again the same.
 func Format(f *File) string {
-	var b strings.Builder
+	var w formatter
 	for _, d := range f.Definitions {
-		writeComments(&b, d.Comments)
-		b.WriteString(d.Name + " = " + formatExpr(d.Expr) + ";")
+		w.comments(d.Comments, d.Pos)
+		w.blank(d.Pos)
+		w.WriteString(d.Name + " = " + formatExpr(d.Expr) + ";")
+		w.line = d.End.Line
 		for _, c := range d.Trailing {
-			b.WriteString(" " + c.Text)
+			w.WriteString(" " + c.Text)
+			w.line = c.lastLine()
 		}
-		b.WriteByte('\n')
+		w.WriteByte('\n')
 	}
-	writeComments(&b, f.Comments)
-	return b.String()
+	w.comments(f.Comments, Pos{Line: math.MaxInt})
+	return w.String()
 }
 
-func writeComments(b *strings.Builder, comments []Comment) {
+// A formatter knows the line of the source that it has come to.
+type formatter struct {
+	strings.Builder
+	line int
+}
+
+// blank writes a blank line before what has one, unless it is the first.
+func (w *formatter) blank(pos Pos) {
+	if w.line > 0 && pos.Line > w.line+1 {
+		w.WriteByte('\n')
+	}
+}
+
+// comments writes comments, those first that were before a definition.
+func (w *formatter) comments(comments []Comment, definition Pos) {
 	for _, c := range comments {
-		b.WriteString(c.Text + "\n")
+		if c.Pos.before(definition) {
+			w.blank(c.Pos)
+			w.line = c.lastLine()
+		}
+		w.WriteString(c.Text + "\n")
 	}
 }
 

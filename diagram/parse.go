@@ -260,11 +260,25 @@ func (b *builder) file(trees []grammar.IDefinitionContext) *File {
 	for _, d := range trees {
 		def := &Definition{Name: d.IDENTIFIER().GetText(), Pos: position(d.IDENTIFIER().GetSymbol()), Expr: b.chain(d.Chain())}
 		stop := d.GetStop().GetTokenIndex()
+		def.End = b.end(stop)
 		def.Comments, def.Trailing, from = b.comments(from, stop)
 		f.Definitions = append(f.Definitions, def)
 	}
 	f.Comments, _, _ = b.comments(from, len(b.tokens)-1)
 	return f
+}
+
+// end is the place of the semicolon after the last token of a definition, or of that.
+func (b *builder) end(stop int) Pos {
+	for _, t := range b.tokens[stop+1:] {
+		if t.GetText() == ";" {
+			return position(t)
+		}
+		if !isComment(t) {
+			break
+		}
+	}
+	return position(b.tokens[stop])
 }
 
 // comments are those from a token up to the last one of a definition, those that

@@ -170,10 +170,35 @@ func TestFormat(t *testing.T) {
 	f := mustParse(t, "// top\n\na=b->f:g ( c,\n d /* in */ ) ; // after\n/* x\ny */ e=p:h[.50,5e-1](i,j) // last\n# end")
 	want := `// top
 /* in */
+
 a = b -> f:g(c, d); // after
 /* x
 y */
 e = p:h[0.5, 0.5](i, j); // last
+# end
+`
+	if diff := cmp.Diff(want, Format(f)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Blank lines between definitions and comments stay, one each.
+func TestFormatBlankLines(t *testing.T) {
+	f := mustParse(t, "\n\n# file\n\n\n# a\na = b /* in\n\n*/ -> x\n\n; // after\nc = d;\n\n\n/* e\n\n*/ e = f\n\n\n# end\n")
+	want := `# file
+
+# a
+/* in
+
+*/
+a = b -> x; // after
+c = d;
+
+/* e
+
+*/
+e = f;
+
 # end
 `
 	if diff := cmp.Diff(want, Format(f)); diff != "" {
