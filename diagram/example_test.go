@@ -55,3 +55,29 @@ func ExampleParse_errors() {
 	// back = p:kind[0.9, 0.2](b, c);
 	//              ^
 }
+
+func ExampleFormat() {
+	file, err := diagram.Parse("# the front\nfront=parse->f:lookup(cache,backend/* slow */)")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Print(diagram.Format(file))
+	// Output:
+	// # the front
+	// /* slow */
+	// front = parse -> f:lookup(cache, backend);
+}
+
+func ExampleASCII() {
+	file, err := diagram.Parse("front = parse -> f:lookup(cache, s:miss); miss = backend -> decode;")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Print(diagram.ASCII(file))
+	// Output:
+	// front = -->(parse)-->f:lookup--+-->(cache)--+--
+	//                                |            |
+	//                                +-->[miss]---+
+	//
+	// miss = -->(backend)-->(decode)--
+}

@@ -36,45 +36,39 @@ type node struct {
 // Compile makes a program of a file. It returns [ErrUnknown] for a name that the
 // file does not define or defines through itself, which no file by [Parse] has.
 func Compile(f *File) (*Program, error) {
-	c := compiler{file: f, p: &Program{byName: map[string]int{}}, defs: map[string]int{}, open: map[string]bool{}}
+	c := compiler{p: &Program{byName: map[string]int{}}, definitions: map[string]*Definition{}, defs: map[string]int{}, open: map[string]bool{}}
+	for _, d := range f.Definitions {
+		c.definitions[d.Name] = d
+	}
 	for _, d := range f.Definitions {
 		if _, err := c.definition(d.Name); err != nil {
 			return nil, err
 		}
 	}
 	for _, d := range f.Definitions {
-		c.p.addName(d.Name, c.defs[d.Name])
+		c.p.byName[d.Name] = c.defs[d.Name]
+		c.p.names = append(c.p.names, d.Name)
 		walk(d.Expr, func(e Expr) {
-			if op, ok := e.(*Operator); ok {
-				c.p.addName(op.Name, c.p.byName[op.Name])
+			if op, ok := e.(*Operator); ok && op.Name != d.Name {
+				c.p.names = append(c.p.names, op.Name)
 			}
 		})
 	}
 	return c.p, nil
 }
 
-func (p *Program) addName(name string, index int) {
-	for _, n := range p.names {
-		if n == name {
-			return // an operator that shares the name of its definition
-		}
-	}
-	p.byName[name] = index
-	p.names = append(p.names, name)
-}
-
 type compiler struct {
-	file *File
-	p    *Program
-	defs map[string]int
-	open map[string]bool // definitions under way
+	p           *Program
+	definitions map[string]*Definition
+	defs        map[string]int  // the steps of those that are done
+	open        map[string]bool // those under way
 }
 
 func (c *compiler) definition(name string) (int, error) {
 	if i, ok := c.defs[name]; ok {
 		return i, nil
 	}
-	d := c.file.Lookup(name)
+	d := c.definitions[name]
 	if d == nil || c.open[name] {
 		return 0, fmt.Errorf("%w: s:%s", ErrUnknown, name)
 	}

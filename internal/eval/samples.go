@@ -31,10 +31,13 @@ func (p modelParser) samples(args []string) (*dq.DeltaQ, error) {
 	return dq.Samples(p.grid, delays, failures)
 }
 
+// MaxSamples is the largest number of samples of a file.
+const MaxSamples = 1 << 24
+
 // ReadSamples reads the delays of outcome instances, one a line in seconds, rounded
 // to nanoseconds, and counts the lines that say fail or timeout. Empty lines and
 // lines that begin with # are left out. It returns [ErrModel], with the number of
-// the line, for anything else.
+// the line, for anything else, and for more than [MaxSamples].
 func ReadSamples(r io.Reader) (delays []time.Duration, failures uint64, err error) {
 	lines := bufio.NewScanner(r)
 	for n := 1; lines.Scan(); n++ {
@@ -48,6 +51,9 @@ func ReadSamples(r io.Reader) (delays []time.Duration, failures uint64, err erro
 				return nil, 0, fmt.Errorf("line %d: %w", n, err)
 			}
 			delays = append(delays, d)
+		}
+		if len(delays) > MaxSamples {
+			return nil, 0, fmt.Errorf("line %d: %w: more than %d samples", n, ErrModel, MaxSamples)
 		}
 	}
 	if err := lines.Err(); err != nil {
