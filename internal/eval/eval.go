@@ -151,7 +151,7 @@ func (q Question) models() (map[string]*dq.DeltaQ, error) {
 		}
 		d, err := Model(text, q.Grid, q.Open)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("model of %s: %w", name, err)
 		}
 		models[name] = d
 	}
