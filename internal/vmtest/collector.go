@@ -133,10 +133,16 @@ func (c *Collector) While(do func() error) {
 }
 
 // ReadAll reads windows until no span is open any more, and the window in which
-// the last of them ended.
+// the last of them ended. Spans that stay open fail the test.
 func (c *Collector) ReadAll() {
 	c.t.Helper()
-	for c.ReadTo(monotonic.Now()); c.Swept.Open > 0; {
+	const patience = 15 * time.Second
+
+	begin := monotonic.Now()
+	for c.ReadTo(begin); c.Swept.Open > 0; {
+		if monotonic.Now()-begin > int64(patience) {
+			c.t.Fatalf("%d spans are still open after %v", c.Swept.Open, patience)
+		}
 		c.ReadTo(monotonic.Now())
 	}
 }
