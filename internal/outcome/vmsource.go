@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/beamscope/beamscope/bpf"
@@ -32,6 +33,7 @@ type VMSource struct {
 	collector *bpf.Collector
 	files     map[file]*bpf.Attachment
 	vms       map[int]*observedVM
+	ids       sync.Map // the VMs' ids by pid, for Stream, which runs beside the rest
 	notices   []Notice
 	scanned   int64 // when VMs were last looked for
 }
@@ -107,7 +109,7 @@ func (s *VMSource) observe(vms []vm.VM) error {
 			continue // gone already: adopt sees to it, if it did anything
 		}
 		id := VM{PID: v.PID(), Node: v.Node}
-		s.vms[id.PID] = &observedVM{id: id, watch: watch}
+		s.add(&observedVM{id: id, watch: watch})
 		s.note("observing %s", id)
 	}
 	if len(s.vms) == 0 && len(errs) > 0 {
@@ -146,8 +148,21 @@ func (s *VMSource) adopt(pid int) {
 	if vms, err := vm.Find(vm.Target{PID: pid}); err == nil && s.observe(vms) == nil && s.vms[pid] != nil {
 		return
 	}
-	s.vms[pid] = &observedVM{id: VM{PID: pid}, died: monotonic.Now()}
+	s.add(&observedVM{id: VM{PID: pid}, died: monotonic.Now()})
 	s.note("%s has come and gone", VM{PID: pid})
+}
+
+func (s *VMSource) add(o *observedVM) {
+	s.vms[o.id.PID] = o
+	s.ids.Store(o.id.PID, o.id)
+}
+
+// id returns what is known of a VM, in any goroutine: its pid at least.
+func (s *VMSource) id(pid int) VM {
+	if id, ok := s.ids.Load(pid); ok {
+		return id.(VM)
+	}
+	return VM{PID: pid}
 }
 
 func (s *VMSource) note(format string, args ...any) {
@@ -225,6 +240,7 @@ func (s *VMSource) bury(w Window) error {
 			return err
 		}
 		delete(s.vms, pid)
+		s.ids.Delete(pid)
 		if err := errors.Join(o.close(), s.detach(pid)); err != nil {
 			return err
 		}
@@ -319,7 +335,7 @@ func (s *VMSource) Stream(ctx context.Context, fn func([]Instance)) error {
 		for _, i := range instances {
 			batch = append(batch, Instance{
 				Outcome: s.cfg.Specs[i.Outcome].Name,
-				VM:      VM{PID: i.PID},
+				VM:      s.id(i.PID),
 				Status:  statuses[i.Status],
 				Start:   i.Start,
 				End:     i.End,
