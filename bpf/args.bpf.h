@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
 
 /* The arguments of a probe's site. Where they are is written into args before
  * the program is loaded, so that the verifier sees constants and throws away

@@ -104,7 +104,6 @@ type Collector struct {
 	targets  []*Attachment
 	groups   []string // names, by number
 	off      map[string]bool
-	oldest   uint64                    // number of the oldest window not yet read
 	read     []uint64                  // what was read of each cell before, summed over stripes
 	others   [kernelOtherOTHERS]uint64 // what was read of the map others before
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/features"
@@ -21,7 +22,9 @@ var (
 func explain(err error) error {
 	var verifier *ebpf.VerifierError
 	switch {
-	case errors.As(err, &verifier):
+	// Without the privilege the verifier is not even asked, though the error says
+	// so: what it refuses is EACCES, which is os.ErrPermission too.
+	case errors.As(err, &verifier) && !errors.Is(err, syscall.EPERM):
 		return fmt.Errorf("the kernel's verifier refused the program: %w", err)
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("%w: run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE: %w", ErrPermission, err)

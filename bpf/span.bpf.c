@@ -1,6 +1,6 @@
 //go:build ignore
 
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR MIT
 
 /* The wrapper's spans: user_trace events become outcome instances here, in the
  * kernel, and are counted into the window in which they end. */

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
 
 /* Which Erlang VM this is: its OS pid, and the slot in which its counts are. */
 

@@ -18,15 +18,15 @@ func (b Bounds) Width() float64 { return b.Hi - b.Lo }
 // Mid is halfway between Lo and Hi.
 func (b Bounds) Mid() float64 { return b.Lo + (b.Hi-b.Lo)/2 }
 
-// Never is the Hi of an [Interval] whose end is not known to be reached: the
+// Unreached is the Hi of an [Interval] whose end is not known to be reached: the
 // outcome may fail instead. It is greater than every delay.
-const Never = time.Duration(math.MaxInt64)
+const Unreached = time.Duration(math.MaxInt64)
 
-// An Interval contains an exact delay: Lo ≤ exact ≤ Hi, with Hi possibly [Never].
+// An Interval contains an exact delay: Lo ≤ exact ≤ Hi, with Hi possibly [Unreached].
 type Interval struct{ Lo, Hi time.Duration }
 
 // Contains tells whether Lo ≤ t ≤ Hi.
 func (v Interval) Contains(t time.Duration) bool { return v.Lo <= t && t <= v.Hi }
 
-// Finite tells whether the upper end is a delay, not [Never].
-func (v Interval) Finite() bool { return v.Hi != Never }
+// Finite tells whether the upper end is a delay, not [Unreached].
+func (v Interval) Finite() bool { return v.Hi != Unreached }

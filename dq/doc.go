@@ -15,6 +15,19 @@
 // that has seen no instance holds no data: it is neither a failure nor a perfect
 // outcome, and says so.
 //
+// A [DeltaQ] is calculated, or a model, or made of an Observed: two distributions
+// on the edges of bins, between which the exact one lies. The operators, which are
+// functions and, to use memory again, methods of a [Calculator], keep that true:
+// Sequential, FirstToFinish, AllToFinish, Choice, Scale, Timeout, Retry,
+// RetryOverlap and Rebin. The bounds are guaranteed to the last bit, rounding
+// included. What is uncertain because instances are few is kept apart: see
+// [Observed.Confident].
+//
+// A [QTA] is a requirement, judged with slack and hazard; [Compare] is the partial
+// order, [Deconvolve] the inverse of Sequential, [Diverge] the distance of an
+// observed ΔQ from a calculated one, and a [Window] holds the confidence bounds
+// over a series of them.
+//
 // The package is pure. It reads and writes nothing, knows no clock, starts no
 // goroutine and has no variables of its own. Its values are not safe for use
 // by several goroutines while one of them changes them.

@@ -9,7 +9,7 @@ var (
 	// range.
 	ErrGrid = errors.New("invalid grid")
 
-	// ErrDelay is a delay below zero.
+	// ErrDelay is a delay below zero, or above what a model or an operator takes.
 	ErrDelay = errors.New("invalid delay")
 
 	// ErrCounts are counts that do not fit their grid, or too many instances.
@@ -18,6 +18,11 @@ var (
 	// ErrProbability is a probability outside [0, 1], or not a number.
 	ErrProbability = errors.New("invalid probability")
 
-	// ErrNoData is asked of an observed ΔQ that has seen no instance.
+	// ErrOperands are too few operands, or operands and weights that differ in
+	// number.
+	ErrOperands = errors.New("invalid operands")
+
+	// ErrNoData is asked of an observed ΔQ that has seen no instance, and of the
+	// zero DeltaQ.
 	ErrNoData = errors.New("no data")
 )

@@ -18,19 +18,21 @@ const tiny = 0x1p-960
 
 func mulDown(a, b float64) float64 {
 	p := a * b
-	if (p < tiny && p != 0 || p == 0 && a != 0 && b != 0) || math.FMA(a, b, -p) < 0 {
-		return max(0, down(p))
+	if exactProduct(a, b) || p >= tiny && math.FMA(a, b, -p) >= 0 {
+		return p
 	}
-	return p
+	return max(0, down(p))
 }
 
 func mulUp(a, b float64) float64 {
 	p := a * b
-	if (p < tiny && p != 0 || p == 0 && a != 0 && b != 0) || math.FMA(a, b, -p) > 0 {
-		return up(p)
+	if exactProduct(a, b) || p >= tiny && math.FMA(a, b, -p) <= 0 {
+		return p
 	}
-	return p
+	return up(p)
 }
+
+func exactProduct(a, b float64) bool { return a == 0 || b == 0 || a == 1 || b == 1 }
 
 // sumError is (a+b) − s for s = fl(a+b), exactly (Knuth).
 func sumError(a, b, s float64) float64 {
@@ -70,3 +72,17 @@ func divUp(a, b float64) float64 {
 	}
 	return q
 }
+
+func subDown(a, b float64) float64 { return addDown(a, -b) }
+func subUp(a, b float64) float64   { return addUp(a, -b) }
+
+// An accumulator sums with the rounding error of about one addition (Neumaier).
+type accumulator struct{ s, rest float64 }
+
+func (a *accumulator) add(x float64) {
+	s := a.s + x
+	a.rest += sumError(a.s, x, s)
+	a.s = s
+}
+
+func (a *accumulator) sum() float64 { return a.s + a.rest }

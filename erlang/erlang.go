@@ -18,11 +18,8 @@ import "embed"
 //go:embed beamscope/src dqsd_otel/src synthetic/src
 var sources embed.FS
 
-// BuildScript is the shell script that builds an Erlang VM with probes from the
-// distribution's source package, and prints the path of its erl. See FindOTP.
-//
 //go:embed otp/build.sh
-var BuildScript string
+var buildScript string
 
 // applications are the embedded folders and the applications in them.
 func applications() map[string]string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,6 +45,21 @@ func FindOTP(ctx context.Context) (OTP, error) {
 		return OTP{}, err
 	}
 	return openOTP(ctx, dir)
+}
+
+// BuildOTP builds a VM with probes from the distribution's source package into
+// the user's cache folder, which takes minutes, and returns it; see otp/build.sh.
+// Where that was done before it only returns it. Progress goes to the writer.
+func BuildOTP(ctx context.Context, progress io.Writer) (OTP, error) {
+	cmd := exec.CommandContext(ctx, "bash", "-c", buildScript, "build.sh")
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.Stderr = progress
+	out, err := cmd.Output()
+	if err != nil {
+		return OTP{}, fmt.Errorf("build an Erlang VM with probes: %w", err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return openOTP(ctx, filepath.Dir(filepath.Dir(lines[len(lines)-1])))
 }
 
 func openOTP(ctx context.Context, dir string) (OTP, error) {

@@ -61,7 +61,7 @@ func newRootCommand() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(usageError)
-	root.AddCommand(newRunCommand())
+	root.AddCommand(newRunCommand(), newDemoCommand(), newProbesCommand(), newDoctorCommand())
 	return root
 }
 

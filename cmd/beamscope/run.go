@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 	"github.com/beamscope/beamscope/internal/export"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/recording"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/vm"
 )
@@ -43,7 +45,7 @@ func newRunCommand() *cobra.Command {
 			if f.pid != 0 {
 				c.Target = vm.Target{PID: f.pid}
 			}
-			return observe(cmd.Context(), c, f.duration, printerFor(f.json, cmd.OutOrStdout()), os.Stderr)
+			return observe(cmd.Context(), c, observation{duration: f.duration, printer: printerFor(f.json, cmd.OutOrStdout())}, cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().StringVarP(&f.config, "config", "c", "", "scope file that says what to observe")
@@ -79,29 +81,62 @@ func printerFor(json bool, w io.Writer) printer {
 	return export.NewText(w)
 }
 
-// observe runs the oscilloscope and prints its frames, until the context is
-// done or, where it is not 0, the duration is over. Progress goes to log.
-func observe(ctx context.Context, c config.Config, duration time.Duration, p printer, log io.Writer) (err error) {
+// An observation says for how long to observe and what becomes of the frames.
+type observation struct {
+	duration time.Duration // 0: until the context is done
+	printer  printer
+	record   string // file that is also written, "" for none
+}
+
+// observe runs the oscilloscope until the context is done or the observation is
+// over. Progress goes to log.
+func observe(ctx context.Context, c config.Config, o observation, log io.Writer) (err error) {
 	for _, key := range c.Later {
 		fmt.Fprintf(log, "%s: kept, but this version does nothing with it\n", key)
 	}
 	windows := outcome.Windows{Start: monotonic.Now(), Length: c.Window}
-	source, err := outcome.NewVMSource(outcome.VMConfig{Target: c.Target, Specs: c.Specs(), Windows: windows})
+	var source outcome.Source
+	source, err = outcome.NewVMSource(outcome.VMConfig{Target: c.Target, Specs: c.Specs(), Windows: windows})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
+	if o.record != "" {
+		var end func() error
+		if source, end, err = recordTo(o.record, source, c); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, end()) }()
+	}
 	s, err := scope.New(source, windows, c.Specs())
 	if err != nil {
 		return err
 	}
-	limit := uint64(0)
-	if duration > 0 {
-		limit = uint64((duration + c.Window - 1) / c.Window)
+	return printFrames(ctx, s, windowsIn(o.duration, c.Window), o.printer, log)
+}
+
+// recordTo has what a source delivers written to a file as well; end ends that.
+func recordTo(path string, source outcome.Source, c config.Config) (teed outcome.Source, end func() error, err error) {
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, nil, err
 	}
-	err = s.Run(ctx, limit, func(f scope.Frame) error {
+	note := fmt.Sprintf("recorded %s on %s/%s", time.Now().UTC().Format(time.DateOnly), runtime.GOOS, runtime.GOARCH)
+	w, err := recording.NewWriter(file, note, c.Window, c.Specs())
+	if err != nil {
+		return nil, nil, errors.Join(err, file.Close())
+	}
+	return recording.Tee(source, w), func() error { return errors.Join(w.Close(), file.Close()) }, nil
+}
+
+// windowsIn returns how many windows it takes to cover a duration.
+func windowsIn(d, window time.Duration) uint64 { return uint64((d + window - 1) / window) }
+
+// printFrames prints the frames of a scope, so many or, for 0, until the context is done.
+func printFrames(ctx context.Context, s *scope.Scope, limit uint64, p printer, log io.Writer) error {
+	err := s.Run(ctx, limit, func(f scope.Frame) error {
 		for _, n := range f.Notices {
-			fmt.Fprintf(log, "%s %s\n", monotonic.Wall(n.Time).Format(time.TimeOnly), n.Text)
+			fmt.Fprintf(log, "%s %s\n", f.Time.Format(time.TimeOnly), n.Text)
 		}
 		return p.Frame(f)
 	})

@@ -18,10 +18,10 @@ set -euo pipefail
 export LC_ALL=C
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/beamscope
-work=$cache/otp-build       # everything unfinished; only touched under the lock
 log=$cache/otp-build.log
 began=$SECONDS
-child=
+work=                       # everything unfinished lies in here
+child=                      # process group of the phase under way
 
 packages=(systemtap-sdt-dev gcc g++ make autoconf m4 perl
           libncurses-dev libssl-dev dpkg-dev)
@@ -64,9 +64,12 @@ phase() {
     shift
     from=$(wc -l <"$log")
     printf '\n### %s\n' "$title" >>"$log"
-    # Without our lock: a child that outlives us must not keep others waiting.
+    # A process group of its own, to be stopped as a whole; and without our
+    # lock, so that what outlives us all the same keeps nobody waiting.
+    set -m
     "$@" >>"$log" 2>&1 </dev/null 9>&- &
     child=$!
+    set +m
     while [ -t 2 ] && kill -0 "$child" 2>/dev/null; do
         printf '\r\033[K%s  %s … %s' "$(elapsed)" "$title" "$(counter "$from")" >&2
         sleep 1
@@ -90,8 +93,12 @@ counter() {
 }
 
 interrupted() {
-    trap - INT TERM HUP
-    [ -z "$child" ] || kill "$child" 2>/dev/null || true
+    trap '' INT TERM HUP
+    if [ -n "$child" ]; then
+        kill -- "-$child" 2>/dev/null || true
+        wait "$child" 2>/dev/null || true
+    fi
+    rm -rf "$work" || true
     say "build.sh: interrupted; nothing was installed"
     exit 130
 }
@@ -185,8 +192,8 @@ main() {
     built && return # the other one was successful
 
     trap interrupted INT TERM HUP
-    rm -rf "$work"
-    mkdir -p "$work"
+    rm -rf "$cache"/otp-build.?????? || true # of builds that were killed
+    work=$(mktemp -d "$cache/otp-build.XXXXXX")
     : >"$log"
 
     install_packages

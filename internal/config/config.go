@@ -111,16 +111,24 @@ func Load(path string) (Config, error) {
 func readFile(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return nil, unreadable(path, err)
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxFile {
 		return nil, &Error{File: path, Text: fmt.Sprintf("not a file of at most %d KiB", maxFile>>10)}
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return nil, unreadable(path, err)
 	}
 	return data, nil
+}
+
+func unreadable(path string, err error) error {
+	var at *os.PathError
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	return &Error{File: path, Text: fmt.Sprintf("cannot be read: %v", err)}
 }
 
 // Parse reads the contents of a scope file; the path is for messages and for

@@ -143,12 +143,7 @@ func (r *reader) outcome(e entry, base time.Duration) (Outcome, error) {
 		"qta":      func(v value) error { r.keepForLater(v); _, err := r.mapping(v); return err },
 		"triggers": func(v value) error { r.keepForLater(v); _, err := r.mapping(v); return err },
 	}
-	for _, key := range []string{"vm", "start", "end", "key"} {
-		fields[key] = func(v value) error {
-			return r.errorf(v, "outcomes of VM probes are not there in this version: use span")
-		}
-	}
-	if err := r.fields(e.value, fields); err != nil {
+	if err := r.fields(e.value, fields, "vm", "start", "end", "key"); err != nil {
 		return Outcome{}, err
 	}
 	var err error

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -68,14 +67,18 @@ func (r *reader) mapping(v value) ([]entry, error) {
 	return entries, nil
 }
 
-// fields reads a mapping whose keys are known.
-func (r *reader) fields(v value, known map[string]func(value) error) error {
+// fields reads a mapping whose keys are known. Keys that a later version will
+// know are refused as such.
+func (r *reader) fields(v value, known map[string]func(value) error, later ...string) error {
 	entries, err := r.mapping(v)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
 		read, ok := known[e.key]
+		if !ok && slices.Contains(later, e.key) {
+			return r.errorf(value{e.keyNode, e.path}, "outcomes of VM probes are not there in this version: use span")
+		}
 		if !ok {
 			return r.unknown(e, known)
 		}
@@ -171,15 +174,6 @@ func syntaxError(file string, err error) error {
 		}
 	}
 	return e
-}
-
-// number reads a number from low to high.
-func (r *reader) number(v value, low, high float64) (float64, error) {
-	f, err := strconv.ParseFloat(v.node.Value, 64)
-	if v.node.Kind != yaml.ScalarNode || err != nil || math.IsNaN(f) || f < low || f > high {
-		return 0, r.errorf(v, "%s is not a number from %v to %v", shown(v.node), low, high)
-	}
-	return f, nil
 }
 
 // atLine gives an error that has no place of its own that of a value.

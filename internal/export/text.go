@@ -23,7 +23,7 @@ func NewText(w io.Writer) *Text { return &Text{w: w} }
 // Frame writes the table of a frame.
 func (t *Text) Frame(f scope.Frame) error {
 	fmt.Fprintf(t.w, "%s  window %d, %v\n", f.Time.Format("15:04:05.000"), f.Number, f.Window.Duration())
-	tw := tabwriter.NewWriter(t.w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	tw := tabwriter.NewWriter(t.w, 8, 0, 1, ' ', tabwriter.AlignRight)
 	fmt.Fprint(tw, "probe\tn\t")
 	for _, q := range scope.Quantiles() {
 		fmt.Fprintf(tw, "p%g\t", q*100)
@@ -48,9 +48,15 @@ func (t *Text) Frame(f scope.Frame) error {
 
 // costLine says what observing the window cost.
 func costLine(f scope.Frame) string {
-	share := float64(f.Cost.Collector) / float64(f.Window.Duration())
-	return fmt.Sprintf("cost: %.0f events/s; collector %.1f %% of a core",
-		float64(f.Cost.Hits)/f.Window.Duration().Seconds(), share*100)
+	window := f.Window.Duration()
+	vms := f.Cost.VMs
+	line := fmt.Sprintf("cost: %.0f events/s", float64(vms.Events)/window.Seconds())
+	if vms.PerEvent == 0 {
+		line += " × not measured yet"
+	} else {
+		line += fmt.Sprintf(" × %s = %.2f %% of a core in the VM", delay(vms.PerEvent), vms.Share(window)*100)
+	}
+	return line + fmt.Sprintf("; collector %.2f %%", float64(f.Cost.Collector)/float64(window)*100)
 }
 
 // Close writes the totals over all frames.
@@ -59,7 +65,7 @@ func (t *Text) Close() error {
 		return nil
 	}
 	fmt.Fprintln(t.w, "totals")
-	tw := tabwriter.NewWriter(t.w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	tw := tabwriter.NewWriter(t.w, 8, 0, 1, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "probe\tVM\tstarts\tends\tok\tfailed\ttimeout\tlost\torphan\tlate\t")
 	for _, c := range t.totals {
 		fmt.Fprintf(tw, "%s\t%v\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", c.Outcome, c.VM, c.Starts, c.Ends,

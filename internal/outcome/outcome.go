@@ -203,8 +203,21 @@ type Notice struct {
 // A Batch is what a source knows of one window.
 type Batch struct {
 	Window  Window
-	Counts  []Counts // one for each outcome and VM at least, also where nothing happened
+	Time    time.Time // wall time of the window's end
+	Counts  []Counts  // one for each outcome and VM at least, also where nothing happened
 	Notices []Notice
+	Cost    Cost
+}
+
+// Cost is what observing cost the VMs in a window.
+type Cost struct {
+	Events   uint64        // at which a program of ours ran
+	PerEvent time.Duration // as measured on this machine; 0 where it is not known
+}
+
+// Share returns the cost as a share of one processor in a window of this length.
+func (c Cost) Share(window time.Duration) float64 {
+	return float64(c.Events) * float64(c.PerEvent) / float64(window)
 }
 
 // A Source delivers outcome instances. Its methods are called from one

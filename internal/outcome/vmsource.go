@@ -12,6 +12,7 @@ import (
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/vm"
+	"github.com/beamscope/beamscope/usdt"
 )
 
 // rescan is how often VMs are looked for: at most that late is said that one has
@@ -31,9 +32,11 @@ type VMConfig struct {
 type VMSource struct {
 	cfg       VMConfig
 	collector *bpf.Collector
+	meter     *meter
 	files     map[file]*bpf.Attachment
 	vms       map[int]*observedVM
-	ids       sync.Map // the VMs' ids by pid, for Stream, which runs beside the rest
+	ids       sync.Map              // the VMs' ids by pid, for Stream, which runs beside the rest
+	refused   map[usdt.Process]bool // VMs that cannot be observed, which was noted
 	notices   []Notice
 	scanned   int64 // when VMs were last looked for
 }
@@ -67,9 +70,10 @@ func NewVMSource(cfg VMConfig) (*VMSource, error) {
 		return nil, err
 	}
 	s := &VMSource{
-		cfg:   cfg,
-		files: make(map[file]*bpf.Attachment),
-		vms:   make(map[int]*observedVM),
+		cfg:     cfg,
+		files:   make(map[file]*bpf.Attachment),
+		vms:     make(map[int]*observedVM),
+		refused: make(map[usdt.Process]bool),
 	}
 	opts := bpf.Options{Start: cfg.Windows.Start, Window: int64(cfg.Windows.Length)}
 	for _, spec := range cfg.Specs {
@@ -89,6 +93,10 @@ func NewVMSource(cfg VMConfig) (*VMSource, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.scanned = monotonic.Now()
+	if s.meter, err = newMeter(s.collector, s.scanned); err != nil {
+		s.note("what a hit costs is not known: %v", err)
+		s.meter = nil
+	}
 	return s, nil
 }
 
@@ -97,10 +105,11 @@ func NewVMSource(cfg VMConfig) (*VMSource, error) {
 func (s *VMSource) observe(vms []vm.VM) error {
 	var errs []error
 	for _, v := range vms {
-		if _, known := s.vms[v.PID()]; known {
+		if _, known := s.vms[v.PID()]; known || s.refused[v.Process] {
 			continue
 		}
 		if err := s.attach(v); err != nil {
+			s.refused[v.Process] = true
 			errs = append(errs, err)
 			continue
 		}
@@ -132,7 +141,7 @@ func (s *VMSource) attach(v vm.VM) error {
 	}
 	probes, err := v.Probes()
 	if err != nil {
-		return fmt.Errorf("pid %d: %w", v.PID(), err)
+		return err
 	}
 	a, err := s.collector.Attach(bpf.Target{Path: v.Exe.Path, PID: f.pid, Probes: probes})
 	if err != nil {
@@ -186,11 +195,14 @@ func (s *VMSource) Collect(_ context.Context, w Window) (Batch, error) {
 			s.adopt(c.PID)
 		}
 	}
-	batch := Batch{Window: w, Counts: s.counts(counts, others)}
+	batch := Batch{Window: w, Time: monotonic.Wall(w.To), Counts: s.counts(counts, others)}
 	if others.Foreign > 0 {
 		s.note("%d user_trace events on our labels were not from version 1 of the wrapper: ignored", others.Foreign)
 	}
 	if err := s.bury(w); err != nil {
+		return Batch{}, err
+	}
+	if batch.Cost, err = s.cost(batch.Counts); err != nil {
 		return Batch{}, err
 	}
 	batch.Notices, s.notices = s.notices, nil
@@ -198,6 +210,19 @@ func (s *VMSource) Collect(_ context.Context, w Window) (Batch, error) {
 		return batch, fmt.Errorf("%s has exited: %w", s.cfg.Target, ErrEnded)
 	}
 	return batch, nil
+}
+
+func (s *VMSource) cost(counts []Counts) (Cost, error) {
+	var c Cost
+	for _, n := range counts {
+		c.Events += n.Starts + n.Ends
+	}
+	if s.meter == nil {
+		return c, nil
+	}
+	var err error
+	c.PerEvent, err = s.meter.read(monotonic.Now())
+	return c, err
 }
 
 // watch notes which VMs have come and gone.
@@ -355,6 +380,7 @@ func (s *VMSource) Close() error {
 	for _, o := range s.vms {
 		errs = append(errs, o.close())
 	}
+	errs = append(errs, s.meter.close())
 	if s.collector != nil {
 		errs = append(errs, s.collector.Close())
 	}

@@ -27,10 +27,10 @@ type Probe struct {
 	Counts   outcome.Counts
 }
 
-// Cost is what observing cost in the window, as far as the scope can tell.
+// Cost is what observing cost in the window, as far as it is known.
 type Cost struct {
-	Hits      uint64        // events of spans
-	Collector time.Duration // processor time of the whole process, user and system
+	VMs       outcome.Cost  // in the observed VMs
+	Collector time.Duration // processor time of this process, user and system
 }
 
 // Quantiles returns the probabilities whose quantiles are shown everywhere.

@@ -49,18 +49,19 @@ func (s *Scope) Run(ctx context.Context, limit uint64, fn func(Frame) error) err
 			return nil
 		}
 		batch, err := s.source.Collect(context.WithoutCancel(ctx), w)
-		if err != nil && !errors.Is(err, outcome.ErrEnded) {
+		ended := errors.Is(err, outcome.ErrEnded)
+		if err != nil && !ended {
 			return fmt.Errorf("window %d: %w", n, err)
 		}
-		frame, ferr := s.frame(n, batch)
-		if ferr != nil {
-			return ferr
-		}
-		if ferr := fn(frame); ferr != nil {
-			return ferr
-		}
-		if err != nil {
+		if ended && len(batch.Counts) == 0 {
 			return nil
+		}
+		frame, err := s.frame(n, batch)
+		if err != nil {
+			return err
+		}
+		if err := fn(frame); err != nil || ended {
+			return err
 		}
 	}
 	return nil
@@ -83,16 +84,15 @@ func sleepUntil(ctx context.Context, at int64) bool {
 
 // frame makes a frame of what was counted in a window.
 func (s *Scope) frame(n uint64, b outcome.Batch) (Frame, error) {
-	f := Frame{Number: n, Window: s.windows.At(n), Notices: b.Notices}
-	f.Time = monotonic.Wall(f.Window.To)
+	f := Frame{Number: n, Window: b.Window, Time: b.Time, Notices: b.Notices}
 	for _, c := range b.Counts {
 		observed, err := dq.FromCounts(s.grids[c.Outcome], c.Bins, c.Failures, c.Timeouts)
 		if err != nil {
 			return Frame{}, fmt.Errorf("outcome %s: %w", c.Outcome, err)
 		}
 		f.Probes = append(f.Probes, Probe{Name: c.Outcome, Observed: observed, Counts: c})
-		f.Cost.Hits += c.Starts + c.Ends
 	}
+	f.Cost.VMs = b.Cost
 	used := processorTime()
 	f.Cost.Collector, s.used = used-s.used, used
 	return f, nil

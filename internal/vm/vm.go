@@ -27,6 +27,9 @@ var (
 
 	// ErrNone says that no Erlang VM that fits is running.
 	ErrNone = errors.New("no such Erlang VM is running")
+
+	// ErrHidden says, beside ErrNone, that not all processes could be looked at.
+	ErrHidden = errors.New("among the processes that we may look at")
 )
 
 // A VM is a running Erlang VM.
@@ -42,7 +45,11 @@ func (v VM) PID() int { return v.Process.PID }
 // Probes reads the VM probes in the VM's executable. The error wraps
 // [ErrNoProbes] where it was built without.
 func (v VM) Probes() ([]usdt.Probe, error) {
-	return Probes(v.Exe.Path)
+	probes, err := Probes(v.Exe.Path)
+	if err != nil {
+		return nil, fmt.Errorf("pid %d (%s): %w", v.PID(), v.Exe.Name, err)
+	}
+	return probes, nil
 }
 
 // Probes reads the VM probes in an executable. The error wraps [ErrNoProbes]
@@ -55,9 +62,37 @@ func Probes(path string) ([]usdt.Probe, error) {
 	defer f.Close()
 	probes, err := f.Probes(Provider)
 	if errors.Is(err, usdt.ErrNoProbes) || err == nil && len(probes) == 0 {
-		return nil, fmt.Errorf("%s: %w", path, ErrNoProbes)
+		return nil, ErrNoProbes
 	}
 	return probes, err
+}
+
+// A Flavour is how a VM runs Erlang code.
+type Flavour string
+
+// The flavours of VMs.
+const (
+	FlavourUnknown Flavour = ""
+	JIT            Flavour = "JIT"         // compiles it just in time
+	Interpreter    Flavour = "interpreter" // interprets it
+)
+
+// FlavourOf tells the flavour of a VM's executable by the functions that it
+// exports, which stripping leaves in place. It is FlavourUnknown where they do
+// not tell.
+func FlavourOf(path string) Flavour {
+	f, err := usdt.Open(path)
+	if err != nil {
+		return FlavourUnknown
+	}
+	defer f.Close()
+	if _, _, err := f.Symbol("beamasm_codegen"); err == nil {
+		return JIT
+	}
+	if _, _, err := f.Symbol("process_main"); err == nil {
+		return Interpreter
+	}
+	return FlavourUnknown
 }
 
 // A Target says which VMs to observe: the one with PID, or those of a node's
@@ -105,7 +140,7 @@ func Find(t Target) ([]VM, error) {
 	}
 	processes, err := usdt.FindProcesses(func(exe string) bool { return matches(exe, t.exe()) })
 	if errors.Is(err, os.ErrPermission) {
-		return nil, fmt.Errorf("%s: %w, among the processes that we may look at%s", t, ErrNone, asRoot())
+		return nil, fmt.Errorf("%s: %w %w%s", t, ErrNone, ErrHidden, asRoot())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("find Erlang VMs: %w", err)
@@ -147,6 +182,9 @@ func matches(exe, want string) bool {
 // open returns the VM of a pid.
 func open(pid int) (VM, error) {
 	p, err := usdt.OpenProcess(pid)
+	if errors.Is(err, usdt.ErrProcessGone) {
+		return VM{}, fmt.Errorf("pid %d: %w", pid, ErrNone)
+	}
 	if err != nil {
 		return VM{}, fmt.Errorf("pid %d: %w", pid, err)
 	}

@@ -1,0 +1,31 @@
+# Every target installs what it needs and is missing, as far as it may.
+
+.DEFAULT_GOAL := build
+.PHONY: build generate otp demo test bench lint
+
+build:
+	@scripts/need.sh go
+	go build -o bin/beamscope ./cmd/beamscope
+
+# Rebuilds the committed eBPF objects and what goes with them.
+generate:
+	@scripts/need.sh go clang
+	go generate ./...
+
+# Builds an Erlang VM with probes into the cache folder, once. The last line is
+# the path of its erl.
+otp:
+	@erlang/otp/build.sh
+
+demo: build
+	@bin/beamscope demo
+
+test:
+	@scripts/test.sh
+
+bench:
+	@scripts/bench.sh
+
+lint:
+	@scripts/need.sh go
+	@scripts/lint.sh

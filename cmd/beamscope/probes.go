@@ -1,0 +1,148 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/beamscope/beamscope/internal/probes"
+	"github.com/beamscope/beamscope/internal/vm"
+	"github.com/beamscope/beamscope/usdt"
+)
+
+type probesFlags struct {
+	pid  int
+	exe  string
+	json bool
+	all  bool
+}
+
+func newProbesCommand() *cobra.Command {
+	var f probesFlags
+	cmd := &cobra.Command{
+		Use:   "probes",
+		Short: "List the probes of an Erlang VM and who is attached to them",
+		Long: "probes lists the probes of the Erlang VMs that run, or of an executable: their\n" +
+			"arguments and sites, whether they ever fire, and whether somebody is attached.",
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(cmd); err != nil {
+				return err
+			}
+			listings, err := f.listings(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return f.print(cmd.OutOrStdout(), listings)
+		},
+	}
+	cmd.Flags().IntVar(&f.pid, "pid", 0, "list the probes of this VM")
+	cmd.Flags().StringVar(&f.exe, "exe", "", "list the probes of this executable, such as …/bin/beam.smp; it need not run")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object a line for each probe, with its sites")
+	cmd.Flags().BoolVar(&f.all, "all", false, "list user_trace-n0 to user_trace-n950 one by one")
+	return cmd
+}
+
+func (f probesFlags) check(cmd *cobra.Command) error {
+	switch {
+	case cmd.Flags().Changed("pid") && cmd.Flags().Changed("exe"):
+		return usageError(cmd, errors.New("--pid and --exe: give one of them"))
+	case cmd.Flags().Changed("pid") && f.pid <= 0:
+		return usageError(cmd, fmt.Errorf("--pid %d: not a process id", f.pid))
+	case cmd.Flags().Changed("exe") && f.exe == "":
+		return usageError(cmd, errors.New("--exe: no file given"))
+	}
+	return nil
+}
+
+// listings returns a listing for each executable. Those without probes are noted
+// on log, unless there are no others.
+func (f probesFlags) listings(log io.Writer) ([]probes.Listing, error) {
+	if f.exe != "" {
+		return f.read(f.exe)
+	}
+	vms, err := vm.Find(vm.Target{PID: f.pid})
+	if errors.Is(err, vm.ErrNone) && f.pid == 0 {
+		return nil, fmt.Errorf("%w: start one, or name an executable with --exe", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var (
+		listings []probes.Listing
+		failed   []error
+	)
+	for file, vms := range vm.Files(vms) {
+		listing, err := f.listing(file, vms)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("pid %d: %w", vms[0].PID(), err))
+			continue
+		}
+		listings = append(listings, listing)
+	}
+	if len(listings) == 0 {
+		return nil, failed[0]
+	}
+	for _, err := range failed {
+		fmt.Fprintln(log, err)
+	}
+	slices.SortFunc(listings, func(a, b probes.Listing) int { return cmp.Compare(a.PIDs[0], b.PIDs[0]) })
+	return listings, nil
+}
+
+// read lists the probes of an executable that need not run.
+func (f probesFlags) read(exe string) ([]probes.Listing, error) {
+	const hint = "give the VM itself, …/erts-…/bin/beam.smp"
+	listing, err := f.listing(usdt.MappedFile{Path: exe, Name: exe}, nil)
+	switch {
+	case errors.Is(err, usdt.ErrFormat):
+		return nil, fmt.Errorf("--exe %w: %s", err, hint)
+	case errors.Is(err, vm.ErrNoProbes) && !strings.HasPrefix(filepath.Base(exe), "beam."):
+		return nil, fmt.Errorf("--exe %s: no probes of an Erlang VM: %s", exe, hint)
+	case err != nil:
+		return nil, fmt.Errorf("--exe: %w", err)
+	}
+	return []probes.Listing{listing}, nil
+}
+
+// listing lists the probes of one executable.
+func (f probesFlags) listing(file usdt.MappedFile, vms []vm.VM) (probes.Listing, error) {
+	found, err := vm.Probes(file.Path)
+	if err != nil {
+		return probes.Listing{}, err
+	}
+	listing := probes.Listing{Exe: file.Name}
+	opts := probes.Options{All: f.all, Interpreter: vm.FlavourOf(file.Path) == vm.Interpreter}
+	for _, v := range vms {
+		listing.PIDs = append(listing.PIDs, v.PID())
+		opts.Semaphores = append(opts.Semaphores, func(site usdt.Site) (uint16, error) {
+			return v.Process.Semaphore(site, v.Exe)
+		})
+	}
+	listing.Probes = probes.List(found, opts)
+	return listing, nil
+}
+
+func (f probesFlags) print(w io.Writer, listings []probes.Listing) error {
+	for i, l := range listings {
+		if f.json {
+			if err := probes.JSON(w, l); err != nil {
+				return err
+			}
+			continue
+		}
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		if err := probes.Text(w, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}

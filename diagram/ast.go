@@ -1,0 +1,128 @@
+package diagram
+
+// A Pos is a place in the source: both are counted from 1, columns in characters.
+// The zero Pos is no place.
+type Pos struct{ Line, Column int }
+
+// A Comment is a comment of the source with its delimiters.
+type Comment struct {
+	Pos  Pos
+	Text string
+}
+
+// A File is a parsed source.
+type File struct {
+	Definitions []*Definition
+	Comments    []Comment // after the last definition
+
+	source string
+}
+
+// Lookup returns the definition of a name, or nil.
+func (f *File) Lookup(name string) *Definition {
+	for _, d := range f.Definitions {
+		if d.Name == name {
+			return d
+		}
+	}
+	return nil
+}
+
+// A Definition gives a name to an expression.
+type Definition struct {
+	Name     string
+	Pos      Pos
+	Expr     Expr
+	Comments []Comment // before it, and inside it
+	Trailing []Comment // after it, on its last line
+}
+
+// An Expr is an [*Outcome], a [*Reuse], a [*Sequence] or an [*Operator].
+type Expr interface{ expr() }
+
+// An Outcome is a leaf: something that is observed, or given a model.
+type Outcome struct {
+	Name string
+	Pos  Pos
+}
+
+// A Reuse stands for the diagram defined under a name.
+type Reuse struct {
+	Name string
+	Pos  Pos // of the name
+}
+
+// A Sequence is two or more components, each caused by the one before.
+type Sequence struct{ Parts []Expr }
+
+// An Operator combines two or more components that start together.
+type Operator struct {
+	Kind    Kind
+	Name    string
+	Pos     Pos       // of the kind
+	Weights []float64 // of a Choice, one for each part
+	Parts   []Expr
+}
+
+// A Kind is a kind of operator: the letter before its name.
+type Kind byte
+
+// The kinds of operators.
+const (
+	AllToFinish   Kind = 'a'
+	FirstToFinish Kind = 'f'
+	Choice        Kind = 'p'
+)
+
+// String is the kind in words.
+func (k Kind) String() string {
+	switch k {
+	case AllToFinish:
+		return "all to finish"
+	case FirstToFinish:
+		return "first to finish"
+	case Choice:
+		return "probabilistic choice"
+	}
+	return "unknown operator"
+}
+
+func (*Outcome) expr()  {}
+func (*Reuse) expr()    {}
+func (*Sequence) expr() {}
+func (*Operator) expr() {}
+
+// parts are the components of an expression.
+func parts(e Expr) []Expr {
+	switch e := e.(type) {
+	case *Sequence:
+		return e.Parts
+	case *Operator:
+		return e.Parts
+	}
+	return nil
+}
+
+// walk calls f for e and everything inside it, from the outside in.
+func walk(e Expr, f func(Expr)) {
+	f(e)
+	for _, p := range parts(e) {
+		walk(p, f)
+	}
+}
+
+// Outcomes are the names of the outcomes of a file, each once, in order of
+// appearance.
+func (f *File) Outcomes() []string {
+	var names []string
+	seen := map[string]bool{}
+	for _, d := range f.Definitions {
+		walk(d.Expr, func(e Expr) {
+			if o, ok := e.(*Outcome); ok && !seen[o.Name] {
+				seen[o.Name] = true
+				names = append(names, o.Name)
+			}
+		})
+	}
+	return names
+}

@@ -1,0 +1,99 @@
+package diagram
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// An Error is something wrong at a place of the source.
+type Error struct {
+	Pos     Pos
+	Length  int    // in characters, of what is wrong; at least 1
+	Message string // what is wrong, and what was expected
+	Line    string // the line of the source, without its end
+
+	lexical bool // a character that begins nothing
+}
+
+// Error is three lines: place and message, the line of the source, and carets
+// under what is wrong.
+func (e *Error) Error() string {
+	return fmt.Sprintf("%d:%d: %s\n%s\n%s", e.Pos.Line, e.Pos.Column, e.Message, e.Line, e.marker())
+}
+
+// marker keeps tabs, so that the carets are where they should be.
+func (e *Error) marker() string {
+	var b strings.Builder
+	column, left := 1, e.Length
+	for _, r := range e.Line {
+		switch {
+		case column < e.Pos.Column && r == '\t':
+			b.WriteByte('\t')
+		case column < e.Pos.Column:
+			b.WriteByte(' ')
+		case left > 0:
+			b.WriteByte('^')
+			left--
+		}
+		column++
+	}
+	if left == e.Length {
+		b.WriteByte('^') // just after the line
+	}
+	return b.String()
+}
+
+// Errors are all the errors found in a source, in the order of their places; at
+// least one.
+type Errors []*Error
+
+// Error is the errors one after the other.
+func (e Errors) Error() string {
+	lines := make([]string, len(e))
+	for i, x := range e {
+		lines[i] = x.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// maxErrors is the number of errors to report at once.
+const maxErrors = 20
+
+// A reporter collects errors of one source.
+type reporter struct {
+	lines  []string
+	errors Errors
+}
+
+func newReporter(source string) *reporter {
+	lines := strings.Split(source, "\n")
+	for i, l := range lines {
+		lines[i] = strings.ToValidUTF8(strings.TrimSuffix(l, "\r"), "\uFFFD")
+	}
+	return &reporter{lines: lines}
+}
+
+// report adds an error of a word; of "" where there is none.
+func (r *reporter) report(pos Pos, word, format string, args ...any) {
+	e := &Error{Pos: pos, Length: max(1, utf8.RuneCountInString(word)), Message: fmt.Sprintf(format, args...)}
+	if pos.Line >= 1 && pos.Line <= len(r.lines) {
+		e.Line = r.lines[pos.Line-1]
+	}
+	r.errors = append(r.errors, e)
+}
+
+// err is nil, or the errors in order.
+func (r *reporter) err() error {
+	if len(r.errors) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(r.errors, func(a, b *Error) int {
+		if a.Pos.Line != b.Pos.Line {
+			return a.Pos.Line - b.Pos.Line
+		}
+		return a.Pos.Column - b.Pos.Column
+	})
+	return r.errors[:min(len(r.errors), maxErrors)]
+}

@@ -1,0 +1,394 @@
+package diagram
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/antlr4-go/antlr/v4"
+
+	"github.com/beamscope/beamscope/diagram/internal/grammar"
+)
+
+// The limits of a source.
+const (
+	MaxSource  = 1 << 20 // bytes
+	MaxNesting = 200     // operators within operators
+)
+
+// Parse reads a source and checks it. It returns [Errors], with everything that
+// is wrong: the syntax, and where that is right components, probabilities, names
+// and cycles. Then the File is nil.
+func Parse(source string) (*File, error) {
+	r := newReporter(source)
+	f := parse(source, r)
+	if f != nil {
+		check(f, r)
+	}
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// parse reads the syntax, and components and probabilities. It returns nil where
+// the syntax is wrong.
+func parse(source string, r *reporter) *File {
+	if len(source) > MaxSource {
+		r.report(Pos{1, 1}, "", "the source is %d bytes: want at most %d", len(source), MaxSource)
+		return nil
+	}
+	if !utf8.ValidString(source) {
+		pos := invalidAt(source)
+		r.report(pos, "", "not valid UTF-8")
+		return nil
+	}
+	listener := &listener{reporter: r}
+	lexer := grammar.NewDQLexer(antlr.NewInputStream(source))
+	lexer.RemoveErrorListeners()
+	lexer.AddErrorListener(listener)
+	tokens := antlr.NewCommonTokenStream(lexer, antlr.TokenDefaultChannel)
+	tokens.Fill()
+	if !checkNesting(tokens.GetAllTokens(), r) {
+		return nil
+	}
+	trees := definitionTrees(tokens, listener)
+	if len(r.errors) > 0 {
+		return nil
+	}
+	b := builder{reporter: r, tokens: tokens.GetAllTokens(), source: source}
+	return b.file(trees)
+}
+
+// definitionTrees parses one definition after the other, so that an error in one
+// does not hide those in the next.
+func definitionTrees(tokens *antlr.CommonTokenStream, l *listener) []grammar.IDefinitionContext {
+	p := grammar.NewDQParser(tokens)
+	p.RemoveErrorListeners()
+	p.AddErrorListener(l)
+	strategy := &skipToSemicolon{antlr.NewDefaultErrorStrategy()}
+	p.SetErrorHandler(strategy)
+	var trees []grammar.IDefinitionContext
+	for tokens.LA(1) != antlr.TokenEOF {
+		before := len(l.errors)
+		trees = append(trees, p.Definition())
+		if t := tokens.LT(1); len(l.errors) == before && !ends(t) {
+			l.unexpected(t, "';', '->' or the end")
+		}
+		for !ends(tokens.LT(1)) {
+			tokens.Consume()
+		}
+		if tokens.LA(1) != antlr.TokenEOF {
+			tokens.Consume()
+		}
+		strategy.ReportMatch(p) // ready for the next error
+	}
+	return trees
+}
+
+func ends(t antlr.Token) bool { return t.GetTokenType() == antlr.TokenEOF || t.GetText() == ";" }
+
+// A skipToSemicolon gives up a definition at its first error: what ANTLR would
+// guess is rarely what was meant.
+type skipToSemicolon struct{ *antlr.DefaultErrorStrategy }
+
+// Sync would drop single tokens.
+func (s *skipToSemicolon) Sync(antlr.Parser) {}
+
+// RecoverInline would drop or invent one.
+func (s *skipToSemicolon) RecoverInline(p antlr.Parser) antlr.Token {
+	p.SetError(antlr.NewInputMisMatchException(p))
+	return p.GetCurrentToken()
+}
+
+// Recover skips what is left of a definition.
+func (s *skipToSemicolon) Recover(p antlr.Parser, _ antlr.RecognitionException) {
+	for !ends(p.GetCurrentToken()) {
+		p.Consume()
+	}
+}
+
+func invalidAt(source string) Pos {
+	pos := Pos{1, 1}
+	for i, c := range source {
+		if c == utf8.RuneError && !strings.HasPrefix(source[i:], "\uFFFD") {
+			return pos
+		}
+		if pos.Column++; c == '\n' {
+			pos = Pos{pos.Line + 1, 1}
+		}
+	}
+	return pos
+}
+
+// checkNesting keeps the recursion of the parser within bounds.
+func checkNesting(tokens []antlr.Token, r *reporter) bool {
+	depth := 0
+	for _, t := range tokens {
+		switch t.GetText() {
+		case "(":
+			if depth++; depth > MaxNesting {
+				r.report(position(t), "(", "more than %d operators within each other", MaxNesting)
+				return false
+			}
+		case ")":
+			depth--
+		}
+	}
+	return true
+}
+
+// position is that of a token: ANTLR counts columns from 0.
+func position(t antlr.Token) Pos { return Pos{t.GetLine(), t.GetColumn() + 1} }
+
+// A listener turns the errors of lexer and parser into words.
+type listener struct {
+	*antlr.DefaultErrorListener
+	*reporter
+}
+
+// SyntaxError is called by ANTLR.
+func (l *listener) SyntaxError(rec antlr.Recognizer, symbol any, line, column int, msg string, e antlr.RecognitionException) {
+	pos := Pos{line, column + 1}
+	token, ok := symbol.(antlr.Token)
+	if !ok || token == nil {
+		l.report(pos, "", "%s", lexical(l.lines, pos))
+		l.errors[len(l.errors)-1].lexical = true
+		return
+	}
+	if p, ok := rec.(antlr.Parser); ok {
+		l.unexpected(token, describe(p.GetExpectedTokens()))
+	}
+}
+
+// unexpected reports a token. A character that is none has been reported already:
+// what comes after it on its line follows from it.
+func (l *listener) unexpected(t antlr.Token, expected string) {
+	pos, found, word := position(t), strconv.Quote(t.GetText()), t.GetText()
+	for _, e := range l.errors {
+		if e.Pos.Line == pos.Line && e.lexical {
+			return
+		}
+	}
+	if t.GetTokenType() == antlr.TokenEOF {
+		found, word = "the end of the source", ""
+	}
+	l.report(pos, word, "unexpected %s: want %s", found, expected)
+}
+
+// lexical says what character cannot be.
+func lexical(lines []string, pos Pos) string {
+	if pos.Line > len(lines) {
+		return "unexpected end of the source"
+	}
+	rest := []rune(lines[pos.Line-1])
+	if pos.Column > len(rest) {
+		return "unexpected end of the line"
+	}
+	if strings.HasPrefix(string(rest[pos.Column-1:]), "/*") {
+		return "a comment that does not end: want */"
+	}
+	return fmt.Sprintf("unexpected character %q", rest[pos.Column-1])
+}
+
+// tokenNames are the tokens in words.
+var tokenNames = map[int]string{
+	grammar.DQLexerIDENTIFIER: "a name",
+	grammar.DQLexerNUMBER:     "a probability",
+	antlr.TokenEOF:            "the end",
+}
+
+// describe is a set of tokens in words. The parser has left a sequence or a list
+// when it looks for what ends it: what would have continued it is expected too.
+func describe(set *antlr.IntervalSet) string {
+	var words []string
+	for _, interval := range set.GetIntervals() {
+		for t := interval.Start; t < interval.Stop; t++ {
+			word, ok := tokenNames[t]
+			if !ok && t > 0 && t < len(literals()) {
+				word = literals()[t]
+			}
+			words = append(words, word)
+			switch word {
+			case "')'":
+				words = append(words, "','", "'->'")
+			case "']'":
+				words = append(words, "','")
+			}
+		}
+	}
+	slices.Sort(words)
+	return orList(slices.Compact(words))
+}
+
+func literals() []string { return grammar.DQParserStaticData.LiteralNames }
+
+func orList(words []string) string {
+	switch n := len(words); n {
+	case 0:
+		return "something else"
+	case 1:
+		return words[0]
+	default:
+		return strings.Join(words[:n-1], ", ") + " or " + words[n-1]
+	}
+}
+
+// A builder makes the syntax tree out of ANTLR's, and reports what the grammar
+// leaves open.
+type builder struct {
+	*reporter
+	tokens []antlr.Token
+	source string
+}
+
+func (b *builder) file(trees []grammar.IDefinitionContext) *File {
+	f := &File{source: b.source}
+	from := 0
+	for _, d := range trees {
+		def := &Definition{Name: d.IDENTIFIER().GetText(), Pos: position(d.IDENTIFIER().GetSymbol()), Expr: b.chain(d.Chain())}
+		stop := d.GetStop().GetTokenIndex()
+		def.Comments, def.Trailing, from = b.comments(from, stop)
+		f.Definitions = append(f.Definitions, def)
+	}
+	f.Comments, _, _ = b.comments(from, len(b.tokens)-1)
+	return f
+}
+
+// comments are those from a token up to the last one of a definition, those that
+// follow on its line, and the token to go on with.
+func (b *builder) comments(from, stop int) (inside, trailing []Comment, next int) {
+	for ; from <= stop; from++ {
+		if t := b.tokens[from]; isComment(t) {
+			inside = append(inside, Comment{position(t), t.GetText()})
+		}
+	}
+	line := b.tokens[stop].GetLine()
+	for next = from; next < len(b.tokens); next++ {
+		t := b.tokens[next]
+		if t.GetText() == ";" {
+			line = t.GetLine()
+			continue
+		}
+		if !isComment(t) || t.GetLine() != line {
+			break
+		}
+		trailing = append(trailing, Comment{position(t), t.GetText()})
+		if !strings.HasPrefix(t.GetText(), "/*") || strings.Contains(t.GetText(), "\n") {
+			return inside, trailing, next + 1 // nothing can follow on this line
+		}
+	}
+	return inside, trailing, next
+}
+
+func isComment(t antlr.Token) bool { return t.GetTokenType() == grammar.DQLexerCOMMENT }
+
+func (b *builder) chain(tree grammar.IChainContext) Expr {
+	var seq Sequence
+	for _, c := range tree.AllComponent() {
+		seq.Parts = append(seq.Parts, b.component(c))
+	}
+	if len(seq.Parts) == 1 {
+		return seq.Parts[0]
+	}
+	return &seq
+}
+
+func (b *builder) component(tree grammar.IComponentContext) Expr {
+	switch c := tree.(type) {
+	case *grammar.OutcomeContext:
+		t := c.IDENTIFIER().GetSymbol()
+		return &Outcome{Name: t.GetText(), Pos: position(t)}
+	case *grammar.PrefixedContext:
+		return b.prefixed(c)
+	}
+	return &Outcome{} // not reached without a syntax error
+}
+
+func (b *builder) prefixed(c *grammar.PrefixedContext) Expr {
+	kind, name := c.IDENTIFIER(0).GetSymbol(), c.IDENTIFIER(1).GetSymbol()
+	weights, arguments := c.Weights(), c.Arguments()
+	switch kind.GetText() {
+	case "s":
+		if weights != nil || arguments != nil {
+			b.report(position(kind), "s", "s:%s stands for a diagram: it takes no components", name.GetText())
+		}
+		return &Reuse{Name: name.GetText(), Pos: position(name)}
+	case "a", "f", "p":
+	default:
+		b.report(position(kind), kind.GetText(), "unknown kind %q: want a (all to finish), f (first to finish), p (choice) or s (a diagram)", kind.GetText())
+		return &Outcome{}
+	}
+	op := &Operator{Kind: Kind(kind.GetText()[0]), Name: name.GetText(), Pos: position(kind)}
+	if arguments == nil {
+		b.report(position(name), name.GetText(), "%c:%s without components: want two or more in parentheses", op.Kind, op.Name)
+		return op
+	}
+	for _, a := range arguments.AllChain() {
+		op.Parts = append(op.Parts, b.chain(a))
+	}
+	if len(op.Parts) < 2 {
+		b.report(position(kind), string(op.Kind)+":"+op.Name, "%c:%s has one component: want two or more", op.Kind, op.Name)
+	}
+	b.weights(op, weights)
+	return op
+}
+
+// weightSlack is how far a sum of probabilities may be from 1.
+const weightSlack = 1e-9
+
+func (b *builder) weights(op *Operator, tree grammar.IWeightsContext) {
+	if op.Kind != Choice {
+		if tree != nil {
+			b.report(position(tree.GetStart()), "[", "%c:%s takes no probabilities: only a choice, p:, does", op.Kind, op.Name)
+		}
+		return
+	}
+	if tree == nil {
+		b.report(op.Pos, "p:"+op.Name, "p:%s without probabilities: want one for each component in brackets", op.Name)
+		return
+	}
+	for _, n := range tree.AllNUMBER() {
+		op.Weights = append(op.Weights, b.probability(n.GetSymbol()))
+	}
+	at := position(tree.GetStart())
+	if slices.Contains(op.Weights, 0) {
+		return // reported
+	}
+	if len(op.Weights) != len(op.Parts) {
+		b.report(at, "[", "p:%s has %d probabilities for %d components", op.Name, len(op.Weights), len(op.Parts))
+		return
+	}
+	if s := sum(op.Weights); math.Abs(s-1) > weightSlack {
+		b.report(at, "[", "the probabilities of p:%s sum to %v: want 1", op.Name, s)
+	}
+}
+
+// probability is that of a token, and 0 where there is none in range.
+func (b *builder) probability(t antlr.Token) float64 {
+	p, err := strconv.ParseFloat(t.GetText(), 64)
+	if err != nil || p <= 0 || p >= 1 {
+		b.report(position(t), t.GetText(), "probability %s: want above 0, below 1", t.GetText())
+		return 0
+	}
+	return p
+}
+
+// sum adds up with the error of one addition (Kahan and Neumaier): ten times 0.1
+// is 1.
+func sum(xs []float64) float64 {
+	var s, rest float64
+	for _, x := range xs {
+		t := s + x
+		if math.Abs(s) >= math.Abs(x) {
+			rest += (s - t) + x
+		} else {
+			rest += (x - t) + s
+		}
+		s = t
+	}
+	return s + rest
+}

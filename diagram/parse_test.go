@@ -1,0 +1,206 @@
+package diagram
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+func mustParse(t testing.TB, source string) *File {
+	t.Helper()
+	f, err := Parse(source)
+	if err != nil {
+		t.Fatalf("%s\n%v", source, err)
+	}
+	return f
+}
+
+// sameTree compares what files mean, not where they say it.
+var sameTree = cmp.Options{
+	cmpopts.IgnoreTypes(Pos{}),
+	cmpopts.IgnoreUnexported(File{}),
+}
+
+// The examples of the thesis (4.3), and what its grammar takes.
+func TestParseThesis(t *testing.T) {
+	for _, source := range []string{
+		"",
+		"p_1 = o_1 -> o_2;",
+		"probe = worker_1 -> worker_2;",
+		"p_1 = o_1 -> o_2;\np_2 = o_3 -> o_4;\np_3 = s:p_1 -> s:p_2;",
+		"p_3 = s:p_1 -> s:p_2; p_1 = a; p_2 = b;",
+		"ftf = f:workers(worker_1, worker_2);",
+		"probe = f:probe(worker_1, worker_2);",
+		"all = a:both(worker_1 -> x, worker_2);",
+		"choice = p:pick[0.25, 0.25, 0.5](x, y -> z, s:all2);\nall2 = a:w(u, v);",
+		"x = y;\nsystem = s:x -> z;",
+		"x = p:c[0.1,0.2,0.7](a1,b1,c1);",
+	} {
+		mustParse(t, source)
+	}
+}
+
+func TestParseTree(t *testing.T) {
+	f := mustParse(t, `
+		// the front
+		front = s -> f:a2(p, /* inner */ s:back); # one
+		back = p:f2[.5, 5e-1](u, f -> q)`)
+	want := &File{Definitions: []*Definition{
+		{
+			Name: "front",
+			Expr: &Sequence{Parts: []Expr{
+				&Outcome{Name: "s"},
+				&Operator{Kind: FirstToFinish, Name: "a2", Parts: []Expr{&Outcome{Name: "p"}, &Reuse{Name: "back"}}},
+			}},
+			Comments: []Comment{{Text: "// the front"}, {Text: "/* inner */"}},
+			Trailing: []Comment{{Text: "# one"}},
+		},
+		{
+			Name: "back",
+			Expr: &Operator{Kind: Choice, Name: "f2", Weights: []float64{.5, .5}, Parts: []Expr{
+				&Outcome{Name: "u"}, &Sequence{Parts: []Expr{&Outcome{Name: "f"}, &Outcome{Name: "q"}}},
+			}},
+		},
+	}}
+	if diff := cmp.Diff(want, f, sameTree); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Outcomes may be called s, f, a and p.
+func TestParseLetters(t *testing.T) {
+	f := mustParse(t, "probe = s -> a -> f -> p;")
+	if diff := cmp.Diff([]string{"s", "a", "f", "p"}, f.Outcomes()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	tests := []struct {
+		name, source string
+		want         []string // of each error the first line
+	}{
+		{"no semicolon", "a = b\nc = d;", []string{`2:1: unexpected "c": want ';', '->' or the end`}},
+		{"no expression", "a = ;", []string{`1:5: unexpected ";": want a name`}},
+		{"half an arrow", "a = b - c;", []string{`1:7: unexpected character '-'`}},
+		{"two errors", "a = b -> ;\nc = -> d;", []string{`1:10: unexpected ";": want a name`, `2:5: unexpected "->": want a name`}},
+		{"in a list", "a = f:g(b, c d);", []string{`1:14: unexpected "d": want ')', ',' or '->'`}},
+		{"in weights", "a = p:g[.5 .5](b, c);", []string{`1:12: unexpected ".5": want ',' or ']'`}},
+		{"not closed", "a = f:g(b, c;\nd = ;", []string{`1:13: unexpected ";": want ')', ',' or '->'`, `2:5: unexpected ";": want a name`}},
+		{"no name", "a = b;; c = d;", []string{`1:7: unexpected ";": want a name`}},
+		{"only a name", "a", []string{`1:2: unexpected the end of the source: want '='`}},
+		{"the end", "a = b ->", []string{`1:9: unexpected the end of the source: want a name`}},
+		{"endless comment", "a = b; /* c", []string{`1:8: a comment that does not end: want */`}},
+		{"a letter it cannot take", "a = é;", []string{`1:5: unexpected character 'é'`}},
+		{"invalid UTF-8", "a = b;\nc\xff", []string{`2:2: not valid UTF-8`}},
+		{"twice", "a = b;\na = c;", []string{`2:1: a is defined twice: first in line 1`}},
+		{"undefined", "Ab = b -> s:ab;", []string{`1:13: s:ab is not defined: is it s:Ab?`}},
+		{"circle of one", "a = b -> s:a;", []string{`1:12: a circle: a → a`}},
+		{"circle", "p_1 = s:p_2;\np_2 = x -> s:p_3;\np_3 = f:o(y, s:p_1);", []string{`3:16: a circle: p_1 → p_2 → p_3 → p_1`}},
+		{"a diagram as outcome", "a = b;\nc = a;", []string{`2:5: a is a diagram, defined in line 1: to use it write s:a`}},
+		{"one component", "a = f:g(b);", []string{`1:5: f:g has one component: want two or more`}},
+		{"no components", "a = f:g;", []string{`1:7: f:g without components: want two or more in parentheses`}},
+		{"unknown kind", "a = x:g(b, c);", []string{`1:5: unknown kind "x": want a (all to finish), f (first to finish), p (choice) or s (a diagram)`}},
+		{"components of a diagram", "b = c; a = s:b(x, y);", []string{`1:12: s:b stands for a diagram: it takes no components`}},
+		{"probabilities of a:", "a = a:g[0.5, 0.5](b, c);", []string{`1:8: a:g takes no probabilities: only a choice, p:, does`}},
+		{"no probabilities", "a = p:g(b, c);", []string{`1:5: p:g without probabilities: want one for each component in brackets`}},
+		{"fewer probabilities", "a = p:g[0.5, 0.5](b, c, d);", []string{`1:8: p:g has 2 probabilities for 3 components`}},
+		{"more probabilities", "a = p:g[0.2, 0.3, 0.5](b, c);", []string{`1:8: p:g has 3 probabilities for 2 components`}},
+		{"sum", "a = p:g[0.5, 0.4](b, c);", []string{`1:8: the probabilities of p:g sum to 0.9: want 1`}},
+		{"above 1", "a = p:g[1.5, 0.4](b, c);", []string{`1:9: probability 1.5: want above 0, below 1`}},
+		{"not a float64", "a = p:g[1e999, 0.4](b, c);", []string{`1:9: probability 1e999: want above 0, below 1`}},
+		{"operator twice", "a = f:g(b, c);\nd = f:g(b, c);", []string{`2:5: the name g is taken by an operator in line 1`}},
+		{"operator and definition", "a = x -> f:d(b, c);\nd = b;", []string{`1:10: the name d is taken by the definition in line 2`}},
+		{"operator and outcome", "a = x -> f:b(b, c);", []string{`1:10: the name b is taken by an outcome`}},
+		{"system first", "system = a;\nb = c;", []string{`1:1: system is the whole: want it to be the last definition`}},
+		{"several of meaning", "a = s:x -> s:y;", []string{"1:7: s:x is not defined", "1:14: s:y is not defined"}},
+	}
+	for _, tt := range tests {
+		_, err := Parse(tt.source)
+		var errs Errors
+		if !errors.As(err, &errs) {
+			t.Errorf("%s: %v, want Errors", tt.name, err)
+			continue
+		}
+		var got []string
+		for _, e := range errs {
+			first, _, _ := strings.Cut(e.Error(), "\n")
+			got = append(got, first)
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s: %s", tt.name, diff)
+		}
+	}
+}
+
+func TestErrorShowsTheLine(t *testing.T) {
+	_, err := Parse("x = y;\n\ta = p:g[0.5, 0.4](b, c); // é\n")
+	want := "2:9: the probabilities of p:g sum to 0.9: want 1\n\ta = p:g[0.5, 0.4](b, c); // é\n\t       ^"
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+// Ten times 0.1 is 1, though not in float64: a comparison with the machine's
+// epsilon would refuse it.
+func TestParseTenths(t *testing.T) {
+	mustParse(t, "a = p:g["+strings.Repeat("0.1, ", 9)+"0.1](a1, b, c, d, e, f, g1, h, i, j);")
+	mustParse(t, "a = p:g[0.333333333, 0.333333333, 0.333333333](x, y, z);")
+}
+
+func TestParseBounded(t *testing.T) {
+	for name, source := range map[string]string{
+		"deep":  "a = " + strings.Repeat("f:x(", 100000),
+		"large": strings.Repeat(" ", MaxSource+1),
+		"wrong": strings.Repeat("@", 1000),
+	} {
+		_, err := Parse(source)
+		var errs Errors
+		if !errors.As(err, &errs) || len(errs) > maxErrors {
+			t.Errorf("%s: %d errors", name, len(errs))
+		}
+	}
+}
+
+func TestFormat(t *testing.T) {
+	f := mustParse(t, "// top\n\na=b->f:g ( c,\n d /* in */ ) ; // after\n/* x\ny */ e=p:h[.50,5e-1](i,j) // last\n# end")
+	want := `// top
+/* in */
+a = b -> f:g(c, d); // after
+/* x
+y */
+e = p:h[0.5, 0.5](i, j); // last
+# end
+`
+	if diff := cmp.Diff(want, Format(f)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("")
+	f.Add("p_3 = s:p_1 -> s:p_2; p_1 = a -> f:x(b, c); p_2 = p:k[.1, 9e-1](q /* c */, r); // x")
+	f.Add("// top\n\na=b->f:g ( c,\n d /* in */ ) // z\n ; // after\n/* x\ny */ e=p:h[.50,5e-1](i,j) // last\n# end")
+	f.Add("a = b /* x\n*/ ; // z\nsystem = s:a\r\n")
+	f.Fuzz(func(t *testing.T, source string) {
+		file, err := Parse(source)
+		if err != nil {
+			_ = err.Error()
+			return
+		}
+		formatted := Format(file)
+		again, err := Parse(formatted)
+		if err != nil {
+			t.Fatalf("%q formatted to %q: %v", source, formatted, err)
+		}
+		if diff := cmp.Diff(file, again, sameTree); diff != "" {
+			t.Fatalf("%q formatted to %q: %s", source, formatted, diff)
+		}
+		if second := Format(again); second != formatted {
+			t.Fatalf("%q formatted to %q and then to %q", source, formatted, second)
+		}
+	})
+}

@@ -1,0 +1,208 @@
+package diagram
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/beamscope/beamscope/dq"
+)
+
+// ErrUnknown is a name that a file uses and does not define: only in one that was
+// not made by [Parse].
+var ErrUnknown = errors.New("unknown diagram")
+
+// A Program evaluates a file: from the ΔQ of its outcomes it calculates that of
+// each operator and each definition. What is used twice is calculated once. It
+// can be used again and again, and then allocates nothing. It is not safe for use
+// by several goroutines at once.
+type Program struct {
+	calculator dq.Calculator
+	nodes      []node
+	byName     map[string]int // definitions, operators, outcomes
+	names      []string       // definitions and operators, in order
+}
+
+// A node is one step of a program, after all the steps it needs.
+type node struct {
+	label   string
+	expr    Expr
+	args    []int
+	inputs  []*dq.DeltaQ
+	own     dq.DeltaQ  // the result of an operator or a sequence
+	value   *dq.DeltaQ // own, or what an outcome was given
+	outcome bool
+}
+
+// Compile makes a program of a file. It returns [ErrUnknown] for a name that the
+// file does not define or defines through itself, which no file by [Parse] has.
+func Compile(f *File) (*Program, error) {
+	c := compiler{file: f, p: &Program{byName: map[string]int{}}, defs: map[string]int{}, open: map[string]bool{}}
+	for _, d := range f.Definitions {
+		if _, err := c.definition(d.Name); err != nil {
+			return nil, err
+		}
+	}
+	for _, d := range f.Definitions {
+		c.p.addName(d.Name, c.defs[d.Name])
+		walk(d.Expr, func(e Expr) {
+			if op, ok := e.(*Operator); ok {
+				c.p.addName(op.Name, c.p.byName[op.Name])
+			}
+		})
+	}
+	return c.p, nil
+}
+
+func (p *Program) addName(name string, index int) {
+	for _, n := range p.names {
+		if n == name {
+			return // an operator that shares the name of its definition
+		}
+	}
+	p.byName[name] = index
+	p.names = append(p.names, name)
+}
+
+type compiler struct {
+	file *File
+	p    *Program
+	defs map[string]int
+	open map[string]bool // definitions under way
+}
+
+func (c *compiler) definition(name string) (int, error) {
+	if i, ok := c.defs[name]; ok {
+		return i, nil
+	}
+	d := c.file.Lookup(name)
+	if d == nil || c.open[name] {
+		return 0, fmt.Errorf("%w: s:%s", ErrUnknown, name)
+	}
+	c.open[name] = true
+	i, err := c.expr(d.Expr, name)
+	if err != nil {
+		return 0, err
+	}
+	c.defs[name] = i
+	return i, nil
+}
+
+// expr adds the steps for an expression and returns the last.
+func (c *compiler) expr(e Expr, label string) (int, error) {
+	switch e := e.(type) {
+	case *Reuse:
+		return c.definition(e.Name)
+	case *Outcome:
+		return c.outcome(e), nil
+	case *Operator:
+		label = e.Name
+	}
+	n := node{label: label, expr: e}
+	for _, part := range parts(e) {
+		i, err := c.expr(part, label)
+		if err != nil {
+			return 0, err
+		}
+		n.args = append(n.args, i)
+	}
+	n.inputs = make([]*dq.DeltaQ, len(n.args))
+	c.p.nodes = append(c.p.nodes, n)
+	i := len(c.p.nodes) - 1
+	if op, ok := e.(*Operator); ok {
+		c.p.byName[op.Name] = i
+	}
+	return i, nil
+}
+
+func (c *compiler) outcome(e *Outcome) int {
+	if i, ok := c.p.byName[e.Name]; ok && c.p.nodes[i].outcome {
+		return i
+	}
+	c.p.nodes = append(c.p.nodes, node{label: e.Name, outcome: true})
+	c.p.byName[e.Name] = len(c.p.nodes) - 1
+	return len(c.p.nodes) - 1
+}
+
+// Names are the names of definitions and operators, in the order of the source,
+// each definition before its operators.
+func (p *Program) Names() []string { return append([]string(nil), p.names...) }
+
+// Evaluate calculates everything. outcome gives the ΔQ of an outcome; where it is
+// nil or empty, there is no data for it, nor for what needs it, and the rest is
+// calculated all the same. On an error, which says where it happened, the values
+// are those of no one evaluation.
+func (p *Program) Evaluate(outcome func(name string) *dq.DeltaQ) error {
+	for i := range p.nodes {
+		n := &p.nodes[i]
+		if n.outcome {
+			n.value = outcome(n.label)
+			continue
+		}
+		if err := p.step(n); err != nil {
+			return fmt.Errorf("%s: %w", n.label, err)
+		}
+	}
+	return nil
+}
+
+func (p *Program) step(n *node) error {
+	n.value = &n.own
+	for i, a := range n.args {
+		n.inputs[i] = p.nodes[a].value
+		if n.inputs[i].Empty() {
+			n.own.Clear()
+			return nil
+		}
+	}
+	op, ok := n.expr.(*Operator)
+	if !ok {
+		return p.calculator.Sequential(&n.own, n.inputs...)
+	}
+	switch op.Kind {
+	case AllToFinish:
+		return p.calculator.AllToFinish(&n.own, n.inputs...)
+	case FirstToFinish:
+		return p.calculator.FirstToFinish(&n.own, n.inputs...)
+	}
+	return p.calculator.Choice(&n.own, op.Weights, n.inputs...)
+}
+
+// Value is the ΔQ of a definition, an operator or an outcome at the last
+// evaluation. It is empty where there was no data, belongs to the program and
+// holds until the next evaluation. It is false for an unknown name.
+func (p *Program) Value(name string) (*dq.DeltaQ, bool) {
+	i, ok := p.byName[name]
+	if !ok {
+		return nil, false
+	}
+	if p.nodes[i].value == nil {
+		return new(dq.DeltaQ), true
+	}
+	return p.nodes[i].value, true
+}
+
+// Behind are the names of the outcomes that a definition or an operator is
+// calculated from, each once. It is nil for an unknown name.
+func (p *Program) Behind(name string) []string {
+	i, ok := p.byName[name]
+	if !ok {
+		return nil
+	}
+	var names []string
+	seen := make([]bool, len(p.nodes))
+	var visit func(i int)
+	visit = func(i int) {
+		if seen[i] {
+			return
+		}
+		seen[i] = true
+		if p.nodes[i].outcome {
+			names = append(names, p.nodes[i].label)
+		}
+		for _, a := range p.nodes[i].args {
+			visit(a)
+		}
+	}
+	visit(i)
+	return names
+}

@@ -1,0 +1,205 @@
+package diagram
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/beamscope/beamscope/dq"
+)
+
+const ms = time.Millisecond
+
+func wait(t testing.TB, d time.Duration) *dq.DeltaQ {
+	t.Helper()
+	g, err := dq.NewGrid(ms, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := dq.Wait(g, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func compile(t testing.TB, source string) *Program {
+	t.Helper()
+	p, err := Compile(mustParse(t, source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestEvaluate(t *testing.T) {
+	p := compile(t, `
+		whole = s:front -> a:both(z, s:front) -> p:pick[0.25, 0.75](x, y);
+		front = x -> f:race(y, z);
+		alone = x;`)
+	delays := map[string]time.Duration{"x": 1 * ms, "y": 5 * ms, "z": 3 * ms}
+	err := p.Evaluate(func(name string) *dq.DeltaQ { return wait(t, delays[name]) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"whole", "both", "pick", "front", "race", "alone"}, p.Names()); diff != "" {
+		t.Error(diff)
+	}
+	for name, want := range map[string][2]time.Duration{ // quartile and maximum
+		"race": {3 * ms, 3 * ms}, "front": {4 * ms, 4 * ms}, "both": {4 * ms, 4 * ms},
+		"pick": {1 * ms, 5 * ms}, "whole": {9 * ms, 13 * ms}, "alone": {1 * ms, 1 * ms}, "x": {1 * ms, 1 * ms},
+	} {
+		v, ok := p.Value(name)
+		if !ok {
+			t.Fatalf("%s: no value", name)
+		}
+		for i, at := range []float64{0.25, 1} {
+			if q, ok := v.Quantile(at); !ok || q != (dq.Interval{Lo: want[i], Hi: want[i]}) {
+				t.Errorf("%s: Quantile(%v) = %v, %v, want %v", name, at, q, ok, want[i])
+			}
+		}
+	}
+	if _, ok := p.Value("nobody"); ok {
+		t.Error("a value of an unknown name")
+	}
+	if diff := cmp.Diff([]string{"x", "y", "z"}, p.Behind("front")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What has no data is not a perfect outcome, nor never.
+func TestEvaluateWithoutData(t *testing.T) {
+	p := compile(t, "a1 = x -> y; b1 = f:g(y, z); c1 = s:a1 -> z;")
+	for range 2 { // the second time over values of the first
+		err := p.Evaluate(func(name string) *dq.DeltaQ {
+			if name == "x" {
+				return nil
+			}
+			return wait(t, ms)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, empty := range map[string]bool{"a1": true, "b1": false, "c1": true} {
+			if v, _ := p.Value(name); v.Empty() != empty {
+				t.Errorf("%s: %v", name, v)
+			}
+		}
+		if err := p.Evaluate(func(string) *dq.DeltaQ { return wait(t, ms) }); err != nil {
+			t.Fatal(err)
+		}
+		if v, _ := p.Value("c1"); v.Empty() {
+			t.Error("no data stays")
+		}
+	}
+}
+
+func TestCompileRefuses(t *testing.T) {
+	for name, f := range map[string]*File{
+		"undefined": {Definitions: []*Definition{{Name: "a", Expr: &Reuse{Name: "b"}}}},
+		"circle":    {Definitions: []*Definition{{Name: "a", Expr: &Reuse{Name: "a"}}}},
+	} {
+		if _, err := Compile(f); !errors.Is(err, ErrUnknown) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// hundred is a diagram of a hundred probes over fifty outcomes of 1000 bins.
+func hundred(t testing.TB) (*Program, func(string) *dq.DeltaQ, func()) {
+	t.Helper()
+	var b strings.Builder
+	for i := range 100 {
+		x, y := i%50, (i+1)%50
+		switch i % 4 {
+		case 0, 1:
+			fmt.Fprintf(&b, "d%d = o%d -> o%d;\n", i, x, y)
+		case 2:
+			fmt.Fprintf(&b, "d%d = f:d%d(o%d, o%d);\n", i, i, x, y)
+		case 3:
+			fmt.Fprintf(&b, "d%d = a:d%d(o%d, o%d);\n", i, i, x, y)
+		}
+	}
+	g, err := dq.NewGrid(ms, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	observed, values := map[string]*dq.Observed{}, map[string]*dq.DeltaQ{}
+	counts := make([]uint64, 1000)
+	fill := func() {
+		for i := range 50 {
+			name := fmt.Sprintf("o%d", i)
+			if observed[name] == nil {
+				if observed[name], err = dq.NewObserved(g); err != nil {
+					t.Fatal(err)
+				}
+				values[name] = new(dq.DeltaQ)
+			}
+			for k := range counts {
+				counts[k] = r.Uint64N(20)
+			}
+			if err := errors.Join(observed[name].Set(counts, 1, 1), observed[name].WriteDeltaQ(values[name])); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	fill()
+	return compile(t, b.String()), func(name string) *dq.DeltaQ { return values[name] }, fill
+}
+
+func TestEvaluateAllocatesNothing(t *testing.T) {
+	p, outcome, _ := hundred(t)
+	n := testing.AllocsPerRun(3, func() {
+		if err := p.Evaluate(outcome); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// BenchmarkHundredProbes is one window of a hundred probes of 1000 bins, half of
+// them sequences, all outcomes new: their calculated ΔQs, and for each probe the
+// confidence bounds over the last 30.
+func BenchmarkHundredProbes(b *testing.B) {
+	p, outcome, fill := hundred(b)
+	g, err := dq.NewGrid(ms, 1000)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := p.Evaluate(outcome); err != nil {
+		b.Fatal(err)
+	}
+	var definitions []*dq.DeltaQ
+	var windows []*dq.Window
+	for i := range 100 {
+		w, err := dq.NewWindow(g, 30)
+		if err != nil {
+			b.Fatal(err)
+		}
+		d, _ := p.Value(fmt.Sprintf("d%d", i))
+		definitions, windows = append(definitions, d), append(windows, w)
+	}
+	var band dq.Band
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		fill()
+		b.StartTimer()
+		if err := p.Evaluate(outcome); err != nil {
+			b.Fatal(err)
+		}
+		for i, w := range windows {
+			if err := errors.Join(w.InsertCalculated(definitions[i]), w.WriteBand(&band, dq.Z68)); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package dq
+
+import (
+	"fmt"
+	"math"
+)
+
+// FirstToFinish writes to dst the ΔQ of outcomes that start together and of which
+// the fastest counts: 1 − Π(1−Fᵢ), for any number of operands (thesis, eq. 2.3
+// for two). Never is its neutral element.
+func (c *Calculator) FirstToFinish(dst *DeltaQ, xs ...*DeltaQ) error {
+	return c.pointwise(dst, xs, func(acc, f Bounds) Bounds {
+		// acc + f·(1−acc) rises with both, and is exact where one is 0.
+		return Bounds{
+			max(f.Lo, min(1, addDown(acc.Lo, mulDown(f.Lo, subDown(1, acc.Lo))))),
+			min(1, addUp(acc.Hi, mulUp(f.Hi, subUp(1, acc.Hi)))),
+		}
+	})
+}
+
+// AllToFinish writes to dst the ΔQ of outcomes that start together and all have to
+// be done: ΠFᵢ, for any number of operands (thesis, eq. 2.4 for two). Immediate is
+// its neutral element.
+func (c *Calculator) AllToFinish(dst *DeltaQ, xs ...*DeltaQ) error {
+	return c.pointwise(dst, xs, func(acc, f Bounds) Bounds {
+		return Bounds{mulDown(acc.Lo, f.Lo), mulUp(acc.Hi, f.Hi)}
+	})
+}
+
+// pointwise folds the distribution functions of the operands at each edge. A
+// success of the result comes no later than the last of the operands', so what
+// exceeds the horizon is at most what exceeds theirs together.
+func (c *Calculator) pointwise(dst *DeltaQ, xs []*DeltaQ, f func(acc, x Bounds) Bounds) error {
+	width, err := c.align(xs, MaxBins*max(1, len(xs)))
+	if err != nil {
+		return err
+	}
+	c.out.resize(width, c.bins())
+	for i, x := range c.aligned {
+		for k := range c.out.lo {
+			b := x.At(k)
+			if i > 0 {
+				b = f(Bounds{c.out.lo[k], c.out.hi[k]}, b)
+			}
+			c.out.lo[k], c.out.hi[k] = b.Lo, b.Hi
+		}
+		c.out.excess += x.excess
+	}
+	c.roundExcess(len(xs))
+	return c.finish(dst)
+}
+
+// roundExcess makes up for the rounding of a sum of k excesses.
+func (c *Calculator) roundExcess(k int) { c.out.excess *= 1 + float64(k+2)*0x1p-52 }
+
+// weightSlack is how far the sum of the weights of a choice may be from 1.
+const weightSlack = 1e-9
+
+// Choice writes to dst the ΔQ of an outcome that is one of several: operand i with
+// probability weights[i], ΣwᵢFᵢ (thesis, eq. 2.5 for two). The weights are divided
+// by their sum, which must be 1 within 1e-9. It returns [ErrOperands] unless there
+// is one weight for each operand and [ErrProbability] for weights outside [0, 1],
+// or of another sum.
+func (c *Calculator) Choice(dst *DeltaQ, weights []float64, xs ...*DeltaQ) error {
+	if len(weights) != len(xs) {
+		return fmt.Errorf("%w: %d weights for %d operands", ErrOperands, len(weights), len(xs))
+	}
+	sum, err := weightSum(weights)
+	if err != nil {
+		return err
+	}
+	width, err := c.align(xs, MaxBins*max(1, len(xs)))
+	if err != nil {
+		return err
+	}
+	c.out.resize(width, c.bins())
+	for k := range c.out.lo {
+		b := mix(c.aligned, weights, sum, k)
+		c.out.lo[k], c.out.hi[k] = b.Lo, b.Hi
+	}
+	for i, x := range c.aligned {
+		if weights[i] > 0 {
+			c.out.excess += x.excess
+		}
+	}
+	c.roundExcess(len(xs))
+	return c.finish(dst)
+}
+
+// weightSum bounds the exact sum of weights of a choice.
+func weightSum(weights []float64) (Bounds, error) {
+	var sum Bounds
+	for i, w := range weights {
+		if err := checkProbability(w); err != nil {
+			return Bounds{}, fmt.Errorf("weight %d: %w", i+1, err)
+		}
+		sum = Bounds{addDown(sum.Lo, w), addUp(sum.Hi, w)}
+	}
+	if math.Abs(sum.Lo-1) > weightSlack || math.Abs(sum.Hi-1) > weightSlack {
+		return Bounds{}, fmt.Errorf("%w: the weights sum to %v: want 1", ErrProbability, sum.Mid())
+	}
+	return sum, nil
+}
+
+// mix is the weighted mean of the operands at edge k. A mean lies between the
+// least and the greatest: that keeps it exact where they are all the same, at 0
+// and at 1 above all.
+func mix(xs []*DeltaQ, weights []float64, sum Bounds, k int) Bounds {
+	var b Bounds
+	least, greatest := 1.0, 0.0
+	for i, x := range xs {
+		if weights[i] == 0 {
+			continue
+		}
+		f := x.At(k)
+		b.Lo = addDown(b.Lo, mulDown(weights[i], f.Lo))
+		b.Hi = addUp(b.Hi, mulUp(weights[i], f.Hi))
+		least, greatest = min(least, f.Lo), max(greatest, f.Hi)
+	}
+	return Bounds{
+		min(greatest, max(least, divDown(b.Lo, sum.Hi))),
+		max(least, min(greatest, divUp(b.Hi, sum.Lo))),
+	}
+}

@@ -1,0 +1,213 @@
+package dq
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A QTA is a quantitative timeliness agreement: what a ΔQ is required to be
+// (thesis, 2.1.6). At each step at least P of all executions have to be done
+// within T; in the end at least a given fraction has to succeed. The zero QTA
+// requires nothing; there is no verdict on it other than Yes.
+type QTA struct {
+	steps   []Step
+	success float64
+}
+
+// NewQTA returns the QTA of any number of steps, in any order, and of a largest
+// probability of failure. A step that another one implies is kept. It returns
+// [ErrDelay] for a negative delay and [ErrProbability] for a probability outside
+// [0, 1].
+func NewQTA(maxFailure float64, steps ...Step) (QTA, error) {
+	if err := checkProbability(maxFailure); err != nil {
+		return QTA{}, fmt.Errorf("failure: %w", err)
+	}
+	for i, s := range steps {
+		if err := checkProbability(s.P); err != nil {
+			return QTA{}, fmt.Errorf("point %d: %w", i+1, err)
+		}
+		if s.T < 0 {
+			return QTA{}, fmt.Errorf("point %d: %w: %v", i+1, ErrDelay, s.T)
+		}
+	}
+	q := QTA{steps: slices.Clone(steps), success: 1 - maxFailure}
+	slices.SortStableFunc(q.steps, func(a, b Step) int {
+		if a.T != b.T {
+			return int(max(-1, min(1, a.T-b.T)))
+		}
+		if a.P < b.P {
+			return -1
+		}
+		return 1
+	})
+	return q, nil
+}
+
+// Quartiles returns the QTA in the form of the thesis (4.1.3): a quarter of the
+// executions is done within p25, a half within p50, three quarters within p75, and
+// at most maxFailure fail. The errors are those of NewQTA, and [ErrDelay] unless
+// p25 ≤ p50 ≤ p75.
+func Quartiles(p25, p50, p75 time.Duration, maxFailure float64) (QTA, error) {
+	if p25 > p50 || p50 > p75 {
+		return QTA{}, fmt.Errorf("%w: quartiles %v, %v, %v fall", ErrDelay, p25, p50, p75)
+	}
+	return NewQTA(maxFailure, Step{p25, 0.25}, Step{p50, 0.5}, Step{p75, 0.75})
+}
+
+// Steps are the required points, in order of T.
+func (q QTA) Steps() []Step { return slices.Clone(q.steps) }
+
+// MinSuccess is the fraction of all executions that have to succeed at all.
+func (q QTA) MinSuccess() float64 { return q.success }
+
+// A Point says how a ΔQ stands at one point of a QTA. What is above 0 in its
+// margins is slack, what is below is hazard.
+type Point struct {
+	Required Step
+	Final    bool // the point is the requirement on success at all; it has no T
+
+	Met         Verdict
+	Probability Bounds // F(T) − P
+
+	// Time is T less the delay within which P of the executions are done. It is
+	// absent for Final, and where that delay may be infinite: then the hazard
+	// has no end in time.
+	Time    TimeMargin
+	HasTime bool
+}
+
+// A TimeMargin bounds a difference of delays, which may be negative.
+type TimeMargin struct{ Lo, Hi time.Duration }
+
+// A Margin is a slack or a hazard, in time and in probability, each with the place
+// where it is found: an index into the Points of the judgement. Both are guaranteed:
+// a slack is at least, a hazard at most, what is said here, and neither is
+// negative.
+type Margin struct {
+	Probability   float64
+	ProbabilityAt int
+
+	// Time says nothing where HasTime is false: there is no point with a delay, or
+	// it is a hazard that no more time would mend, or not surely.
+	Time    time.Duration
+	TimeAt  int
+	HasTime bool
+}
+
+// A Judgement says how a ΔQ stands against a QTA.
+type Judgement struct {
+	Met    Verdict
+	Points []Point // of the QTA in order, and last the one on success at all
+
+	// Slack is the least margin at any point where the QTA is met, Hazard the
+	// greatest lack at any where it is not, or may not be.
+	Slack  *Margin
+	Hazard *Margin
+}
+
+// Judge tells whether d meets the QTA, and by how much. Probabilities are compared
+// with [Tolerance]. It returns [ErrNoData] without data.
+func (q QTA) Judge(d *DeltaQ) (Judgement, error) {
+	if d.Empty() {
+		return Judgement{}, ErrNoData
+	}
+	j := Judgement{Met: Yes}
+	for _, s := range q.steps {
+		j.add(pointAt(d, s))
+	}
+	last := d.At(d.Bins())
+	required := Step{P: q.success}
+	j.add(Point{Required: required, Final: true, Met: reaches(last, q.success), Probability: last.sub(q.success)})
+	j.margins()
+	return j, nil
+}
+
+// Meets is the verdict of Judge alone, without its allocations. Without data it is
+// CannotTell.
+func (q QTA) Meets(d *DeltaQ) Verdict {
+	if d.Empty() {
+		return CannotTell
+	}
+	verdict := reaches(d.At(d.Bins()), q.success)
+	for _, s := range q.steps {
+		verdict = verdict.and(reaches(d.At(d.index(s.T)), s.P))
+	}
+	return verdict
+}
+
+func (v Verdict) and(x Verdict) Verdict {
+	switch {
+	case v == No || x == No:
+		return No
+	case v == CannotTell || x == CannotTell:
+		return CannotTell
+	}
+	return Yes
+}
+
+// reaches tells whether a probability within b is at least p.
+func reaches(b Bounds, p float64) Verdict {
+	switch {
+	case b.Lo >= p-Tolerance:
+		return Yes
+	case b.Hi < p-Tolerance:
+		return No
+	}
+	return CannotTell
+}
+
+func pointAt(d *DeltaQ, s Step) Point {
+	b := d.At(d.index(s.T))
+	p := Point{Required: s, Met: reaches(b, s.P), Probability: b.sub(s.P)}
+	if v, ok := d.Quantile(s.P); ok && v.Finite() {
+		p.Time, p.HasTime = TimeMargin{s.T - v.Hi, s.T - v.Lo}, true
+	}
+	return p
+}
+
+func (j *Judgement) add(p Point) {
+	j.Points = append(j.Points, p)
+	j.Met = j.Met.and(p.Met)
+}
+
+// margins sets the slack, or the hazard.
+func (j *Judgement) margins() {
+	if j.Met == Yes {
+		j.Slack = j.slack()
+	} else {
+		j.Hazard = j.hazard()
+	}
+}
+
+func (j *Judgement) slack() *Margin {
+	m := &Margin{Probability: 1}
+	for i, p := range j.Points {
+		if p.Probability.Lo <= m.Probability {
+			m.Probability, m.ProbabilityAt = max(0, p.Probability.Lo), i
+		}
+		if p.HasTime && (!m.HasTime || p.Time.Lo < m.Time) {
+			m.Time, m.TimeAt, m.HasTime = max(0, p.Time.Lo), i, true
+		}
+	}
+	return m
+}
+
+func (j *Judgement) hazard() *Margin {
+	m, endless := new(Margin), false
+	for i, p := range j.Points {
+		if p.Met == Yes {
+			continue
+		}
+		if lack := -p.Probability.Lo; lack > m.Probability {
+			m.Probability, m.ProbabilityAt = lack, i
+		}
+		if !p.HasTime {
+			endless = true
+		} else if lack := -p.Time.Lo; lack >= m.Time {
+			m.Time, m.TimeAt, m.HasTime = lack, i, true
+		}
+	}
+	m.HasTime = m.HasTime && !endless
+	return m
+}

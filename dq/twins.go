@@ -1,0 +1,87 @@
+package dq
+
+import "slices"
+
+// fastTwins convolves densities of which the lower is the upper in another place.
+// A real density p is taken apart into its even and odd values, p(t) = e(t²)+t·o(t²)
+// as a power series: then a product is
+//
+//	e = e₁e₂ + t²·o₁o₂
+//	o = e₁o₂ + o₁e₂
+//
+// and the transforms, of e + i·o, are half as long as length asks for. The error is
+// that of fast: e and o are nowhere above 1 together. It is doubled for the two
+// products more.
+func (v *convolver) fastTwins(xs []*DeltaQ, length, size int) density {
+	plan := v.plan(size)
+	norms, least := v.transform(xs, plan, packTwin)
+	v.multiplyTwins(plan)
+	plan.backward(v.product)
+	v.hi = slices.Grow(v.hi[:0], length)[:length]
+	interleave(v.hi, v.product)
+	err := fastError(len(xs), length, size, norms, least)
+	err.absolute *= 2
+	return density{hi: v.hi, err: err}
+}
+
+// interleave puts real and imaginary parts of z, divided by its length, behind each
+// other. The exact values are not negative.
+func interleave(dst []float64, z []complex128) {
+	scale := 1 / float64(len(z))
+	for i, x := range z[:len(dst)/2] {
+		dst[2*i], dst[2*i+1] = atLeastZero(real(x))*scale, atLeastZero(imag(x))*scale
+	}
+	if last := len(dst) - 1; last%2 == 0 {
+		dst[last] = atLeastZero(real(z[last/2])) * scale
+	}
+}
+
+func atLeastZero(x float64) float64 {
+	if x < 0 {
+		return 0
+	}
+	return x
+}
+
+// multiplyTwins leaves in v.product the transform of e + i·o of the result.
+func (v *convolver) multiplyTwins(plan *transform) {
+	size := plan.n
+	roots := plan.reversedRoots()
+	v.product = append(v.product[:0], v.used[0].z...)
+	for _, s := range v.used[1:] {
+		multiplyTwinPair(v.product, s.z, 0, 0, roots[0])
+		for block := 1; block < size; block *= 2 {
+			for p, q := block, 2*block-1; p <= q; p, q = p+1, q-1 {
+				multiplyTwinPair(v.product, s.z, p, q, roots[p])
+			}
+		}
+	}
+}
+
+// multiplyTwinPair multiplies x and y at the positions p and q of a frequency and
+// its negative, where t² is w and its conjugate.
+func multiplyTwinPair(x, y []complex128, p, q int, w complex128) {
+	xe, xo := separate(x[p], x[q])
+	ye, yo := separate(y[p], y[q])
+	e, o := xe*ye+w*(xo*yo), xe*yo+xo*ye
+	x[p] = complex(real(e)-imag(o), imag(e)+real(o))
+	x[q] = complex(real(e)+imag(o), real(o)-imag(e))
+}
+
+// reversedRoots are exp(−2πi·f/n) for the frequency f at each position.
+func (t *transform) reversedRoots() []complex128 {
+	if t.roots == nil {
+		t.roots = make([]complex128, t.n)
+		f := 0
+		for p := range t.roots {
+			t.roots[p] = root(f, t.n)
+			// Count up in reversed bits: carry from the top.
+			bit := t.n >> 1
+			for ; bit > 0 && f&bit != 0; bit >>= 1 {
+				f &^= bit
+			}
+			f |= bit
+		}
+	}
+	return t.roots
+}

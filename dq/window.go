@@ -1,0 +1,173 @@
+package dq
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+)
+
+// The usual z of confidence bounds.
+const (
+	Z68 = 1.0  // 68 % of a normal distribution, as in the thesis (5.1.3)
+	Z95 = 1.96 // 95 %
+)
+
+// MaxWindow is the largest number of ΔQs in a Window.
+const MaxWindow = 1024
+
+// fixedOne is 1 as a fixed-point number: sums of these and of their squares are
+// exact integers, so that inserting and removing leave no trace.
+const fixedOne = 1 << 52
+
+// A Window holds the distribution functions of the last ΔQs of a probe, and gives
+// at each edge of its grid their mean with confidence bounds: wide bounds tell of
+// a system that is not stationary. It is filled by Insert, which lets the oldest go
+// when the window is full, and allocates nothing from then on.
+type Window struct {
+	grid    Grid
+	ring    [][]uint64 // of fixed-point values at the N+1 edges
+	oldest  int
+	held    int
+	sums    []uint64
+	squares []uint128
+}
+
+type uint128 struct{ hi, lo uint64 }
+
+// NewWindow returns an empty window of up to capacity ΔQs. It returns [ErrGrid]
+// for the zero grid and [ErrOperands] unless 1 ≤ capacity ≤ MaxWindow.
+func NewWindow(g Grid, capacity int) (*Window, error) {
+	if !g.valid() {
+		return nil, fmt.Errorf("%w: the zero grid", ErrGrid)
+	}
+	if capacity < 1 || capacity > MaxWindow {
+		return nil, fmt.Errorf("%w: window of %d: want 1 to %d", ErrOperands, capacity, MaxWindow)
+	}
+	w := &Window{grid: g, sums: make([]uint64, g.Bins()+1), squares: make([]uint128, g.Bins()+1)}
+	w.ring = make([][]uint64, capacity)
+	for i := range w.ring {
+		w.ring[i] = make([]uint64, g.Bins()+1)
+	}
+	return w, nil
+}
+
+// Len is the number of ΔQs held.
+func (w *Window) Len() int { return w.held }
+
+// Grid is the grid of the window.
+func (w *Window) Grid() Grid { return w.grid }
+
+// Insert adds the ECDF of o, and removes the oldest when the window is full. It
+// returns [ErrNoData] where o is empty and [ErrGrid] where o is of another grid;
+// then the window stays as it was.
+func (w *Window) Insert(o *Observed) error {
+	if o.Empty() {
+		return ErrNoData
+	}
+	if o.Grid() != w.grid {
+		return fmt.Errorf("%w: %v in a window of %v", ErrGrid, o.Grid(), w.grid)
+	}
+	n, sum := float64(o.Instances()), uint64(0)
+	slot := w.slot()
+	for k := range slot {
+		slot[k] = fixed(float64(sum) / n)
+		sum += o.Count(k)
+	}
+	w.add(slot)
+	return nil
+}
+
+// InsertCalculated adds the middle of the bounds of d, whose bins are as wide as
+// the grid's; what lies beyond dMax is left out. It returns [ErrNoData] where d is
+// empty and [ErrGrid] where its bins are of another width.
+func (w *Window) InsertCalculated(d *DeltaQ) error {
+	if d.Empty() {
+		return ErrNoData
+	}
+	if d.Width() != w.grid.Width() && !d.isConstant() {
+		return fmt.Errorf("%w: bins of %v in a window of %v", ErrGrid, d.Width(), w.grid)
+	}
+	slot := w.slot()
+	for k := range slot {
+		slot[k] = fixed(d.At(k).Mid())
+	}
+	w.add(slot)
+	return nil
+}
+
+func fixed(p float64) uint64 { return uint64(math.RoundToEven(p * fixedOne)) }
+
+// slot is room for one more, made where there is none.
+func (w *Window) slot() []uint64 {
+	if w.held == len(w.ring) {
+		w.RemoveOldest()
+	}
+	return w.ring[(w.oldest+w.held)%len(w.ring)]
+}
+
+func (w *Window) add(values []uint64) {
+	for k, x := range values {
+		w.sums[k] += x
+		hi, lo := bits.Mul64(x, x)
+		var carry uint64
+		w.squares[k].lo, carry = bits.Add64(w.squares[k].lo, lo, 0)
+		w.squares[k].hi, _ = bits.Add64(w.squares[k].hi, hi, carry)
+	}
+	w.held++
+}
+
+// RemoveOldest takes the oldest ΔQ out of the window, if there is one.
+func (w *Window) RemoveOldest() {
+	if w.held == 0 {
+		return
+	}
+	for k, x := range w.ring[w.oldest] {
+		w.sums[k] -= x
+		hi, lo := bits.Mul64(x, x)
+		var borrow uint64
+		w.squares[k].lo, borrow = bits.Sub64(w.squares[k].lo, lo, 0)
+		w.squares[k].hi, _ = bits.Sub64(w.squares[k].hi, hi, borrow)
+	}
+	w.oldest = (w.oldest + 1) % len(w.ring)
+	w.held--
+}
+
+// A Band is a mean with confidence bounds at each edge 0..N, in [0, 1].
+type Band struct{ Mean, Lo, Hi []float64 }
+
+// WriteBand writes to dst, whose memory it uses, the mean μ of the distribution
+// functions held and the bounds μ ± z·σ/√n, with σ the standard deviation of the
+// population (thesis, eq. 5.7 to 5.9, the last without its misprint), cut off at 0
+// and 1. It returns [ErrNoData] for an empty window and [ErrProbability] for a z
+// below 0 or not a number.
+func (w *Window) WriteBand(dst *Band, z float64) error {
+	if w.held == 0 {
+		return ErrNoData
+	}
+	if !(z >= 0) {
+		return fmt.Errorf("%w: z %v: want at least 0", ErrProbability, z)
+	}
+	dst.Mean, dst.Lo, dst.Hi = dst.Mean[:0], dst.Lo[:0], dst.Hi[:0]
+	n := float64(w.held)
+	for k, sum := range w.sums {
+		mean := float64(sum) / n / fixedOne
+		half := z * w.deviation(k) / math.Sqrt(n)
+		dst.Mean = append(dst.Mean, mean)
+		dst.Lo = append(dst.Lo, max(0, mean-half))
+		dst.Hi = append(dst.Hi, min(1, mean+half))
+	}
+	return nil
+}
+
+// deviation is the standard deviation at edge k: √(nΣx² − (Σx)²)/n, with the
+// difference exact in 128 bits. The sums are below 2^62, the squares below 2^114,
+// n times them below 2^124.
+func (w *Window) deviation(k int) float64 {
+	n := uint64(w.held)
+	hi, lo := bits.Mul64(w.squares[k].lo, n)
+	hi += w.squares[k].hi * n
+	sumHi, sumLo := bits.Mul64(w.sums[k], w.sums[k])
+	lo, borrow := bits.Sub64(lo, sumLo, 0)
+	hi, _ = bits.Sub64(hi, sumHi, borrow)
+	return math.Sqrt(float64(hi)*0x1p64+float64(lo)) / float64(n) / fixedOne
+}

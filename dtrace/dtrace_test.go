@@ -1,0 +1,192 @@
+package dtrace
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/beamscope/beamscope/usdt"
+)
+
+func TestLookup(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		want string // "": not there
+		args []string
+	}{
+		{"process__spawn", "process__spawn", []string{"pid:pid", "mfa:mfa"}},
+		{"process-spawn", "process__spawn", []string{"pid:pid", "mfa:mfa"}},
+		{"process-exit_signal-remote", "process__exit_signal__remote", []string{"sender:pid", "node:node", "receiver:pid", "reason:reason", "label:int", "prev:int", "cur:int"}},
+		{"gc_minor__end", "gc_minor__end", []string{"pid:pid", "reclaimed:words"}},
+		{"driver-control", "driver__control", []string{"pid:pid", "port:port", "name:text", "command:int", "bytes:bytes"}},
+		{"user_trace-n0", "user_trace__n0", userArgs()},
+		{"user_trace__n950", "user_trace__n950", userArgs()},
+		{"user_trace__i4s4", "user_trace__i4s4", userArgs()},
+		{"user_trace__n", "", nil},
+		{"user_trace__n951", "", nil},
+		{"user_trace__n-1", "", nil},
+		{"user_trace__n01", "", nil},
+		{"user_trace__n+1", "", nil},
+		{"user_trace__n99999999999999999999", "", nil},
+		{"process_spawn", "", nil},
+		{"", "", nil},
+	} {
+		p, ok := Lookup(test.name)
+		if ok != (test.want != "") || p.Name != test.want || p.Family != 0 {
+			t.Errorf("%q: %q, family %d, %v", test.name, p.Name, p.Family, ok)
+		}
+		if diff := cmp.Diff(test.args, signature(p)); diff != "" {
+			t.Errorf("%q: arguments (-want +got):\n%s", test.name, diff)
+		}
+	}
+}
+
+func userArgs() []string {
+	return []string{"pid:pid", "tag:text", "i1:int", "i2:int", "i3:int", "i4:int", "s1:text", "s2:text", "s3:text", "s4:text"}
+}
+
+func signature(p Probe) []string {
+	var args []string
+	for _, a := range p.Args {
+		args = append(args, a.Name+":"+a.Type.String())
+	}
+	return args
+}
+
+func TestCatalogue(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, p := range Catalogue() {
+		if seen[p.Name] {
+			t.Errorf("%s is there twice", p.Name)
+		}
+		seen[p.Name] = true
+		if p.Name != Underscored(p.DTraceName()) || strings.Contains(p.DTraceName(), "__") {
+			t.Errorf("%s: its other form is %s", p.Name, p.DTraceName())
+		}
+		if len(p.Args) == 0 || len(p.Args) > usdt.MaxArgs || !strings.HasSuffix(p.Doc, ".") {
+			t.Errorf("%s: %d arguments, doc %q", p.Name, len(p.Args), p.Doc)
+		}
+		names := make(map[string]bool)
+		for _, a := range p.Args {
+			if a.Name == "" || names[a.Name] {
+				t.Errorf("%s: argument %q", p.Name, a.Name)
+			}
+			names[a.Name] = true
+		}
+		if p.State == Absent && p.Hot != HeatUnknown {
+			t.Errorf("%s is absent and %s", p.Name, p.Hot)
+		}
+	}
+}
+
+func TestCatalogueIsTheCallers(t *testing.T) {
+	want := Catalogue()
+	got := Catalogue()
+	for i := range got {
+		got[i].Name = ""
+		for j := range got[i].Args {
+			got[i].Args[j].Name = ""
+		}
+	}
+	if diff := cmp.Diff(want, Catalogue()); diff != "" {
+		t.Errorf("changed by a caller (-before +after):\n%s", diff)
+	}
+}
+
+func TestWords(t *testing.T) {
+	for got, want := range map[string]string{
+		PID.String():         "pid",
+		Bytes.String():       "bytes",
+		Type(99).String():    "99",
+		DirtyOnly.String():   "dirty only",
+		Absent.String():      "absent",
+		VeryHot.String():     "very hot",
+		HeatUnknown.String(): "unknown",
+		Words.Unit():         "words",
+		Int.Unit():           "",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if !Reason.IsText() || Int.IsText() {
+		t.Error("a reason is text, a number is not")
+	}
+}
+
+// The catalogue has every probe of the VM's executable, with as many arguments,
+// and no more than it has but those that it calls absent.
+func TestRealVM(t *testing.T) {
+	inELF := make(map[string]bool)
+	for _, found := range vmProbes(t) {
+		inELF[found.Name] = true
+		p, ok := Lookup(found.Name)
+		if !ok {
+			t.Errorf("%s is not in the catalogue", found.Name)
+			continue
+		}
+		for _, site := range found.Sites {
+			if len(site.Args) != len(p.Args) {
+				t.Errorf("%s has %d arguments at %#x, %d in the catalogue", p.Name, len(site.Args), site.Address, len(p.Args))
+			}
+		}
+	}
+	for _, p := range Catalogue() {
+		for _, name := range members(p) {
+			if inELF[name] == (p.State == Absent) {
+				t.Errorf("%s is called %s; in the executable: %v", name, p.State, inELF[name])
+			}
+		}
+	}
+}
+
+// members returns the names of the probes that an entry stands for.
+func members(p Probe) []string {
+	if p.Family == 0 {
+		return []string{p.Name}
+	}
+	var names []string
+	for i := range p.Family {
+		names = append(names, p.Name+strconv.Itoa(i))
+	}
+	return names
+}
+
+// vmProbes returns the probes of the VM with probes that tests are run on.
+func vmProbes(t *testing.T) []usdt.Probe {
+	t.Helper()
+	dir := os.Getenv("BEAMSCOPE_OTP")
+	if dir == "" {
+		cache := os.Getenv("XDG_CACHE_HOME")
+		if cache == "" {
+			cache = filepath.Join(os.Getenv("HOME"), ".cache")
+		}
+		dir = filepath.Join(cache, "beamscope", "otp-[0-9]*")
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "lib", "erlang", "erts-*", "bin", "beam.smp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		const what = "no Erlang VM with probes: run `make otp`, or set BEAMSCOPE_OTP to the folder of one, above bin/erl"
+		if os.Getenv("CI") == "true" {
+			t.Fatal(what)
+		}
+		t.Skip(what)
+	}
+	f, err := usdt.Open(slices.Max(files))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	probes, err := f.Probes(Provider)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return probes
+}

@@ -1,0 +1,168 @@
+package dtrace
+
+// The functions below return the catalogue by subject, made anew by each call so
+// that nobody can change it for others. What arguments are called is theirs: the
+// declarations of the VM name some of them differently, and some wrongly.
+
+func messages() []Probe {
+	size := Arg{"size", Words, "without off-heap binaries; 4294967295 where the VM does not know, for messages from other nodes"}
+	qlen := Arg{"qlen", Int, "not the length of the queue in OTP 25"}
+	token := seqToken()
+	received := append([]Arg{{"receiver", PID, ""}, size, qlen}, token...)
+	return []Probe{
+		{
+			Name: "message__send", State: Alive, Hot: Hot,
+			Args: append([]Arg{{"sender", PID, "cut to 64 bytes"}, {"receiver", PID, "a name where that was sent to; cut to 64 bytes"}, size}, token...),
+			Doc:  "A message is sent. It stays silent for alias replies, such as those of gen_server:call with a timeout, for timers and for the output of ports.",
+		},
+		{
+			Name: "message__send__remote", State: Alive, Hot: Hot,
+			Args: append([]Arg{{"sender", PID, ""}, {"node", Node, "of the receiver"}, {"receiver", PID, "a name where that was sent to"}, size}, token...),
+			Doc:  "A message is sent to another node. message__send fires for it too: count one of them.",
+		},
+		{
+			Name: "message__queued", State: Alive, Hot: Hot, Args: received,
+			Doc: "A receiver fetches a message from its outer queue. The time since message__send is the wake-up delay, that until message__receive the wait in the mailbox.",
+		},
+		{
+			Name: "message__receive", State: Alive, Hot: Hot, Args: received,
+			Doc: "A process takes a message out of its mailbox.",
+		},
+	}
+}
+
+// seqToken are the arguments that show the seq_trace token.
+func seqToken() []Arg {
+	return []Arg{
+		{"label", Int, "of the sender's seq_trace token; 0 without one, -2147483648 where it does not fit into 32 bits"},
+		{"prev", Int, "previous serial number of the token"},
+		{"cur", Int, "serial number of the token: with label and prev it identifies the message"},
+	}
+}
+
+func memory() []Probe {
+	need := []Arg{{"pid", PID, ""}, {"need", Words, "wanted on the heap"}}
+	reclaimed := []Arg{{"pid", PID, ""}, {"reclaimed", Words, ""}}
+	resized := []Arg{{"pid", PID, ""}, {"old", Words, "size of the heap before"}, {"new", Words, "size of the heap after"}}
+	return []Probe{
+		{Name: "copy__struct", State: Alive, Hot: VeryHot, Args: []Arg{{"size", Words, ""}}, Doc: "A term is copied; it does not say whose."},
+		{Name: "copy__object", Args: []Arg{{"pid", PID, "to which it is copied"}, {"size", Words, ""}}, Doc: "A term is copied to a process, in OTP 25 for match specifications and tracers only."},
+		{Name: "gc_minor__start", State: Alive, Hot: Moderate, Args: need, Doc: "A minor garbage collection starts. It ends on the same thread."},
+		{Name: "gc_minor__end", State: Alive, Hot: Moderate, Args: reclaimed, Doc: "A minor garbage collection ends. One that freed too little is followed by a major one."},
+		{Name: "gc_major__start", State: Alive, Hot: Moderate, Args: need, Doc: "A major garbage collection starts. It ends on the same thread."},
+		{Name: "gc_major__end", State: Alive, Hot: Moderate, Args: reclaimed, Doc: "A major garbage collection ends."},
+		{Name: "process__heap_grow", State: Alive, Hot: Moderate, Args: resized, Doc: "The heap of a process grows."},
+		{Name: "process__heap_shrink", State: Alive, Hot: Moderate, Args: resized, Doc: "The heap of a process shrinks."},
+	}
+}
+
+func functions() []Probe {
+	call := []Arg{{"pid", PID, ""}, {"mfa", MFA, ""}}
+	deep := append(call[:2:2], Arg{"depth", Int, "of the stack"})
+	return []Probe{
+		{Name: "local__function__entry", State: Dead, Args: deep, Doc: "A function is called from its own module."},
+		{Name: "global__function__entry", State: Alive, Hot: VeryHot, Args: deep, Doc: "A function is called by apply or another dynamic call; other calls are not seen."},
+		{Name: "function__return", State: Absent, Args: deep, Doc: "A function returns."},
+		{Name: "bif__entry", State: Absent, Args: call, Doc: "A built-in function is called."},
+		{Name: "bif__return", State: Absent, Args: call, Doc: "A built-in function returns."},
+		{Name: "nif__entry", State: DirtyOnly, Hot: Moderate, Args: call, Doc: "A dirty NIF is called, such as those of prim_file: file input and output are seen by it."},
+		{Name: "nif__return", State: DirtyOnly, Hot: Moderate, Args: call, Doc: "A dirty NIF returns, on the thread that it was called on."},
+	}
+}
+
+func processes() []Probe {
+	pid := Arg{"pid", PID, ""}
+	reason := Arg{"reason", Reason, ""}
+	return []Probe{
+		{Name: "process__spawn", State: Alive, Hot: Moderate, Args: []Arg{{"pid", PID, "of the new process"}, {"mfa", MFA, "erlang:apply/2 for a fun"}}, Doc: "A process is spawned; it does not say by whom."},
+		{Name: "process__exit", State: Alive, Hot: Moderate, Args: []Arg{pid, reason}, Doc: "A process exits."},
+		{Name: "process__exit_signal", State: Alive, Hot: Moderate, Args: []Arg{{"sender", PID, ""}, {"receiver", PID, ""}, reason}, Doc: "An exit signal reaches a local process."},
+		{
+			Name: "process__exit_signal__remote", State: Alive, Hot: Rare,
+			Args: append([]Arg{{"sender", PID, ""}, {"node", Node, "of the receiver"}, {"receiver", PID, ""}, reason}, seqToken()...),
+			Doc:  "An exit signal is sent to a process of another node.",
+		},
+		{Name: "process__scheduled", State: DirtyOnly, Hot: Moderate, Args: []Arg{pid, {"mfa", MFA, "where it goes on"}}, Doc: "A dirty scheduler starts to run a process. The others do not tell, so there are no run times to be had from it."},
+		{Name: "process__unscheduled", State: Alive, Hot: Hot, Args: []Arg{pid}, Doc: "A scheduler of any kind stops running a process."},
+		{Name: "process__hibernate", State: Alive, Hot: Moderate, Args: []Arg{pid, {"mfa", MFA, "where it goes on"}}, Doc: "A process hibernates."},
+		{
+			Name: "process__port_unblocked", State: Alive, Hot: Rare,
+			Args:   []Arg{{"pid", PID, "cut to 16 bytes"}, {"port", Port, "cut to 16 bytes"}},
+			Doc:    "A process that waited for a busy port may go on.",
+			Hazard: "OTP 25 goes through the waiting processes in a loop that does not end while a tracer is attached, nor after it has left: a scheduler spins for ever and the VM hangs. Do not attach.",
+		},
+	}
+}
+
+func distribution() []Probe {
+	self := Arg{"node", Node, "that the VM is"}
+	port := Arg{"port", Port, ""}
+	remote := Arg{"remote", Node, ""}
+	return []Probe{
+		{Name: "dist__monitor", State: Alive, Hot: Rare, Args: []Arg{self, {"what", Text, "nodeup or nodedown"}, {"remote", Node, ""}, {"type", Text, "visible or hidden"}, {"reason", Reason, ""}}, Doc: "Another node comes or goes."},
+		{Name: "dist__port_busy", State: Alive, Hot: Rare, Args: []Arg{self, port, remote, {"pid", PID, "which is suspended"}}, Doc: "A process has to wait because the connection to another node is congested."},
+		{Name: "dist__port_not_busy", State: Alive, Hot: Rare, Args: []Arg{self, port, remote}, Doc: "The connection to another node is free again. May fire several times for one dist__port_busy."},
+		{Name: "dist__output", State: Alive, Hot: Moderate, Args: []Arg{self, port, remote, {"bytes", Bytes, ""}}, Doc: "Data is sent to another node by the driver's output."},
+		{Name: "dist__outputv", State: Alive, Hot: Moderate, Args: []Arg{self, port, remote, {"bytes", Bytes, "always 0"}}, Doc: "Data is sent to another node by the driver's outputv."},
+	}
+}
+
+func ports() []Probe {
+	pid := Arg{"pid", PID, ""}
+	port := Arg{"port", Port, ""}
+	name := Arg{"name", Text, "which the port was opened with"}
+	return []Probe{
+		{Name: "port__open", State: Alive, Hot: Rare, Args: []Arg{pid, name, port}, Doc: "A port is opened."},
+		{Name: "port__command", State: Alive, Hot: Moderate, Args: []Arg{pid, port, name, {"command", Text, "command, close or connect"}}, Doc: "A port gets a command, most often data to write."},
+		{Name: "port__control", State: Alive, Hot: Moderate, Args: []Arg{pid, port, name, {"command", Int, "number that the driver defines"}}, Doc: "A port gets a control operation."},
+		{Name: "port__connect", State: Alive, Hot: Rare, Args: []Arg{pid, port, name, {"owner", PID, "new owner"}}, Doc: "A port gets another owner."},
+		{Name: "port__exit", State: Alive, Hot: Rare, Args: []Arg{pid, port, name, {"reason", Reason, "normal where it was closed"}}, Doc: "A port is closed or gets an exit signal."},
+		{Name: "port__busy", State: Alive, Hot: Rare, Args: []Arg{port}, Doc: "A port becomes busy: who writes to it has to wait."},
+		{Name: "port__not_busy", State: Alive, Hot: Rare, Args: []Arg{port}, Doc: "A port is not busy any more."},
+	}
+}
+
+func drivers() []Probe {
+	pid := Arg{"pid", PID, ""}
+	driver := Arg{"driver", Text, "its name"}
+	port := Arg{"port", Port, ""}
+	name := Arg{"name", Text, "which the port was opened with"}
+	bytes := Arg{"bytes", Bytes, ""}
+	command := Arg{"command", Int, "number that the driver defines"}
+	on := []Arg{pid, port, name}
+	return []Probe{
+		{Name: "driver__init", State: Alive, Hot: Rare, Args: []Arg{driver, {"major", Int, "version"}, {"minor", Int, "version"}, {"flags", Int, ""}}, Doc: "A driver is loaded."},
+		{Name: "driver__finish", Hot: Rare, Args: []Arg{driver}, Doc: "A driver is unloaded."},
+		{Name: "driver__start", State: Alive, Hot: Rare, Args: []Arg{pid, driver, port}, Doc: "A driver starts to serve a port."},
+		{Name: "driver__stop", State: Alive, Hot: Rare, Args: []Arg{pid, driver, port}, Doc: "A driver stops to serve a port."},
+		{Name: "driver__flush", Hot: Rare, Args: on, Doc: "A driver is told that a port with unwritten data closes."},
+		{Name: "driver__output", State: Alive, Hot: Moderate, Args: append(on[:3:3], bytes), Doc: "A driver gets data to write."},
+		{Name: "driver__outputv", State: Alive, Hot: Moderate, Args: append(on[:3:3], bytes), Doc: "A driver gets data to write, in several pieces."},
+		{Name: "driver__control", State: Alive, Hot: Moderate, Args: append(on[:3:3], command, bytes), Doc: "A driver gets a control operation."},
+		{Name: "driver__call", Hot: Moderate, Args: append(on[:3:3], command, bytes), Doc: "A driver is called by erlang:port_call."},
+		{Name: "driver__event", State: Absent, Args: on, Doc: "A driver is told of an event."},
+		{Name: "driver__ready_input", State: Alive, Hot: Moderate, Args: on, Doc: "A driver is told that there is something to read."},
+		{Name: "driver__ready_output", State: Alive, Hot: Moderate, Args: on, Doc: "A driver is told that it can write again."},
+		{Name: "driver__ready_async", State: Alive, Hot: Moderate, Args: on, Doc: "A driver is told that a job of its on another thread is done."},
+		{Name: "driver__timeout", Hot: Moderate, Args: on, Doc: "A driver is told that its timer is over."},
+		{Name: "driver__process_exit", Hot: Rare, Args: on, Doc: "A driver is told that a process that it monitors is gone."},
+		{Name: "driver__stop_select", State: Alive, Hot: Rare, Args: []Arg{driver}, Doc: "A driver is told that a file descriptor may be closed."},
+	}
+}
+
+func user() []Probe {
+	args := []Arg{{"pid", PID, "that fired it"}, {"tag", Text, "of the process, dyntrace:put_tag/1; null without one"}}
+	for _, name := range []string{"i1", "i2", "i3", "i4"} {
+		args = append(args, Arg{name, Int, "64 bits; 0 where none was given"})
+	}
+	for _, name := range []string{"s1", "s2", "s3", "s4"} {
+		args = append(args, Arg{name, Text, "null where none was given, or more than 1024 bytes"})
+	}
+	return []Probe{
+		{Name: UserTrace, Family: userTraces, State: Alive, Args: args, Doc: "Erlang code called dyntrace:pn with this number. The wrapper fires them for spans."},
+		{Name: "user_trace__i4s4", State: Alive, Args: args, Doc: "Erlang code called dyntrace:p. All of it shares this probe, so numbered ones are better."},
+		{Name: "user_trace__s1", State: Alive, Args: []Arg{{"message", Text, ""}}, Doc: "Erlang code called the deprecated dyntrace:user_trace_s1."},
+		{Name: "trace", State: Absent, Args: []Arg{{"pid", PID, ""}, {"event", Text, ""}, {"state", Reason, "of the tracer"}, {"arg1", Reason, ""}, {"arg2", Reason, ""}}, Doc: "A trace message of erlang:trace, with dyntrace as its tracer."},
+		{Name: "trace_seq", State: Absent, Args: []Arg{{"state", Reason, "of the tracer"}, {"label", Reason, ""}, {"info", Reason, ""}}, Doc: "A message of seq_trace, with dyntrace as its tracer."},
+	}
+}

@@ -1,0 +1,84 @@
+package doctor
+
+import (
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/features"
+
+	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/vm"
+)
+
+// Host returns the machine that this runs on, with the VMs that the target means.
+func Host(target vm.Target) System {
+	return System{
+		OS:   runtime.GOOS,
+		Arch: runtime.GOARCH,
+		Root: os.DirFS("/"),
+		EBPF: bpf.Supported,
+		Features: []Feature{
+			{"uprobe_multi", features.HaveBPFLinkUprobeMulti},
+			{"ring buffer", func() error { return features.HaveMapType(ebpf.RingBuf) }},
+		},
+		PID: target.PID,
+		VMs: func() ([]VM, error) { return running(target) },
+		Try: try,
+	}
+}
+
+// running describes the VMs that the target means.
+func running(target vm.Target) ([]VM, error) {
+	found, err := vm.Find(target)
+	if err != nil {
+		return nil, err
+	}
+	var vms []VM
+	for _, f := range found {
+		probes, err := f.Probes()
+		vms = append(vms, VM{
+			PID:     f.PID(),
+			Node:    f.Node,
+			Exe:     f.Exe.Name,
+			Flavour: string(vm.FlavourOf(f.Exe.Path)),
+			Probes:  len(probes),
+			Err:     err,
+		})
+	}
+	return vms, nil
+}
+
+// try attaches a collector of one outcome to a VM. The outcome's name is one that
+// no program uses, so that nothing is counted; the VM notices nothing but that
+// one of its user_trace probes is wanted for a moment.
+func try(v VM) (t Trial, err error) {
+	found, err := vm.Find(vm.Target{PID: v.PID})
+	if err != nil {
+		return Trial{}, err
+	}
+	probes, err := found[0].Probes()
+	if err != nil {
+		return Trial{}, err
+	}
+	begin := time.Now()
+	collector, err := bpf.New(bpf.Options{
+		Outcomes:  []bpf.Outcome{{Name: "beamscope doctor", DMax: int64(time.Second), BinWidth: int64(time.Second), Bins: 1}},
+		Start:     monotonic.Now(),
+		Window:    int64(time.Second),
+		OpenSpans: 64,
+	})
+	if err != nil {
+		return Trial{}, err
+	}
+	_, err = collector.Attach(bpf.Target{Path: found[0].Exe.Path, PID: v.PID, Probes: probes})
+	t.Attach = time.Since(begin)
+	begin = time.Now()
+	if closeErr := collector.Close(); err == nil {
+		err = closeErr
+	}
+	t.Detach = time.Since(begin)
+	return t, err
+}

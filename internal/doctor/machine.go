@@ -1,0 +1,301 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/beamscope/beamscope/bpf"
+)
+
+// read returns a file's text without the white space around it.
+func (e *examination) read(name string) (string, error) {
+	data, err := fs.ReadFile(e.Root, name)
+	return strings.TrimSpace(string(data)), err
+}
+
+// system looks at the operating system and its kernel. Whether a kernel is good
+// enough is tried later: its version only explains.
+func (e *examination) system() {
+	if e.OS != "linux" {
+		e.add("operating system", Missing, e.OS, "run beamscope on Linux: eBPF is there only")
+		e.must(onPlatform, "run beamscope on Linux: eBPF is there only")
+		return
+	}
+	var err error
+	if e.release, err = e.read("proc/sys/kernel/osrelease"); err != nil {
+		e.add("operating system", Unknown, "Linux, version unknown: "+err.Error(), "mount /proc")
+		return
+	}
+	found := fmt.Sprintf("Linux %s on %s", e.release, e.Arch)
+	switch {
+	case e.Arch != "amd64" && e.Arch != "arm64":
+		e.add("operating system", Missing, found, "run beamscope on x86-64 or arm64")
+		e.must(onPlatform, "run beamscope on x86-64 or arm64")
+	case older(e.release, 6, 6):
+		e.add("operating system", Warning, found+": before 6.6", "use Linux 6.6 or later, unless the features below are there")
+	case older(e.release, 6, 10):
+		e.add("operating system", Warning, found+": cannot tell one process of several that run the same file", "use Linux 6.10 or later for --pid, or observe all VMs of an executable")
+	default:
+		e.add("operating system", OK, found, "")
+	}
+}
+
+// older reports whether a kernel's release is before a version.
+func older(release string, major, minor int) bool {
+	var version [2]int
+	for i, digits := range regexp.MustCompile(`\d+`).FindAllString(release, 2) {
+		version[i], _ = strconv.Atoi(digits)
+	}
+	return slices.Compare(version[:], []int{major, minor}) < 0
+}
+
+// asRoot is what to do about a lack of privileges.
+const asRoot = "run as root, or once: sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep \"$(command -v beamscope)\""
+
+// privileges looks at the capabilities of this process.
+func (e *examination) privileges() {
+	status, err := e.read("proc/self/status")
+	if err != nil {
+		e.add("privileges", Unknown, err.Error(), "mount /proc")
+		return
+	}
+	who := "uid " + field(status, "Uid", 1)
+	if field(status, "Uid", 1) == "0" {
+		who = "root"
+	}
+	effective, err := strconv.ParseUint(field(status, "CapEff", 0), 16, 64)
+	if err != nil {
+		e.add("privileges", Unknown, who+", capabilities unknown", "")
+		return
+	}
+	lacking := lackingCapabilities(effective)
+	if len(lacking) == 0 {
+		e.add("privileges", OK, who+" with the capabilities needed", "")
+		return
+	}
+	do := asRoot
+	if who == "root" {
+		do = "start the container with --cap-add BPF --cap-add PERFMON --cap-add SYS_PTRACE"
+	}
+	found := who + " without " + strings.Join(lacking, ", ")
+	if who != "root" {
+		found += e.explanations()
+	}
+	e.add("privileges", Missing, found, do)
+	if len(lacking) > 1 || lacking[0] != "CAP_SYS_PTRACE" { // one's own VMs may be looked at without
+		e.must(onPermission, do)
+	}
+}
+
+// field returns a word, counted from 0, of a field of a status file (proc(5)).
+func field(status, name string, word int) string {
+	for line := range strings.Lines(status) {
+		values, ok := strings.CutPrefix(line, name+":")
+		if words := strings.Fields(values); ok && word < len(words) {
+			return words[word]
+		}
+	}
+	return ""
+}
+
+// lackingCapabilities returns what is needed and not there (capabilities(7)).
+// CAP_SYS_ADMIN stands for the first two.
+func lackingCapabilities(effective uint64) []string {
+	const (
+		sysPtrace = 1 << 19
+		sysAdmin  = 1 << 21
+		perfmon   = 1 << 38
+		bpf       = 1 << 39
+	)
+	var lacking []string
+	for _, c := range []struct {
+		name string
+		any  uint64
+	}{
+		{"CAP_BPF", bpf | sysAdmin},
+		{"CAP_PERFMON", perfmon | sysAdmin},
+		{"CAP_SYS_PTRACE", sysPtrace},
+	} {
+		if effective&c.any == 0 {
+			lacking = append(lacking, c.name)
+		}
+	}
+	return lacking
+}
+
+// explanations are the settings that keep others than root from eBPF.
+func (e *examination) explanations() string {
+	var out []string
+	for _, name := range []string{"kernel.perf_event_paranoid", "kernel.unprivileged_bpf_disabled"} {
+		if value, err := e.read("proc/sys/" + strings.ReplaceAll(name, ".", "/")); err == nil {
+			out = append(out, name+"="+value)
+		}
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(out, ", ") + ")"
+}
+
+// ebpf tries whether collectors can work.
+func (e *examination) ebpf() {
+	e.ebpfErr = e.EBPF()
+	switch {
+	case e.ebpfErr == nil:
+		e.add("eBPF", OK, "usable, tried", "")
+	case errors.Is(e.ebpfErr, bpf.ErrPermission):
+		e.add("eBPF", Missing, "not permitted", "see privileges")
+		e.must(onPermission, asRoot)
+	case errors.Is(e.ebpfErr, bpf.ErrKernel):
+		const do = "use Linux 6.6 or later, built with CONFIG_BPF_SYSCALL and CONFIG_UPROBES"
+		e.add("eBPF", Missing, e.ebpfErr.Error(), do)
+		e.must(onKernel, do)
+	default:
+		e.add("eBPF", Missing, e.ebpfErr.Error(), "see what the error says")
+		e.must(onKernel, "make eBPF work: "+e.ebpfErr.Error())
+	}
+}
+
+// features tries one by one what collectors need of the kernel.
+func (e *examination) features() {
+	for _, f := range e.Features {
+		err := f.Try()
+		switch {
+		case err == nil:
+			e.add(f.Name, OK, "there, tried", "")
+		case errors.Is(err, ebpf.ErrNotSupported):
+			e.add(f.Name, Missing, "not in this kernel", "use Linux 6.6 or later")
+			e.must(onKernel, "use Linux 6.6 or later: this kernel has no "+f.Name)
+		case errors.Is(err, fs.ErrPermission):
+			e.add(f.Name, Unknown, "not permitted to try", "see privileges")
+		default:
+			e.add(f.Name, Unknown, err.Error(), "")
+		}
+	}
+}
+
+// uprobes looks whether the kernel was built with uprobes.
+func (e *examination) uprobes() {
+	_, err := fs.Stat(e.Root, "sys/bus/event_source/devices/uprobe")
+	switch {
+	case err == nil:
+		e.add("uprobes", OK, "on", "")
+	case errors.Is(err, fs.ErrNotExist) && exists(e.Root, "sys/bus/event_source/devices"):
+		const do = "use a kernel built with CONFIG_UPROBE_EVENTS"
+		e.add("uprobes", Missing, "the kernel was built without", do)
+		e.must(onKernel, do)
+	default:
+		e.add("uprobes", Unknown, "no /sys to look at", "mount sysfs on /sys")
+	}
+}
+
+func exists(root fs.FS, name string) bool {
+	_, err := fs.Stat(root, name)
+	return err == nil
+}
+
+// lockdown looks whether the kernel is locked down. In its stricter form,
+// confidentiality, programs can be refused that read memory; where a VM was
+// attached to, they were not.
+func (e *examination) lockdown() {
+	const name, path = "lockdown", "sys/kernel/security/lockdown"
+	modes, err := e.read(path)
+	switch {
+	case err != nil && e.report.Works:
+		e.add(name, OK, "cannot be read, but a VM was attached to", "")
+	case errors.Is(err, fs.ErrNotExist) && exists(e.Root, "sys/kernel/security/lsm"):
+		e.add(name, OK, "not in this kernel", "")
+	case err != nil:
+		e.add(name, Unknown, "/"+path+" cannot be read", "mount -t securityfs none /sys/kernel/security, to know")
+	case !strings.Contains(modes, "[confidentiality]"):
+		e.add(name, OK, modeOf(modes), "")
+	case e.report.Works:
+		e.add(name, Warning, "confidentiality, but a VM was attached to", "")
+	default:
+		const do = "boot the kernel with lockdown=integrity or without lockdown: confidentiality keeps eBPF programs from reading memory"
+		status := Warning
+		if e.ebpfErr != nil || e.tried {
+			status = Missing
+			e.must(onLockdown, do)
+		}
+		e.add(name, status, "confidentiality", do)
+	}
+}
+
+// modeOf returns the mode in brackets of "none [integrity] confidentiality".
+func modeOf(modes string) string {
+	_, rest, _ := strings.Cut(modes, "[")
+	mode, _, ok := strings.Cut(rest, "]")
+	if !ok {
+		return modes
+	}
+	return mode
+}
+
+// comfort looks at what makes things slower or plainer, without breaking them.
+func (e *examination) comfort() {
+	if exists(e.Root, "sys/kernel/btf/vmlinux") {
+		e.add("BTF", OK, "/sys/kernel/btf/vmlinux", "")
+	} else {
+		e.add("BTF", Warning, "no /sys/kernel/btf/vmlinux; the programs that count spans do without", "use a kernel built with CONFIG_DEBUG_INFO_BTF")
+	}
+	e.jit()
+	e.add("RLIMIT_MEMLOCK", OK, "not needed", "")
+	e.pidNamespace()
+	e.clock()
+}
+
+// jit looks whether eBPF programs are compiled.
+func (e *examination) jit() {
+	const name, key = "eBPF JIT", "net.core.bpf_jit_enable"
+	value, err := e.read("proc/sys/net/core/bpf_jit_enable")
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		e.add(name, Unknown, key+" is not there", "")
+	case err != nil:
+		e.add(name, Unknown, key+" cannot be read", "look as root")
+	case value == "0":
+		e.add(name, Warning, "off: each hit costs the VM several times as much", "sudo sysctl -w "+key+"=1")
+	case value == "2":
+		e.add(name, Warning, "on, and writes what it compiles to the kernel's log", "sudo sysctl -w "+key+"=1")
+	default:
+		e.add(name, OK, "on", "")
+	}
+}
+
+// initialPIDNamespace is what /proc/self/ns/pid leads to on the host itself
+// (PROC_PID_INIT_INO, linux/proc_ns.h).
+const initialPIDNamespace = "pid:[4026531836]"
+
+// pidNamespace looks whether this is the host's pid namespace.
+func (e *examination) pidNamespace() {
+	link, err := fs.ReadLink(e.Root, "proc/self/ns/pid")
+	switch {
+	case err != nil:
+		e.add("pid namespace", Unknown, err.Error(), "")
+	case link == initialPIDNamespace:
+		e.add("pid namespace", OK, "that of the host", "")
+	default:
+		e.add("pid namespace", OK, "a container's: only its own VMs are seen, under its pids", "")
+	}
+}
+
+// clock looks at what CLOCK_MONOTONIC is read from, once or twice at each hit.
+func (e *examination) clock() {
+	source, err := e.read("sys/devices/system/clocksource/clocksource0/current_clocksource")
+	switch {
+	case err != nil:
+		e.add("clock", Unknown, "the clock source cannot be read", "mount sysfs on /sys")
+	case source == "hpet", source == "acpi_pm", source == "jiffies":
+		e.add("clock", Warning, "CLOCK_MONOTONIC from "+source+", which is slow to read or coarse", "see why the kernel does not trust tsc: dmesg | grep -i clocksource")
+	default:
+		e.add("clock", OK, "CLOCK_MONOTONIC from "+source, "")
+	}
+}

@@ -1,0 +1,223 @@
+package eval
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/beamscope/beamscope/diagram"
+	"github.com/beamscope/beamscope/dq"
+)
+
+// A Question is what to ask of a diagram.
+type Question struct {
+	Diagram   *diagram.File
+	Models    map[string]string // of each outcome, see [Model]
+	Grid      dq.Grid           // bin width, and dMax for models without an end
+	Open      Open              // for samples; nil where there are none
+	Quantiles []float64         // in [0, 1]
+	Within    []time.Duration
+	QTA       *dq.QTA // of the last definition; nil for none
+}
+
+// A Report answers a Question. Its JSON is that of "beamscope eval --json".
+type Report struct {
+	Probes map[string]*Probe `json:"probes"` // definitions and operators
+
+	// Names are the names of the probes in the order of the diagram, Values their
+	// ΔQs, for plots.
+	Names  []string              `json:"-"`
+	Values map[string]*dq.DeltaQ `json:"-"`
+}
+
+// A Probe is the part of a Report on one definition or operator. All bounds contain
+// the exact figures.
+type Probe struct {
+	Failure   Bounds     `json:"failure"`
+	Mean      *Bounds    `json:"mean_s"` // on condition of success; null where nothing succeeds
+	Quantiles []Quantile `json:"quantiles"`
+	Within    []Within   `json:"within"`
+	QTA       *QTA       `json:"qta,omitempty"`
+}
+
+// Bounds contain an exact figure; null is not known to be finite.
+type Bounds struct {
+	Lo *float64 `json:"lo"`
+	Hi *float64 `json:"hi"`
+}
+
+// A Quantile bounds, in seconds, the delay within which a fraction P of all
+// executions succeeds; null is in the intangible mass, or may be.
+type Quantile struct {
+	P  float64  `json:"p"`
+	Lo *float64 `json:"lo_s"`
+	Hi *float64 `json:"hi_s"`
+}
+
+// Within bounds the probability of success within T seconds.
+type Within struct {
+	T  float64 `json:"t_s"`
+	Lo float64 `json:"lo"`
+	Hi float64 `json:"hi"`
+}
+
+// A QTA says how a probe stands against the requirement.
+type QTA struct {
+	Met    *bool   `json:"met"`    // null where the bounds cannot tell
+	Slack  *Margin `json:"slack"`  // at least; null unless met
+	Hazard *Margin `json:"hazard"` // at most; null if met
+}
+
+// A Margin is a slack or a hazard. Time is null where there is none to speak of: a
+// hazard that no more time would mend.
+type Margin struct {
+	Time        *float64 `json:"time_s"`
+	Probability float64  `json:"probability"`
+}
+
+// ErrQuestion is a question that cannot be asked: a model that is missing, or of no
+// outcome, or a figure out of range.
+var ErrQuestion = errors.New("invalid question")
+
+// Answer evaluates the diagram and answers the question. It returns [ErrQuestion],
+// [ErrModel] and the errors of packages dq and diagram.
+func Answer(q Question) (*Report, error) {
+	if err := q.check(); err != nil {
+		return nil, err
+	}
+	models, err := q.models()
+	if err != nil {
+		return nil, err
+	}
+	program, err := diagram.Compile(q.Diagram)
+	if err != nil {
+		return nil, err
+	}
+	if err := program.Evaluate(func(name string) *dq.DeltaQ { return models[name] }); err != nil {
+		return nil, err
+	}
+	r := &Report{Probes: map[string]*Probe{}, Names: program.Names(), Values: map[string]*dq.DeltaQ{}}
+	for _, name := range r.Names {
+		d, _ := program.Value(name)
+		r.Values[name] = d
+		r.Probes[name] = q.probe(d)
+	}
+	if q.QTA != nil {
+		last := q.Diagram.Definitions[len(q.Diagram.Definitions)-1].Name
+		if r.Probes[last].QTA, err = judge(*q.QTA, r.Values[last]); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+func (q Question) check() error {
+	if q.Diagram == nil || len(q.Diagram.Definitions) == 0 {
+		return fmt.Errorf("%w: the diagram is empty", ErrQuestion)
+	}
+	for _, p := range q.Quantiles {
+		if !(p >= 0 && p <= 1) {
+			return fmt.Errorf("%w: quantile %v: want 0 to 1", ErrQuestion, p)
+		}
+	}
+	for _, t := range q.Within {
+		if t < 0 {
+			return fmt.Errorf("%w: within %v", ErrQuestion, t)
+		}
+	}
+	return nil
+}
+
+// models makes the ΔQs of all outcomes.
+func (q Question) models() (map[string]*dq.DeltaQ, error) {
+	models := map[string]*dq.DeltaQ{}
+	var missing []string
+	for _, name := range q.Diagram.Outcomes() {
+		text, ok := q.Models[name]
+		if !ok {
+			missing = append(missing, name)
+			continue
+		}
+		d, err := Model(text, q.Grid, q.Open)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		models[name] = d
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("%w: no model for %s", ErrQuestion, strings.Join(missing, ", "))
+	}
+	for _, name := range slices.Sorted(maps.Keys(q.Models)) {
+		if models[name] == nil {
+			return nil, fmt.Errorf("%w: the diagram has no outcome %s", ErrQuestion, name)
+		}
+	}
+	return models, nil
+}
+
+func (q Question) probe(d *dq.DeltaQ) *Probe {
+	failure, _ := d.IntangibleMass()
+	p := &Probe{Failure: *bounds(failure), Quantiles: []Quantile{}, Within: []Within{}}
+	if m, ok := d.Moments(); ok {
+		p.Mean = bounds(m.Mean)
+	}
+	for _, x := range q.Quantiles {
+		p.Quantiles = append(p.Quantiles, quantile(d, x))
+	}
+	for _, t := range q.Within {
+		b, _ := d.ProbabilityWithin(t)
+		p.Within = append(p.Within, Within{T: t.Seconds(), Lo: b.Lo, Hi: b.Hi})
+	}
+	return p
+}
+
+func quantile(d *dq.DeltaQ, p float64) Quantile {
+	q := Quantile{P: p}
+	v, ok := d.Quantile(p)
+	if !ok {
+		return q
+	}
+	q.Lo = number(v.Lo.Seconds())
+	if v.Finite() {
+		q.Hi = number(v.Hi.Seconds())
+	}
+	return q
+}
+
+func judge(required dq.QTA, d *dq.DeltaQ) (*QTA, error) {
+	j, err := required.Judge(d)
+	if err != nil {
+		return nil, err
+	}
+	out := &QTA{Slack: margin(j.Slack), Hazard: margin(j.Hazard)}
+	if j.Met != dq.CannotTell {
+		met := j.Met == dq.Yes
+		out.Met = &met
+	}
+	return out, nil
+}
+
+func margin(m *dq.Margin) *Margin {
+	if m == nil {
+		return nil
+	}
+	out := &Margin{Probability: m.Probability}
+	if m.HasTime {
+		out.Time = number(m.Time.Seconds())
+	}
+	return out
+}
+
+func bounds(b dq.Bounds) *Bounds { return &Bounds{number(b.Lo), number(b.Hi)} }
+
+// number is nil for what JSON cannot say.
+func number(x float64) *float64 {
+	if math.IsInf(x, 0) || math.IsNaN(x) {
+		return nil
+	}
+	return &x
+}

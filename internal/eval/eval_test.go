@@ -1,0 +1,261 @@
+package eval
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"math"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/beamscope/beamscope/diagram"
+	"github.com/beamscope/beamscope/dq"
+)
+
+const ms = time.Millisecond
+
+func grid(t testing.TB) dq.Grid {
+	t.Helper()
+	g, err := dq.NewGrid(ms, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func ask(t *testing.T, source string, models map[string]string) Question {
+	t.Helper()
+	f, err := diagram.Parse(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Question{Diagram: f, Models: models, Grid: grid(t)}
+}
+
+func TestAnswer(t *testing.T) {
+	q := ask(t, "p = a -> f:g(b, c);", map[string]string{"a": "wait(2ms)", "b": "never", "c": "0.5*wait(4ms)"})
+	q.Quantiles, q.Within = []float64{0.5, 0.75}, []time.Duration{5 * ms, 6 * ms}
+	qta, err := ParseQTA("0.25@10ms,failure@0.6")
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.QTA = &qta
+	r, err := Answer(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mean := r.Probes["p"].Mean
+	if math.Abs(*mean.Lo-0.006) > 1e-15 || math.Abs(*mean.Hi-0.006) > 1e-15 {
+		t.Errorf("mean %v to %v", *mean.Lo, *mean.Hi)
+	}
+	*mean.Lo, *mean.Hi = 0.006, 0.006
+	got, err := json.MarshalIndent(r.Probes["p"], "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{
+ "failure": {
+  "lo": 0.5,
+  "hi": 0.5
+ },
+ "mean_s": {
+  "lo": 0.006,
+  "hi": 0.006
+ },
+ "quantiles": [
+  {
+   "p": 0.5,
+   "lo_s": 0.006,
+   "hi_s": 0.006
+  },
+  {
+   "p": 0.75,
+   "lo_s": null,
+   "hi_s": null
+  }
+ ],
+ "within": [
+  {
+   "t_s": 0.005,
+   "lo": 0,
+   "hi": 0
+  },
+  {
+   "t_s": 0.006,
+   "lo": 0.5,
+   "hi": 0.5
+  }
+ ],
+ "qta": {
+  "met": true,
+  "slack": {
+   "time_s": 0.004,
+   "probability": 0.09999999999999998
+  },
+  "hazard": null
+ }
+}`
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Error(diff)
+	}
+	if r.Probes["g"] == nil || r.Probes["g"].QTA != nil || r.Values["g"] == nil {
+		t.Errorf("probe g: %+v", r.Probes["g"])
+	}
+}
+
+func TestAnswerOfNever(t *testing.T) {
+	q := ask(t, "p = a -> b;", map[string]string{"a": "never", "b": "exp(1ms)"})
+	q.Quantiles = []float64{0.5}
+	r, err := Answer(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := r.Probes["p"]
+	if p.Mean != nil || p.Quantiles[0].Lo != nil || *p.Failure.Lo != 1 || *p.Failure.Hi != 1 {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestModels(t *testing.T) {
+	files := fstest.MapFS{"x.csv": {Data: []byte("# seconds\n0.001\n\n 0.0035\nfail\ntimeout\n")}}
+	open := func(name string) (io.ReadCloser, error) { return files.Open(name) }
+	for text, want := range map[string][2]float64{ // within 3 ms: the bounds
+		"never":                             {0, 0},
+		"wait(3ms)":                         {1, 1},
+		" wait( 3ms ) ":                     {1, 1},
+		"uniform(1ms,5ms)":                  {0.5, 0.75},
+		"0.5*uniform(1ms,5ms)":              {0.25, 0.375},
+		"0.5 * 0.5*wait(1ms)":               {0.25, 0.25},
+		"steps(1ms:0.3, 3ms:1)":             {1, 1},
+		"steps(1ms:0.3,4ms:0.5)":            {0.3, 0.3},
+		"samples(x.csv)":                    {0.25, 0.5},
+		"timeout(2ms,wait(3ms))":            {0, 0},
+		"retry(2,2ms,0.5*wait(1ms))":        {0.75, 0.75},
+		"overlap(2, 2ms, 0.5 * wait(1ms))":  {0.75, 0.75},
+		"timeout(9ms, steps(1ms:.3,3ms:1))": {1, 1},
+	} {
+		d, err := Model(text, grid(t), open)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if b, _ := d.ProbabilityWithin(3 * ms); b.Lo != want[0] || b.Hi != want[1] {
+			t.Errorf("%s: %v, want %v", text, b, want)
+		}
+	}
+}
+
+func TestModelsRefused(t *testing.T) {
+	for _, text := range []string{
+		"", "wait", "wait()", "wait(2)", "wait(2ms", "wait(1ms,2ms)", "never(1)", "what(1ms)", "x*wait(1ms)", "uniform(1ms)",
+		"steps(1ms)", "samples(x.csv)", "retry(x,1ms,never)", "timeout(1ms)", "wait(1ms))", "0.5*",
+		strings.Repeat("timeout(1ms,", 100) + "never" + strings.Repeat(")", 100), "wait(1ms)*0.5",
+	} {
+		if _, err := Model(text, grid(t), nil); !errors.Is(err, ErrModel) {
+			t.Errorf("%q: %v, want ErrModel", text, err)
+		}
+	}
+	for text, want := range map[string]error{
+		"1.5*wait(1ms)": dq.ErrProbability, "wait(-1ms)": dq.ErrDelay, "uniform(2ms,1ms)": dq.ErrDelay,
+		"steps()": dq.ErrOperands, "steps(1ms:0.5,1ms:0.6)": dq.ErrDelay, "retry(0,1ms,never)": dq.ErrOperands,
+	} {
+		if _, err := Model(text, grid(t), nil); !errors.Is(err, want) {
+			t.Errorf("%q: %v, want %v", text, err, want)
+		}
+	}
+	missing := func(string) (io.ReadCloser, error) { return nil, fs.ErrNotExist }
+	if _, err := Model("samples(x)", grid(t), missing); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing file: %v", err)
+	}
+}
+
+func TestReadSamplesRefuses(t *testing.T) {
+	for _, text := range []string{"-1", "x", "1e99", "NaN", "1,2", "0.1\nfailed"} {
+		if _, _, err := ReadSamples(strings.NewReader(text)); !errors.Is(err, ErrModel) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestQuestionsRefused(t *testing.T) {
+	models := map[string]string{"a": "never", "b": "never"}
+	good := func() Question { return ask(t, "p = a -> b;", models) }
+	for name, change := range map[string]func(*Question){
+		"no model":        func(q *Question) { q.Models = map[string]string{"a": "never"} },
+		"no such":         func(q *Question) { q.Models = map[string]string{"a": "never", "b": "never", "c": "never"} },
+		"no diagram":      func(q *Question) { q.Diagram = nil },
+		"empty":           func(q *Question) { q.Diagram = &diagram.File{} },
+		"quantile of 2":   func(q *Question) { q.Quantiles = []float64{2} },
+		"within the past": func(q *Question) { q.Within = []time.Duration{-1} },
+	} {
+		q := good()
+		change(&q)
+		if _, err := Answer(q); !errors.Is(err, ErrQuestion) {
+			t.Errorf("%s: %v, want ErrQuestion", name, err)
+		}
+	}
+}
+
+func TestParseQTARefuses(t *testing.T) {
+	for _, text := range []string{"", "0.5", "0.5@", "0.5@3", "x@1s", "0.5@1s,", "failure@x"} {
+		if _, err := ParseQTA(text); !errors.Is(err, ErrModel) {
+			t.Errorf("%q: %v, want ErrModel", text, err)
+		}
+	}
+}
+
+func FuzzModel(f *testing.F) {
+	for _, s := range []string{"0.95*uniform(1ms,2ms)", "steps(1ms:0.3, 3ms:1)", "retry(3,1ms,exp(2ms))", "timeout(1h,wait(104h))"} {
+		f.Add(s)
+	}
+	g, err := dq.NewGrid(time.Millisecond, 10)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		d, err := Model(text, g, nil)
+		if err != nil {
+			return
+		}
+		if b, ok := d.Success(); !ok || b.Lo > b.Hi || b.Lo < 0 || b.Hi > 1 {
+			t.Errorf("%q: success %v", text, b)
+		}
+		if m, ok := d.Moments(); ok {
+			for _, b := range []dq.Bounds{m.Mean, m.Variance, m.Skewness, m.Kurtosis} {
+				if !(b.Lo <= b.Hi) {
+					t.Errorf("%q: moments %+v", text, m)
+				}
+			}
+		}
+	})
+}
+
+func FuzzReadSamples(f *testing.F) {
+	f.Add("0.1\nfail\n#\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		delays, _, err := ReadSamples(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		for _, d := range delays {
+			if d < 0 || d > dq.MaxModelDelay {
+				t.Errorf("%v", d)
+			}
+		}
+	})
+}
+
+func FuzzParseQTA(f *testing.F) {
+	f.Add("0.5@1s,0.95@4s,failure@0.1")
+	f.Fuzz(func(t *testing.T, text string) {
+		q, err := ParseQTA(text)
+		if err == nil && !(q.MinSuccess() >= 0 && q.MinSuccess() <= 1) {
+			t.Errorf("%q: %v", text, q.MinSuccess())
+		}
+	})
+}

@@ -1,0 +1,250 @@
+package eval
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/beamscope/beamscope/dq"
+)
+
+// ErrModel is a model that cannot be read.
+var ErrModel = errors.New("invalid model")
+
+// Open opens a file of samples for reading.
+type Open func(name string) (io.ReadCloser, error)
+
+// Model returns the ΔQ that a text describes, on bins of the grid's width:
+//
+//	never
+//	wait(2ms)
+//	uniform(1ms,2ms)
+//	exp(5ms)                   the mean
+//	steps(1ms:0.3, 3ms:1)      probabilities of success within each delay
+//	samples(file.csv)          one delay a line in seconds, or fail, or timeout
+//	timeout(20ms, MODEL)       fails after 20ms
+//	retry(3, 20ms, MODEL)      up to three attempts, each given up after 20ms
+//	overlap(3, 20ms, MODEL)    up to three attempts, one started every 20ms
+//
+// each with an optional factor, 0.95*MODEL, for the probability of success. It
+// returns [ErrModel] for a text it cannot read, and the errors of package dq and
+// of open.
+func Model(text string, g dq.Grid, open Open) (*dq.DeltaQ, error) {
+	p := modelParser{grid: g, open: open}
+	d, err := p.model(text, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", text, err)
+	}
+	return d, nil
+}
+
+type modelParser struct {
+	grid dq.Grid
+	open Open
+}
+
+// maxModelNesting bounds models within models.
+const maxModelNesting = 20
+
+func (p modelParser) model(text string, depth int) (*dq.DeltaQ, error) {
+	if depth > maxModelNesting {
+		return nil, fmt.Errorf("%w: more than %d models within each other", ErrModel, maxModelNesting)
+	}
+	text = strings.TrimSpace(text)
+	if factor, rest, ok := cutFactor(text); ok {
+		return p.scaled(factor, rest, depth)
+	}
+	name, args, err := call(text)
+	if err != nil {
+		return nil, err
+	}
+	switch name {
+	case "never":
+		return dq.Never(), wantArgs(name, args, 0)
+	case "wait", "exp":
+		return p.oneDelay(name, args)
+	case "uniform":
+		return p.uniform(args)
+	case "steps":
+		return p.steps(args)
+	case "samples":
+		return p.samples(args)
+	case "timeout":
+		return p.timeout(args, depth)
+	case "retry", "overlap":
+		return p.retry(name, args, depth)
+	}
+	return nil, fmt.Errorf("%w: unknown model %q: want never, wait, uniform, exp, steps, samples, timeout, retry or overlap", ErrModel, name)
+}
+
+// cutFactor splits "0.95*MODEL". A * can only follow a number at the start.
+func cutFactor(text string) (factor, rest string, ok bool) {
+	factor, rest, ok = strings.Cut(text, "*")
+	return factor, rest, ok && !strings.Contains(factor, "(")
+}
+
+func (p modelParser) scaled(factor, rest string, depth int) (*dq.DeltaQ, error) {
+	f, err := probability(factor)
+	if err != nil {
+		return nil, err
+	}
+	d, err := p.model(rest, depth+1)
+	if err != nil {
+		return nil, err
+	}
+	return dq.Scale(d, f)
+}
+
+// call splits "name(a, b)" into name and arguments; "name" has none.
+func call(text string) (name string, args []string, err error) {
+	name, inside, ok := strings.Cut(text, "(")
+	name = strings.TrimSpace(name)
+	if !ok {
+		return name, nil, nil
+	}
+	inside, ok = strings.CutSuffix(inside, ")")
+	if !ok {
+		return "", nil, fmt.Errorf("%w: %q does not end with a parenthesis", ErrModel, text)
+	}
+	return name, splitArgs(inside), nil
+}
+
+// splitArgs splits at commas that are not within parentheses.
+func splitArgs(text string) []string {
+	if strings.TrimSpace(text) == "" {
+		return nil
+	}
+	var args []string
+	depth, from := 0, 0
+	for i, c := range text {
+		switch {
+		case c == '(':
+			depth++
+		case c == ')':
+			depth--
+		case c == ',' && depth == 0:
+			args = append(args, strings.TrimSpace(text[from:i]))
+			from = i + 1
+		}
+	}
+	return append(args, strings.TrimSpace(text[from:]))
+}
+
+func wantArgs(name string, args []string, n int) error {
+	if len(args) != n {
+		return fmt.Errorf("%w: %s takes %d arguments, not %d", ErrModel, name, n, len(args))
+	}
+	return nil
+}
+
+func (p modelParser) oneDelay(name string, args []string) (*dq.DeltaQ, error) {
+	if err := wantArgs(name, args, 1); err != nil {
+		return nil, err
+	}
+	t, err := delay(args[0])
+	if err != nil {
+		return nil, err
+	}
+	if name == "exp" {
+		return dq.Exponential(p.grid, t)
+	}
+	return dq.Wait(p.grid, t)
+}
+
+func (p modelParser) uniform(args []string) (*dq.DeltaQ, error) {
+	if err := wantArgs("uniform", args, 2); err != nil {
+		return nil, err
+	}
+	from, err := delay(args[0])
+	if err != nil {
+		return nil, err
+	}
+	to, err := delay(args[1])
+	if err != nil {
+		return nil, err
+	}
+	return dq.Uniform(p.grid, from, to)
+}
+
+func (p modelParser) steps(args []string) (*dq.DeltaQ, error) {
+	var steps []dq.Step
+	for _, a := range args {
+		t, prob, ok := strings.Cut(a, ":")
+		if !ok {
+			return nil, fmt.Errorf("%w: step %q: want delay:probability, such as 3ms:0.5", ErrModel, a)
+		}
+		s, err := step(t, prob)
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, s)
+	}
+	return dq.Steps(p.grid, steps)
+}
+
+func (p modelParser) timeout(args []string, depth int) (*dq.DeltaQ, error) {
+	if err := wantArgs("timeout", args, 2); err != nil {
+		return nil, err
+	}
+	t, err := delay(args[0])
+	if err != nil {
+		return nil, err
+	}
+	d, err := p.model(args[1], depth+1)
+	if err != nil {
+		return nil, err
+	}
+	return dq.Timeout(d, t)
+}
+
+func (p modelParser) retry(name string, args []string, depth int) (*dq.DeltaQ, error) {
+	if err := wantArgs(name, args, 3); err != nil {
+		return nil, err
+	}
+	n, err := strconv.Atoi(args[0])
+	if err != nil {
+		return nil, fmt.Errorf("%w: number of attempts %q", ErrModel, args[0])
+	}
+	t, err := delay(args[1])
+	if err != nil {
+		return nil, err
+	}
+	d, err := p.model(args[2], depth+1)
+	if err != nil {
+		return nil, err
+	}
+	if name == "overlap" {
+		return dq.RetryOverlap(d, t, n)
+	}
+	return dq.Retry(d, t, n)
+}
+
+func step(t, p string) (dq.Step, error) {
+	d, err := delay(t)
+	if err != nil {
+		return dq.Step{}, err
+	}
+	f, err := probability(p)
+	return dq.Step{T: d, P: f}, err
+}
+
+// delay reads a duration with its unit, such as 1.5ms.
+func delay(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(strings.TrimSpace(text))
+	if err != nil {
+		return 0, fmt.Errorf("%w: delay %q: want a number with a unit, such as 1.5ms", ErrModel, text)
+	}
+	return d, nil
+}
+
+// probability reads a number; package dq checks its range.
+func probability(text string) (float64, error) {
+	p, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	if err != nil {
+		return 0, fmt.Errorf("%w: probability %q", ErrModel, text)
+	}
+	return p, nil
+}

@@ -1,0 +1,65 @@
+package eval
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/beamscope/beamscope/dq"
+)
+
+func (p modelParser) samples(args []string) (*dq.DeltaQ, error) {
+	if err := wantArgs("samples", args, 1); err != nil {
+		return nil, err
+	}
+	if p.open == nil {
+		return nil, fmt.Errorf("%w: no files can be read here", ErrModel)
+	}
+	file, err := p.open(args[0])
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	delays, failures, err := ReadSamples(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", args[0], err)
+	}
+	return dq.Samples(p.grid, delays, failures)
+}
+
+// ReadSamples reads the delays of outcome instances, one a line in seconds, rounded
+// to nanoseconds, and counts the lines that say fail or timeout. Empty lines and
+// lines that begin with # are left out. It returns [ErrModel], with the number of
+// the line, for anything else.
+func ReadSamples(r io.Reader) (delays []time.Duration, failures uint64, err error) {
+	lines := bufio.NewScanner(r)
+	for n := 1; lines.Scan(); n++ {
+		switch text := strings.TrimSpace(lines.Text()); {
+		case text == "" || text[0] == '#':
+		case text == "fail" || text == "timeout":
+			failures++
+		default:
+			d, err := seconds(text)
+			if err != nil {
+				return nil, 0, fmt.Errorf("line %d: %w", n, err)
+			}
+			delays = append(delays, d)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, 0, fmt.Errorf("%w: %w", ErrModel, err)
+	}
+	return delays, failures, nil
+}
+
+func seconds(text string) (time.Duration, error) {
+	s, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(s >= 0 && s <= dq.MaxModelDelay.Seconds()) {
+		return 0, fmt.Errorf("%w: %q: want a delay in seconds, fail or timeout", ErrModel, text)
+	}
+	return time.Duration(math.Round(s * 1e9)), nil
+}

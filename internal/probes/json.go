@@ -1,0 +1,104 @@
+package probes
+
+import (
+	"encoding/json"
+	"io"
+
+	"github.com/beamscope/beamscope/dtrace"
+)
+
+// JSON writes a listing for machines, one object a line for each probe. A family
+// has no sites there: list its members to get them.
+func JSON(w io.Writer, l Listing) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false) // pids are in angle brackets
+	for _, p := range l.Probes {
+		if err := encoder.Encode(l.line(p)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A line is a probe as JSON has it.
+type line struct {
+	Probe    string     `json:"probe"`    // process-spawn
+	Name     string     `json:"name"`     // process__spawn
+	Exe      string     `json:"exe"`      // for people
+	PIDs     []int      `json:"pids"`     // none where the executable was only read
+	Known    bool       `json:"known"`    // to the catalogue
+	State    string     `json:"state"`    //
+	Hot      string     `json:"hot"`      //
+	Attached *bool      `json:"attached"` // null: unknown
+	Family   *family    `json:"family"`   // null: a single probe
+	Args     []argument `json:"args"`     //
+	Sites    []site     `json:"sites"`    //
+	Doc      string     `json:"doc"`      //
+	Hazard   string     `json:"hazard"`   //
+}
+
+type family struct {
+	Probes   int `json:"probes"`   // that the executable has
+	Sites    int `json:"sites"`    //
+	Attached int `json:"attached"` // probes for certain
+}
+
+type argument struct {
+	Name string `json:"name"`
+	Type string `json:"type"`
+	Unit string `json:"unit"`
+	Doc  string `json:"doc"`
+}
+
+type site struct {
+	Offset    uint64   `json:"offset"`    // bytes from the start of the file
+	Semaphore uint64   `json:"semaphore"` // the same; 0: none
+	Args      []string `json:"args"`      // specifications, as in the note
+	Attached  *bool    `json:"attached"`
+}
+
+func (l Listing) line(p Probe) line {
+	out := line{
+		Probe:    p.DTraceName(),
+		Name:     p.Name,
+		Exe:      l.Exe,
+		PIDs:     append([]int{}, l.PIDs...),
+		Known:    p.Known,
+		State:    p.State.String(),
+		Hot:      p.Hot.String(),
+		Attached: p.Attached.boolean(),
+		Args:     argumentsJSON(p.Args),
+		Sites:    []site{},
+		Doc:      p.Doc,
+		Hazard:   p.Hazard,
+	}
+	if p.Family > 0 {
+		out.Family = &family{Probes: p.Members, Sites: len(p.Sites), Attached: p.Taps}
+		return out
+	}
+	for _, s := range p.Sites {
+		specs := []string{}
+		for _, a := range s.Args {
+			specs = append(specs, a.Spec)
+		}
+		out.Sites = append(out.Sites, site{Offset: s.Offset, Semaphore: s.Semaphore, Args: specs, Attached: s.Attached.boolean()})
+	}
+	return out
+}
+
+func argumentsJSON(args []dtrace.Arg) []argument {
+	out := []argument{}
+	for _, a := range args {
+		out = append(out, argument{Name: a.Name, Type: a.Type.String(), Unit: a.Type.Unit(), Doc: a.Doc})
+	}
+	return out
+}
+
+// boolean is null where it is unknown.
+func (a Attached) boolean() *bool {
+	if a == Unknown {
+		return nil
+	}
+	yes := a == Yes
+	return &yes
+}

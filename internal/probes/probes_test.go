@@ -1,0 +1,174 @@
+package probes
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/usdt"
+)
+
+// found are the probes of a small executable, with one that the catalogue does
+// not know, one that it calls absent, and one without semaphore.
+func found(t *testing.T) []usdt.Probe {
+	t.Helper()
+	probe := func(name string, sites ...usdt.Site) usdt.Probe {
+		return usdt.Probe{Provider: dtrace.Provider, Name: name, Sites: sites}
+	}
+	site := func(semaphore uint64, specs ...string) usdt.Site {
+		s := usdt.Site{Offset: 0x1000 + semaphore, Semaphore: semaphore}
+		for _, spec := range specs {
+			s.Args = append(s.Args, usdt.Arg{Kind: usdt.ArgUnknown, Spec: spec})
+		}
+		return s
+	}
+	return []usdt.Probe{
+		probe("process__spawn", site(2, "8@%r12", "8@%r14")),
+		probe("process__scheduled", site(4)),
+		probe("process__port_unblocked", site(6)),
+		probe("message__send", site(8, "8@%rax"), site(8, "8@%rsi"), site(8)),
+		probe("local__function__entry", site(10)),
+		probe("bif__entry", site(12)),
+		probe("copy__struct", site(0)),
+		probe("brand__new", site(14)),
+		probe("user_trace__n10", site(16)),
+		probe("user_trace__n9", site(18)),
+		probe("user_trace__n7", site(20)),
+	}
+}
+
+// values is a VM's semaphores by their offsets; others cannot be read.
+func values(v map[uint64]uint16) Semaphore {
+	return func(s usdt.Site) (uint16, error) {
+		value, ok := v[s.Semaphore]
+		if !ok {
+			return 0, os.ErrPermission
+		}
+		return value, nil
+	}
+}
+
+func TestList(t *testing.T) {
+	one := values(map[uint64]uint16{2: 0, 4: 0, 6: 0, 8: 5, 10: 0, 14: 0, 16: 1, 18: 0, 20: 0})
+	two := values(map[uint64]uint16{2: 0, 6: 1, 8: 0, 10: 0, 14: 0, 16: 0, 18: 0, 20: 0})
+	for _, test := range []struct {
+		name string
+		opts Options
+		want string
+	}{
+		{"not running", Options{}, `
+brand-new unknown unknown 1/1 unknown 0
+copy-struct alive very hot 1/1 unknown 0
+local-function-entry dead unknown 1/1 unknown 0
+message-send alive hot 1/3 unknown 0
+process-port_unblocked alive rare 1/1 unknown 0
+process-scheduled dirty only moderate 1/1 unknown 0
+process-spawn alive moderate 1/1 unknown 0
+bif-entry unknown unknown 1/1 unknown 0
+user_trace-n alive unknown 3/3 unknown 0
+function-return absent unknown 0/0 unknown 0
+`},
+		{"one VM", Options{Semaphores: []Semaphore{one}}, `
+brand-new unknown unknown 1/1 no 0
+copy-struct alive very hot 1/1 unknown 0
+message-send alive hot 1/3 yes 1
+process-scheduled dirty only moderate 1/1 no 0
+bif-entry unknown unknown 1/1 unknown 0
+user_trace-n alive unknown 3/3 yes 1
+`},
+		{"two VMs", Options{Semaphores: []Semaphore{one, two}}, `
+message-send alive hot 1/3 yes 1
+process-port_unblocked alive rare 1/1 yes 1
+process-scheduled dirty only moderate 1/1 unknown 0
+process-spawn alive moderate 1/1 no 0
+`},
+		{"all", Options{All: true, Semaphores: []Semaphore{one}}, `
+user_trace-n9 alive unknown 1/1 no 0
+user_trace-n10 alive unknown 1/1 yes 1
+user_trace-n11 absent unknown 0/0 unknown 0
+`},
+		{"interpreter", Options{Interpreter: true}, `
+message-send unknown hot 1/3 unknown 0
+process-scheduled unknown moderate 1/1 unknown 0
+`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			lines := make(map[string]string)
+			for _, p := range List(found(t), test.opts) {
+				lines[p.DTraceName()] = fmt.Sprintf("%s %s %s %d/%d %s %d", p.DTraceName(), p.State, p.Hot, p.Members, len(p.Sites), p.Attached, p.Taps)
+			}
+			for want := range strings.Lines(strings.TrimPrefix(test.want, "\n")) {
+				want = strings.TrimSpace(want)
+				name, _, _ := strings.Cut(want, " ")
+				if lines[name] != want {
+					t.Errorf("%q, want %q", lines[name], want)
+				}
+			}
+		})
+	}
+}
+
+func TestListOrder(t *testing.T) {
+	var users []string
+	for _, p := range List(found(t), Options{All: true}) {
+		if _, ok := dtrace.UserTraceNumber(p.Name); ok {
+			users = append(users, p.Name)
+		}
+	}
+	if len(users) != 951 || users[2] != "user_trace__n2" || users[950] != "user_trace__n950" {
+		t.Errorf("%d: %.60q", len(users), users)
+	}
+}
+
+func TestOutput(t *testing.T) {
+	running := Listing{
+		Exe:    "/opt/otp/erts-13.1.5/bin/beam.smp",
+		PIDs:   []int{42, 4711},
+		Probes: List(found(t), Options{Semaphores: []Semaphore{values(map[uint64]uint16{2: 0, 4: 1, 8: 5, 16: 1, 18: 0, 20: 0})}}),
+	}
+	file := Listing{Exe: "beam.smp", Probes: List(found(t), Options{})}
+	for name, l := range map[string]Listing{"running": running, "file": file} {
+		var table, lines strings.Builder
+		if err := errors.Join(Text(&table, l), JSON(&lines, l)); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name+".txt", table.String())
+		golden(t, name+".json", lines.String())
+		for line := range strings.Lines(table.String()) {
+			if n := utf8.RuneCountInString(line); n > 120 {
+				t.Errorf("%s: %d columns: %s", name, n, line)
+			}
+		}
+		for line := range strings.Lines(lines.String()) {
+			if !json.Valid([]byte(line)) {
+				t.Errorf("%s: no JSON: %s", name, line)
+			}
+		}
+	}
+}
+
+// golden compares with a file of testdata, or writes it if UPDATE_GOLDEN is set.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Measures what observing costs: ratios from one run, beside other tools.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts/need.sh go bpftrace
+erl=$(erlang/otp/build.sh)
+echo "Erlang VM with probes: $erl" >&2
+go run ./internal/bench
+go test -run '^$' -bench . ./...

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Installs the tools that are named and missing, where that can be done; else
+# says what to install. Usage: scripts/need.sh go|clang|bpftrace ...
+set -euo pipefail
+
+# The packages that a tool comes in, on Debian and its relatives.
+packages_of() {
+	case $1 in
+	go) echo golang-go ;;
+	clang) echo clang llvm libbpf-dev linux-libc-dev ;;
+	bpftrace) echo bpftrace ;;
+	*) echo "need.sh: unknown tool $1" >&2 && exit 2 ;;
+	esac
+}
+
+# Go from 1.21 on fetches the toolchain that go.mod asks for by itself.
+go_is_there() {
+	local version
+	version=$(go env GOVERSION 2>/dev/null) || return 1
+	version=${version#go1.}
+	[ "${version%%[!0-9]*}" -ge 21 ]
+}
+
+there() {
+	case $1 in
+	go) go_is_there ;;
+	clang) command -v clang >/dev/null && command -v llvm-strip >/dev/null && [ -e /usr/include/bpf/bpf_helpers.h ] ;;
+	*) command -v "$1" >/dev/null ;;
+	esac
+}
+
+for tool in "$@"; do
+	there "$tool" && continue
+	packages=$(packages_of "$tool")
+	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+		echo "installing $packages" >&2
+		apt-get update -qq >&2
+		# shellcheck disable=SC2086
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >/dev/null
+	fi
+	if ! there "$tool"; then
+		echo "$tool is missing: install $packages (Go: 1.21 or later, from https://go.dev/dl)" >&2
+		exit 1
+	fi
+done
