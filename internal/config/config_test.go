@@ -153,7 +153,8 @@ func TestErrors(t *testing.T) {
 		{good + "target: {host: a}", `:2: target.host: unknown key: use one of exe, node, pid`},
 
 		{good + "diagram: {a: b}", `:2: diagram: keys and values where a text is expected`},
-		{good + "diagram: missing.dq", `:2: diagram: open missing.dq: no such file or directory`},
+		{good + "diagram: missing.dq", `:2: diagram: "missing.dq" cannot be read: no such file or directory`},
+		{good + `diagram: "a\nb.dq"`, `:2: diagram: "a\nb.dq" cannot be read: no such file or directory`},
 
 		{"outcomes: {}", `:1: outcomes: empty: name at least one outcome, as in {worker_1: {span: worker_1}}`},
 		{"outcomes:", `:1: outcomes: nothing where keys and values are expected, as in {key: value}`},
