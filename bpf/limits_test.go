@@ -130,6 +130,23 @@ func TestMoreVMsThanSlots(t *testing.T) {
 	checkTotal(t, c, 0, 0, succeeded(300))
 }
 
+// What a VM without a slot did is read in its window, also where another VM is
+// forgotten in between and leaves its slot free.
+func TestCrowdedAndForgotten(t *testing.T) {
+	a, b := vmtest.Start(t, erlang.Options{}), vmtest.Start(t, erlang.Options{})
+	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}, VMs: 1})
+	c.Observe(a, b)
+
+	vmtest.Call(t, a, "span_load", "run", spans(2, 10))
+	vmtest.Call(t, b, "span_load", "run", spans(2, 300))
+	if err := c.Forget(a.PID()); err != nil {
+		t.Fatal(err)
+	}
+	c.ReadAll()
+
+	checkTotal(t, c, 0, 0, succeeded(300))
+}
+
 // Two VMs that use the same ids keep apart: the end of a span in one does not end
 // the span of that id in the other.
 func TestSameIDsInTwoVMs(t *testing.T) {
