@@ -341,9 +341,9 @@ func (s *VMSource) fromKernel(spec Spec, c bpf.Counts) Counts {
 		Lates:     c.Lates,
 		Bins:      c.Bins,
 		Loss: Loss{
-			Unreadable: c.ReadErrors,
-			NoRoom:     c.MapFull,
-			Cut:        c.Cut,
+			Unreadable: c.ReadErrors + c.Stray.ReadErrors,
+			NoRoom:     c.MapFull + c.Stray.MapFull,
+			Cut:        c.Cut + c.Stray.Cut,
 			Missed:     settled(c.Stray),
 		},
 	}
