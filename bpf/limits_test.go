@@ -69,7 +69,7 @@ func TestMapFull(t *testing.T) {
 // reader has caught up, nothing is stray.
 func TestLateReader(t *testing.T) {
 	vm := vmtest.Start(t, erlang.Options{})
-	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}, Window: int64(500 * time.Millisecond)})
+	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}, Window: int64(time.Second)})
 	c.Observe(vm)
 	burst := func(name string, n int) int {
 		window := c.Middle()

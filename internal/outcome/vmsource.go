@@ -311,7 +311,7 @@ func (s *VMSource) countsOf(i int, read []bpf.Counts) []Counts {
 			continue
 		}
 		if c.PID == 0 {
-			crowded += c.Successes + c.Failures + c.Timeouts + settled(c.Stray)
+			crowded += settled(c.Counters) + unsettled(c.Counters) + settled(c.Stray) + unsettled(c.Stray)
 			continue
 		}
 		byPID[c.PID] = s.fromKernel(spec, c)
@@ -349,7 +349,9 @@ func (s *VMSource) fromKernel(spec Spec, c bpf.Counts) Counts {
 	}
 }
 
-func settled(c bpf.Counters) uint64 { return c.Successes + c.Failures + c.Timeouts }
+// settled counts the instances that ended, unsettled what was lost of others.
+func settled(c bpf.Counters) uint64   { return c.Successes + c.Failures + c.Timeouts }
+func unsettled(c bpf.Counters) uint64 { return c.ReadErrors + c.MapFull + c.Cut }
 
 // Stream implements [Source].
 func (s *VMSource) Stream(ctx context.Context, fn func([]Instance)) error {

@@ -85,7 +85,8 @@ func Start(t testing.TB, opts erlang.Options) *erlang.VM {
 	return StartOn(t, Private(t), opts)
 }
 
-// StartOn starts a VM of this OTP that ends with the test.
+// StartOn starts a VM of this OTP that ends with the test. A first span has been
+// in it, which takes longer than others: the wrapper finds out what there is.
 func StartOn(t testing.TB, otp erlang.OTP, opts erlang.Options) *erlang.VM {
 	t.Helper()
 	vm, err := erlang.StartVM(t.Context(), otp, opts)
@@ -94,5 +95,6 @@ func StartOn(t testing.TB, otp erlang.OTP, opts erlang.Options) *erlang.VM {
 	}
 	// The test's context, and the VM with it, ends before the cleanup.
 	t.Cleanup(func() { _ = vm.Stop() })
+	Call(t, vm, "span_load", "run", "[#{procs => 1, spans => 1, name => <<\"first\">>}]")
 	return vm
 }
