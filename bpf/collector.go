@@ -104,6 +104,7 @@ type Collector struct {
 	targets  []*Attachment
 	groups   []string // names, by number
 	off      map[string]bool
+	crowded  bool                      // all slots were taken at some time
 	read     []uint64                  // what was read of each cell before, summed over stripes
 	others   [kernelOtherOTHERS]uint64 // what was read of the map others before
 }

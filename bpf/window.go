@@ -112,7 +112,7 @@ func (c *Collector) Read(n uint64) ([]Counts, Others, error) {
 }
 
 // slots returns the VM in each slot. The slot of the VMs that found none is
-// there only when a VM may have missed.
+// there from when a VM may have missed.
 func (c *Collector) slots() (map[int]int, error) {
 	slots := make(map[int]int)
 	var pid, slot uint32
@@ -123,7 +123,8 @@ func (c *Collector) slots() (map[int]int, error) {
 	if err := it.Err(); err != nil {
 		return nil, fmt.Errorf("read the VMs: %w", err)
 	}
-	if len(slots) == c.opts.VMs {
+	c.crowded = c.crowded || len(slots) == c.opts.VMs
+	if c.crowded {
 		slots[c.opts.VMs] = 0
 	}
 	return slots, nil
@@ -201,6 +202,9 @@ func (c *Collector) setClock(oldest uint64) error {
 func (c *Collector) Forget(pid int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if _, err := c.slots(); err != nil { // notes whether all were taken
+		return err
+	}
 	var slot uint32
 	err := c.maps.Vms.LookupAndDelete(uint32(pid), &slot)
 	if errors.Is(err, ebpf.ErrKeyNotExist) {

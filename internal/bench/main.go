@@ -7,7 +7,8 @@
 //   - a bpftrace script that makes the same histogram.
 //
 // The rounds of all of them alternate in one run, so that what the machine does
-// besides falls on all alike. It prints the medians, and ratios of medians.
+// besides falls on all alike. It prints the medians, and ratios of medians, all
+// without what the load generator itself takes, which is measured alike.
 package main
 
 import (
@@ -73,7 +74,13 @@ func run(ctx context.Context, rounds, spans int) error {
 		return err
 	}
 	results := make(map[string][]float64)
+	var idle []float64
 	for round := range rounds {
+		ns, err := load(ctx, beam, "idle", spans)
+		if err != nil {
+			return err
+		}
+		idle = append(idle, ns)
 		for _, m := range methods() {
 			ns, err := measure(ctx, beam, vms[0], m, spans)
 			if err != nil {
@@ -83,27 +90,33 @@ func run(ctx context.Context, rounds, spans int) error {
 		}
 		fmt.Fprintf(os.Stderr, "round %d of %d\n", round+1, rounds)
 	}
+	for _, r := range results {
+		for i := range r {
+			r[i] -= median(idle)
+		}
+	}
 	return report(results, rounds, spans)
 }
 
 // measure returns the nanoseconds that a start and an end take together.
 func measure(ctx context.Context, beam *erlang.VM, v vm.VM, m method, spans int) (float64, error) {
 	detach, err := m.attach(ctx, v, func() error {
-		_, err := load(ctx, beam, spans/100)
+		_, err := load(ctx, beam, "run", spans/100)
 		return err
 	})
 	if err != nil {
 		return 0, err
 	}
-	ns, err := load(ctx, beam, spans)
+	ns, err := load(ctx, beam, "run", spans)
 	return ns, errors.Join(err, detach())
 }
 
 var perSpan = regexp.MustCompile(`ns_per_span => ([0-9.e+]+)`)
 
-// load has one Erlang process start and end spans as fast as it can.
-func load(ctx context.Context, beam *erlang.VM, spans int) (float64, error) {
-	result, err := beam.Call(ctx, "span_load", "run", fmt.Sprintf("[#{procs => 1, spans => %d, name => <<%q>>}]", spans, spanName))
+// load has one Erlang process start and end spans as fast as it can, with a
+// function of span_load, and returns the nanoseconds for one.
+func load(ctx context.Context, beam *erlang.VM, function string, spans int) (float64, error) {
+	result, err := beam.Call(ctx, "span_load", function, fmt.Sprintf("[#{procs => 1, spans => %d, name => <<%q>>}]", spans, spanName))
 	if err != nil {
 		return 0, err
 	}
@@ -117,7 +130,7 @@ func load(ctx context.Context, beam *erlang.VM, spans int) (float64, error) {
 func report(results map[string][]float64, rounds, spans int) error {
 	empty := median(results["empty eBPF program"])
 	bpftrace := median(results["bpftrace histogram"])
-	fmt.Printf("start_span + end_span in one process, medians of %d rounds of %d spans\n\n", rounds, spans)
+	fmt.Printf("start_span + end_span in one process, medians of %d rounds of %d spans, without the load generator\n\n", rounds, spans)
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "attached\tns a pair\tlowest\thighest\t÷ empty program\t÷ bpftrace\t")
 	for _, m := range methods() {

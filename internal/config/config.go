@@ -124,11 +124,16 @@ func readFile(path string) ([]byte, error) {
 }
 
 func unreadable(path string, err error) error {
+	return &Error{File: path, Text: fmt.Sprintf("cannot be read: %v", reason(err))}
+}
+
+// reason returns why a file could not be read, without its path.
+func reason(err error) error {
 	var at *os.PathError
 	if errors.As(err, &at) {
-		err = at.Err
+		return at.Err
 	}
-	return &Error{File: path, Text: fmt.Sprintf("cannot be read: %v", err)}
+	return err
 }
 
 // Parse reads the contents of a scope file; the path is for messages and for

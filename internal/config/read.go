@@ -87,7 +87,7 @@ func (r *reader) diagram(v value) (string, error) {
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return "", r.errorf(v, "%v", err)
+		return "", r.errorf(v, "%s cannot be read: %v", shown(v.node), reason(err))
 	}
 	return string(data), nil
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -49,7 +50,7 @@ func (r *reader) mapping(v value) ([]entry, error) {
 	seen := make(map[string]int)
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key := node.Content[i]
-		path := key.Value
+		path := keyName(key.Value)
 		if v.path != "" {
 			path = v.path + "." + path
 		}
@@ -65,6 +66,14 @@ func (r *reader) mapping(v value) ([]entry, error) {
 		entries = append(entries, e)
 	}
 	return entries, nil
+}
+
+// keyName returns a key for messages, which are one line for a terminal.
+func keyName(key string) string {
+	if strings.ContainsFunc(key, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(key)
+	}
+	return key
 }
 
 // fields reads a mapping whose keys are known. Keys that a later version will

@@ -174,7 +174,7 @@ type Loss struct {
 	Missed     uint64 // instances that came when their window had been read, or before it had room
 	Cut        uint64 // open instances given up because collection was switched off
 	Exits      uint64 // exits of processes that were not noted: failures that show as timeouts
-	Crowded    uint64 // instances of VMs beyond those that can be told apart
+	Crowded    uint64 // instances and losses of VMs beyond those that can be told apart
 }
 
 // Total returns the sum over all reasons.

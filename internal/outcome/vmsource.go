@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/beamscope/beamscope/bpf"
@@ -34,6 +35,7 @@ type VMSource struct {
 	meter     *meter
 	files     map[file]*bpf.Attachment
 	vms       map[int]*observedVM
+	ids       sync.Map              // the VMs' ids by pid, for Stream, which runs beside the rest
 	refused   map[usdt.Process]bool // VMs that cannot be observed, which was noted
 	notices   []Notice
 	scanned   int64 // when VMs were last looked for
@@ -116,7 +118,7 @@ func (s *VMSource) observe(vms []vm.VM) error {
 			continue // gone already: adopt sees to it, if it did anything
 		}
 		id := VM{PID: v.PID(), Node: v.Node}
-		s.vms[id.PID] = &observedVM{id: id, watch: watch}
+		s.add(&observedVM{id: id, watch: watch})
 		s.note("observing %s", id)
 	}
 	if len(s.vms) == 0 && len(errs) > 0 {
@@ -155,8 +157,21 @@ func (s *VMSource) adopt(pid int) {
 	if vms, err := vm.Find(vm.Target{PID: pid}); err == nil && s.observe(vms) == nil && s.vms[pid] != nil {
 		return
 	}
-	s.vms[pid] = &observedVM{id: VM{PID: pid}, died: monotonic.Now()}
+	s.add(&observedVM{id: VM{PID: pid}, died: monotonic.Now()})
 	s.note("%s has come and gone", VM{PID: pid})
+}
+
+func (s *VMSource) add(o *observedVM) {
+	s.vms[o.id.PID] = o
+	s.ids.Store(o.id.PID, o.id)
+}
+
+// id returns what is known of a VM, in any goroutine: its pid at least.
+func (s *VMSource) id(pid int) VM {
+	if id, ok := s.ids.Load(pid); ok {
+		return id.(VM)
+	}
+	return VM{PID: pid}
 }
 
 func (s *VMSource) note(format string, args ...any) {
@@ -250,6 +265,7 @@ func (s *VMSource) bury(w Window) error {
 			return err
 		}
 		delete(s.vms, pid)
+		s.ids.Delete(pid)
 		if err := errors.Join(o.close(), s.detach(pid)); err != nil {
 			return err
 		}
@@ -295,7 +311,7 @@ func (s *VMSource) countsOf(i int, read []bpf.Counts) []Counts {
 			continue
 		}
 		if c.PID == 0 {
-			crowded += c.Successes + c.Failures + c.Timeouts + settled(c.Stray)
+			crowded += settled(c.Counters) + unsettled(c.Counters) + settled(c.Stray) + unsettled(c.Stray)
 			continue
 		}
 		byPID[c.PID] = s.fromKernel(spec, c)
@@ -325,15 +341,17 @@ func (s *VMSource) fromKernel(spec Spec, c bpf.Counts) Counts {
 		Lates:     c.Lates,
 		Bins:      c.Bins,
 		Loss: Loss{
-			Unreadable: c.ReadErrors,
-			NoRoom:     c.MapFull,
-			Cut:        c.Cut,
+			Unreadable: c.ReadErrors + c.Stray.ReadErrors,
+			NoRoom:     c.MapFull + c.Stray.MapFull,
+			Cut:        c.Cut + c.Stray.Cut,
 			Missed:     settled(c.Stray),
 		},
 	}
 }
 
-func settled(c bpf.Counters) uint64 { return c.Successes + c.Failures + c.Timeouts }
+// settled counts the instances that ended, unsettled what was lost of others.
+func settled(c bpf.Counters) uint64   { return c.Successes + c.Failures + c.Timeouts }
+func unsettled(c bpf.Counters) uint64 { return c.ReadErrors + c.MapFull + c.Cut }
 
 // Stream implements [Source].
 func (s *VMSource) Stream(ctx context.Context, fn func([]Instance)) error {
@@ -344,7 +362,7 @@ func (s *VMSource) Stream(ctx context.Context, fn func([]Instance)) error {
 		for _, i := range instances {
 			batch = append(batch, Instance{
 				Outcome: s.cfg.Specs[i.Outcome].Name,
-				VM:      VM{PID: i.PID},
+				VM:      s.id(i.PID),
 				Status:  statuses[i.Status],
 				Start:   i.Start,
 				End:     i.End,

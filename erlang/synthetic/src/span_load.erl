@@ -5,7 +5,7 @@
 %%% (250000); `name' (<<"load">>); `loops', fictional work inside each span (0).
 -module(span_load).
 
--export([run/1, measured/1, open/1, failing/1, raising/1, dying/1]).
+-export([idle/1, run/1, measured/1, open/1, failing/1, raising/1, dying/1]).
 
 -export_type([options/0, result/0]).
 
@@ -14,6 +14,11 @@
 -type result() :: #{spans := non_neg_integer(),  % started
                     elapsed_ns := integer(),
                     ns_per_span := float()}. % of one core's time
+
+%% @doc Does everything that run/1 does but the spans: what the load itself costs.
+-spec idle(options()) -> result().
+idle(Options) ->
+    summary(Options, fun(_Name, Work) -> Work() end).
 
 %% @doc Starts and ends spans, as fast as possible.
 -spec run(options()) -> result().

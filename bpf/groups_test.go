@@ -1,0 +1,180 @@
+package bpf_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/vmtest"
+)
+
+// sameLabel returns n names that fall on one label.
+func sameLabel(n int) []string {
+	names := make(map[uint32][]string)
+	for i := 0; ; i++ {
+		name := fmt.Sprintf("span_%d", i)
+		label := bpf.Label(name)
+		if names[label] = append(names[label], name); len(names[label]) == n {
+			return names[label]
+		}
+	}
+}
+
+func load1(name string, n int) string {
+	return fmt.Sprintf(`[#{name => <<"%s">>, spans => %d}]`, name, n)
+}
+
+// Names that share a label do not mix, whether they are in one group or each in
+// one of its own; a third name on that label, which nobody asked for, is ignored.
+func TestNamesOnOneLabel(t *testing.T) {
+	names := sameLabel(3)
+	vm := vmtest.Start(t, erlang.Options{})
+	for _, groups := range [][2]string{{"", ""}, {"a", "b"}} {
+		t.Run(fmt.Sprintf("groups %q", groups), func(t *testing.T) {
+			var outcomes []bpf.Outcome
+			for i, group := range groups {
+				o := named(names[i], 300*time.Millisecond)
+				o.Group = group
+				outcomes = append(outcomes, o)
+			}
+			c := vmtest.NewCollector(t, bpf.Options{Outcomes: outcomes})
+			c.Observe(vm)
+
+			c.Call(vm, "span_load", "run", load1(names[0], 1000))
+			c.Call(vm, "span_load", "failing", load1(names[1], 200))
+			c.Call(vm, "span_load", "run", load1(names[2], 30))
+			c.Call(vm, "span_load", "open", load1(names[0], 4))
+			keep(t, vm, names[1], 5)
+			endKept(t, vm)
+			endKept(t, vm) // late
+			c.ReadAll()
+
+			a, b := succeeded(1000), failed(200)
+			a.Starts, a.Timeouts = 1004, 4
+			b.Starts, b.Ends, b.Successes, b.Binned, b.Lates = 205, 210, 5, 5, 5
+			checkTotal(t, c, 0, vm.PID(), a)
+			checkTotal(t, c, 1, vm.PID(), b)
+			checkNoOthers(t, c)
+		})
+	}
+}
+
+// A group that is switched off while spans are open gives them up as cut, never
+// as timeouts, and costs the VM nothing: its semaphores are 0, and no span starts.
+// Other groups go on. Switched on again, it goes on too.
+func TestSwitchGroup(t *testing.T) {
+	const dMax = 400 * time.Millisecond
+	vm := vmtest.Start(t, erlang.Options{})
+	a, b := named("a", dMax), named("b", dMax)
+	a.Group, b.Group = "first", "second"
+	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{a, b}})
+	c.Observe(vm)
+	semaphores := func() [2]uint16 {
+		return [2]uint16{semaphore(t, vm, "a"), semaphore(t, vm, "b")}
+	}
+	switched := func(on bool) {
+		t.Helper()
+		if err := c.Switch("first", on, monotonic.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	keep(t, vm, "a", 500)
+	c.Call(vm, "span_load", "open", load1("b", 60))
+	switched(false)
+	if diff := cmp.Diff([2]uint16{0, 1}, semaphores()); diff != "" {
+		t.Errorf("semaphores while off, -want +got:\n%s", diff)
+	}
+	if got := vmtest.Eval(t, vm, `beamscope:start_span(<<"a">>)`); got != "{undefined,ignore}" {
+		t.Errorf("while off, start_span gives %s", got)
+	}
+	c.Call(vm, "span_load", "run", load1("b", 7))
+	vmtest.WaitUntil(monotonic.Now() + int64(dMax))
+
+	switched(true)
+	if diff := cmp.Diff([2]uint16{1, 1}, semaphores()); diff != "" {
+		t.Errorf("semaphores when on again, -want +got:\n%s", diff)
+	}
+	c.Call(vm, "span_load", "run", load1("a", 300))
+	c.ReadAll()
+
+	cut := succeeded(300)
+	cut.Starts, cut.Cut = 800, 500
+	checkTotal(t, c, 0, vm.PID(), cut)
+	other := succeeded(7)
+	other.Starts, other.Timeouts = 67, 60
+	checkTotal(t, c, 1, vm.PID(), other)
+
+	if err := c.Switch("third", true, 0); !errors.Is(err, bpf.ErrNoGroup) {
+		t.Errorf("a group that is not there: error %v, want %v", err, bpf.ErrNoGroup)
+	}
+}
+
+// The ends of spans that were cut are no instances either.
+func TestEndsAfterCut(t *testing.T) {
+	vm := vmtest.Start(t, erlang.Options{})
+	o := load(endless)
+	o.Group = "g"
+	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{o}})
+	c.Observe(vm)
+
+	keep(t, vm, "load", 100)
+	for _, on := range []bool{false, true} {
+		if err := c.Switch("g", on, monotonic.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	endKept(t, vm)
+	c.ReadAll()
+
+	got := c.Total(0, vm.PID())
+	if got.Orphans+got.Lates != 100 {
+		t.Errorf("%d orphans and %d late, want 100 together", got.Orphans, got.Lates)
+	}
+	got.Orphans, got.Lates = 0, 0
+	if diff := cmp.Diff(vmtest.Total{Counters: bpf.Counters{Starts: 100, Ends: 100, Cut: 100}}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// A VM that is detached from, and a collector that is closed, leave its
+// semaphores at 0.
+func TestDetachLowersSemaphores(t *testing.T) {
+	vm := vmtest.Start(t, erlang.Options{})
+	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{exitFails(load(endless))}})
+	for _, probe := range []string{probeOf("load"), "process__exit"} {
+		a, err := c.Attach(vmtest.Target(t, vm))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := vmtest.Semaphore(t, vm.PID(), probe); got != 1 {
+			t.Errorf("attached: the semaphore of %s is %d, want 1", probe, got)
+		}
+		if err := a.Detach(); err != nil {
+			t.Fatal(err)
+		}
+		if got := vmtest.Semaphore(t, vm.PID(), probe); got != 0 {
+			t.Errorf("detached: the semaphore of %s is %d, want 0", probe, got)
+		}
+	}
+	c.Observe(vm)
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := semaphore(t, vm, "load"); got != 0 {
+		t.Errorf("closed: the semaphore is %d, want 0", got)
+	}
+}
+
+func probeOf(name string) string { return fmt.Sprintf("user_trace__n%d", bpf.Label(name)) }
+
+func semaphore(t *testing.T, vm *erlang.VM, name string) uint16 {
+	t.Helper()
+	return vmtest.Semaphore(t, vm.PID(), probeOf(name))
+}

@@ -1,0 +1,292 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/vmtest"
+)
+
+// TestMain makes this program beamscope itself where it is called so; it is in
+// the PATH of tests and scripts.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"beamscope": main})
+}
+
+// What a wrong command line or scope file gives: one clear line, and the status.
+// $SELF_PID is a process that is no VM.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:  "testdata/script",
+		Cmds: scriptCommands(),
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("SELF_PID", strconv.Itoa(os.Getpid()))
+			return nil
+		},
+	})
+}
+
+// The command line on live VMs: $VM_PID is one with the M/M/1/K system,
+// $BARE_PID has the name of one and no probes.
+func TestLiveScripts(t *testing.T) {
+	vmtest.NeedEBPF(t)
+	vm := vmtest.Start(t, erlang.Options{Main: []string{"rate=400", "k=10", "loops=10000"}})
+	bare := startBare(t)
+	testscript.Run(t, testscript.Params{
+		Dir:  "testdata/live",
+		Cmds: scriptCommands(),
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("VM_PID", strconv.Itoa(vm.PID()))
+			env.Setenv("BARE_PID", strconv.Itoa(bare))
+			return nil
+		},
+	})
+}
+
+// startBare starts a process that looks like a VM without probes.
+func startBare(t *testing.T) int {
+	t.Helper()
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(sleep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	beam := filepath.Join(t.TempDir(), "beam.smp")
+	if err := os.WriteFile(beam, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(beam, "infinity")
+	cmd.Args[0] = "sleep" // it may be a program of many names
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd.Process.Pid
+}
+
+func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
+	return map[string]func(*testscript.TestScript, bool, []string){
+		"fails":  fails,
+		"frames": frames,
+	}
+}
+
+// fails runs a command that must fail: fails STATUS PATTERN COMMAND... It prints
+// nothing but one line on stderr, which the pattern matches.
+func fails(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: fails STATUS PATTERN COMMAND...")
+	}
+	err := ts.Exec(args[2], args[3:]...)
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || strconv.Itoa(exit.ExitCode()) != args[0] {
+		ts.Fatalf("%v, want status %s", err, args[0])
+	}
+	stdout, stderr := ts.ReadFile("stdout"), ts.ReadFile("stderr")
+	if stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.HasSuffix(stderr, "\n") {
+		ts.Fatalf("stdout %q, stderr %q: want one line on stderr", stdout, stderr)
+	}
+	pattern, err := regexp.Compile("(?m)" + args[1]) // as stdout and stderr have it
+	ts.Check(err)
+	if !pattern.MatchString(stderr) {
+		ts.Fatalf("stderr %q, want %s", stderr, args[1])
+	}
+}
+
+// A frameLine is a line of run --json, as the documentation has it. Pointers may
+// be null.
+type frameLine struct {
+	Time   time.Time `json:"time"`
+	Window struct {
+		From int64 `json:"from_ns"`
+		To   int64 `json:"to_ns"`
+	} `json:"window"`
+	Probe string `json:"probe"`
+	VM    *struct {
+		PID  int    `json:"pid"`
+		Node string `json:"node"`
+	} `json:"vm"`
+	Observed struct {
+		N         uint64              `json:"n"`
+		OK        uint64              `json:"ok"`
+		Failed    uint64              `json:"failed"`
+		Timeout   uint64              `json:"timeout"`
+		Success   *float64            `json:"success"`
+		Quantiles map[string]*float64 `json:"quantiles_s"`
+	} `json:"observed"`
+	Calculated *struct{} `json:"calculated"`
+	Starts     uint64    `json:"starts"`
+	Ends       uint64    `json:"ends"`
+	Lost       uint64    `json:"lost"`
+	Orphan     uint64    `json:"orphan"`
+	Late       uint64    `json:"late"`
+	QTA        *struct{} `json:"qta"`
+	Triggers   []string  `json:"triggers"`
+}
+
+// frames checks the stdout of run --json: frames COUNT WINDOW PROBE... There are
+// so many windows of that length, without gaps, each with a line for each of the
+// probes, in their order, and the numbers of a line fit each other.
+func frames(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: frames COUNT WINDOW PROBE...")
+	}
+	count, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	window, err := time.ParseDuration(args[1])
+	ts.Check(err)
+	probes := args[2:]
+	lines := strictLines(ts, ts.ReadFile("stdout"))
+	if len(lines) != count*len(probes) {
+		ts.Fatalf("%d lines, want %d windows of %d probes", len(lines), count, len(probes))
+	}
+	seen := uint64(0)
+	for i, l := range lines {
+		if want := probes[i%len(probes)]; l.Probe != want {
+			ts.Fatalf("line %d is of %s, want %s", i+1, l.Probe, want)
+		}
+		from := lines[0].Window.From + int64(i/len(probes))*int64(window)
+		if l.Window.From != from || l.Window.To != from+int64(window) {
+			ts.Fatalf("line %d: window %+v, want it from %d on", i+1, l.Window, from)
+		}
+		ts.Check(l.check())
+		seen += l.Observed.N
+	}
+	if seen == 0 {
+		ts.Fatalf("no instance in any line")
+	}
+}
+
+func strictLines(ts *testscript.TestScript, text string) []frameLine {
+	var lines []frameLine
+	for s := bufio.NewScanner(strings.NewReader(text)); s.Scan(); {
+		var l frameLine
+		d := json.NewDecoder(strings.NewReader(s.Text()))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&l); err != nil {
+			ts.Fatalf("%s: %v", s.Text(), err)
+		}
+		for _, key := range []string{"time", "window", "probe", "vm", "observed", "calculated", "starts", "ends", "lost", "orphan", "late", "qta", "triggers"} {
+			if !strings.Contains(s.Text(), `"`+key+`":`) {
+				ts.Fatalf("%s: no %s", s.Text(), key)
+			}
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// check tells what does not fit in one line.
+func (l frameLine) check() error {
+	o := l.Observed
+	switch {
+	case l.VM == nil || l.VM.PID == 0:
+		return errors.New("no VM")
+	case o.OK+o.Failed+o.Timeout != o.N:
+		return fmt.Errorf("%+v does not add up", o)
+	case (o.Success == nil) != (o.N == 0):
+		return fmt.Errorf("%+v: success is null without instances, and only then", o)
+	case o.Success != nil && *o.Success != float64(o.OK)/float64(o.N):
+		return fmt.Errorf("%+v: success is %v", o, *o.Success)
+	case l.Lost != 0:
+		return fmt.Errorf("%d lost", l.Lost)
+	case l.Triggers == nil:
+		return errors.New("triggers is null")
+	case time.Since(l.Time).Abs() > time.Hour:
+		return fmt.Errorf("the time is %v", l.Time)
+	}
+	last := 0.0
+	for _, q := range []string{"0.25", "0.5", "0.75", "0.99"} {
+		v, ok := o.Quantiles[q]
+		if !ok || len(o.Quantiles) != 4 {
+			return fmt.Errorf("quantiles %v", o.Quantiles)
+		}
+		if v != nil && *v < last {
+			return fmt.Errorf("the quantile %s is %v, and the one before %v", q, *v, last)
+		}
+		if v != nil {
+			last = *v
+		}
+	}
+	return nil
+}
+
+// kill -9 of the collector: the VM's semaphores return to 0, and start_span is
+// its cheap self again.
+func TestKilledCollector(t *testing.T) {
+	vmtest.NeedEBPF(t)
+	vm := vmtest.Start(t, erlang.Options{})
+	scope := filepath.Join(t.TempDir(), "scope.yaml")
+	probes := []string{"user_trace__n308", "process__exit"} // 308: of the name a
+	if err := os.WriteFile(scope, []byte("outcomes: {a: {dmax: 1s, exit: failure}}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("beamscope", "run", "-c", scope, "--pid", strconv.Itoa(vm.PID()), "--json")
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil { // a frame: it observes
+		t.Fatal(err)
+	}
+	for _, probe := range probes {
+		if got := vmtest.Semaphore(t, vm.PID(), probe); got != 1 {
+			t.Errorf("observed: the semaphore of %s is %d, want 1", probe, got)
+		}
+	}
+	if got := startSpan(t, vm); strings.Contains(got, "ignore") {
+		t.Errorf("observed: start_span gives %s", got)
+	}
+
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	for _, probe := range probes {
+		await(t, "the semaphore of "+probe+" to return to 0", func() bool {
+			return vmtest.Semaphore(t, vm.PID(), probe) == 0
+		})
+	}
+	if got := startSpan(t, vm); got != "{undefined,ignore}" {
+		t.Errorf("after the kill: start_span gives %s", got)
+	}
+}
+
+func startSpan(t *testing.T, vm *erlang.VM) string {
+	t.Helper()
+	return vmtest.Call(t, vm, "beamscope", "start_span", "[<<\"a\">>]")
+}
+
+// await polls a condition that must come to pass.
+func await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	const patience, period = 20 * time.Second, 10 * time.Millisecond
+	for begin := time.Now(); !done(); time.Sleep(period) {
+		if time.Since(begin) > patience {
+			t.Fatalf("waited %v for %s", patience, what)
+		}
+	}
+}

@@ -1,0 +1,330 @@
+package outcome_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/vm"
+	"github.com/beamscope/beamscope/internal/vmtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A source is a VMSource whose windows the test drives.
+type source struct {
+	*outcome.VMSource
+	t       *testing.T
+	windows outcome.Windows
+	next    uint64
+	batches []outcome.Batch
+}
+
+// newSource observes the outcome load with a short dMax.
+func newSource(t *testing.T, target vm.Target) *source {
+	t.Helper()
+	vmtest.NeedEBPF(t)
+	s := &source{t: t, windows: outcome.Windows{Start: monotonic.Now(), Length: 200 * time.Millisecond}}
+	var err error
+	s.VMSource, err = outcome.NewVMSource(outcome.VMConfig{
+		Target:  target,
+		Windows: s.windows,
+		Specs: []outcome.Spec{{
+			Name: "outcome", Span: "load", BinWidth: 10 * time.Millisecond, Bins: 50, Stream: true,
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// collect collects the next window when it is due.
+func (s *source) collect() error {
+	w := s.windows.At(s.next)
+	vmtest.WaitUntil(w.To + int64(s.windows.Length))
+	s.next++
+	batch, err := s.Collect(s.t.Context(), w)
+	s.batches = append(s.batches, batch)
+	return err
+}
+
+// collectUntil collects windows until done, which must come to pass.
+func (s *source) collectUntil(what string, done func() bool) {
+	s.t.Helper()
+	const patience = 20 * time.Second
+	for begin := monotonic.Now(); !done(); {
+		if monotonic.Now()-begin > int64(patience) {
+			s.t.Fatalf("waited %v for %s; notices: %q", patience, what, s.notices())
+		}
+		if err := s.collect(); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// collectNow collects up to the present.
+func (s *source) collectNow() {
+	s.t.Helper()
+	last := s.windows.Number(monotonic.Now())
+	s.collectUntil("the present", func() bool { return s.next > last })
+}
+
+func (s *source) notices() []string {
+	var texts []string
+	for _, b := range s.batches {
+		for _, n := range b.Notices {
+			texts = append(texts, n.Text)
+		}
+	}
+	return texts
+}
+
+func (s *source) noticed(text string) func() bool {
+	return func() bool { return slices.Contains(s.notices(), text) }
+}
+
+// timedOut tells when so many instances have timed out.
+func (s *source) timedOut(n uint64) func() bool {
+	return func() bool {
+		var got uint64
+		for _, c := range s.totals() {
+			got += c.Timeouts
+		}
+		return got >= n
+	}
+}
+
+// totals returns the sums over all windows by the VM.
+func (s *source) totals() map[outcome.VM]outcome.Counts {
+	sums := make(map[outcome.VM]outcome.Counts)
+	for _, b := range s.batches {
+		for _, c := range b.Counts {
+			c.Bins = nil
+			sum, ok := sums[c.VM]
+			if !ok {
+				sum = outcome.Counts{Outcome: c.Outcome, VM: c.VM}
+			}
+			sums[c.VM] = sum.Add(c)
+		}
+	}
+	return sums
+}
+
+func succeeded(v outcome.VM, n uint64) outcome.Counts {
+	return outcome.Counts{Outcome: "outcome", VM: v, Starts: n, Ends: n, Successes: n}
+}
+
+func run(t *testing.T, vm *erlang.VM, n int) {
+	t.Helper()
+	vmtest.Call(t, vm, "span_load", "run", fmt.Sprintf("[#{spans => %d}]", n))
+}
+
+// exe returns the target of the private emulator that a VM runs.
+func exe(t *testing.T, v *erlang.VM) vm.Target {
+	t.Helper()
+	name, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", v.PID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return vm.Target{Exe: name}
+}
+
+// node are the arguments of a VM that has a name, without a name server.
+func node(name string, port int) erlang.Options {
+	return erlang.Options{Args: []string{
+		"-sname", name, "-start_epmd", "false", "-erl_epmd_port", fmt.Sprint(port),
+	}}
+}
+
+// Two VMs that run one executable keep apart, each under the name of its node.
+func TestTwoVMs(t *testing.T) {
+	otp := vmtest.Private(t)
+	a := vmtest.StartOn(t, otp, node("first@localhost", 43701))
+	b := vmtest.StartOn(t, otp, node("second@localhost", 43702))
+	s := newSource(t, exe(t, a))
+
+	run(t, a, 1000)
+	run(t, b, 300)
+	vmtest.Call(t, b, "span_load", "failing", "[#{spans => 40}]")
+	vmtest.Call(t, a, "span_load", "open", "[#{spans => 5}]")
+	s.collectNow()
+	s.collectUntil("5 timeouts", s.timedOut(5))
+
+	first := outcome.VM{PID: a.PID(), Node: "first@localhost"}
+	second := outcome.VM{PID: b.PID(), Node: "second@localhost"}
+	wantFirst, wantSecond := succeeded(first, 1000), succeeded(second, 300)
+	wantFirst.Starts, wantFirst.Timeouts = 1005, 5
+	wantSecond.Starts, wantSecond.Ends, wantSecond.Failures = 340, 340, 40
+	want := map[outcome.VM]outcome.Counts{first: wantFirst, second: wantSecond}
+	if diff := cmp.Diff(want, s.totals()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	for _, text := range []string{"observing " + first.String(), "observing " + second.String()} {
+		if !slices.Contains(s.notices(), text) {
+			t.Errorf("no notice %q among %q", text, s.notices())
+		}
+	}
+}
+
+// One node is observed alone, and not the other that runs the same executable.
+func TestNodeTarget(t *testing.T) {
+	otp := vmtest.Private(t)
+	a := vmtest.StartOn(t, otp, node("wanted@localhost", 43703))
+	b := vmtest.StartOn(t, otp, node("unwanted@localhost", 43704))
+	s := newSource(t, vm.Target{Node: "wanted@localhost"})
+
+	run(t, a, 70)
+	run(t, b, 30)
+	s.collectNow()
+
+	id := outcome.VM{PID: a.PID(), Node: "wanted@localhost"}
+	if diff := cmp.Diff(map[outcome.VM]outcome.Counts{id: succeeded(id, 70)}, s.totals()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if got := vmtest.Eval(t, b, `beamscope:start_span(<<"load">>)`); got != "{undefined,ignore}" {
+		t.Errorf("in the other VM start_span gives %s", got)
+	}
+}
+
+// The VM exits and comes back: collection says so and goes on with the new one,
+// from its first span on. What was open in the old one times out.
+func TestVMComesBack(t *testing.T) {
+	otp := vmtest.Private(t)
+	old := vmtest.StartOn(t, otp, erlang.Options{})
+	s := newSource(t, exe(t, old))
+	oldID := outcome.VM{PID: old.PID()}
+
+	run(t, old, 100)
+	vmtest.Call(t, old, "span_load", "open", "[#{spans => 7}]")
+	if err := old.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	s.collectUntil("the exit", s.noticed(oldID.String()+" has exited"))
+
+	again := vmtest.StartOn(t, otp, erlang.Options{})
+	againID := outcome.VM{PID: again.PID()}
+	run(t, again, 20)
+	s.collectUntil("the new VM", s.noticed("observing "+againID.String()))
+	run(t, again, 3)
+	s.collectNow()
+	s.collectUntil("7 timeouts", s.timedOut(7))
+
+	wantOld := succeeded(oldID, 100)
+	wantOld.Starts, wantOld.Timeouts = 107, 7
+	want := map[outcome.VM]outcome.Counts{oldID: wantOld, againID: succeeded(againID, 23)}
+	got := s.totals()
+	delete(got, outcome.VM{}) // windows when no VM ran
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// A source of one process ends with it, when nothing can be open any more.
+func TestPIDTargetEnds(t *testing.T) {
+	v := vmtest.Start(t, erlang.Options{})
+	s := newSource(t, vm.Target{PID: v.PID()})
+	id := outcome.VM{PID: v.PID()}
+
+	run(t, v, 100)
+	vmtest.Call(t, v, "span_load", "open", "[#{spans => 7}]")
+	if err := v.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	for range 100 {
+		if err = s.collect(); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, outcome.ErrEnded) {
+		t.Fatalf("error %v, want %v", err, outcome.ErrEnded)
+	}
+	want := succeeded(id, 100)
+	want.Starts, want.Timeouts = 107, 7
+	if diff := cmp.Diff(map[outcome.VM]outcome.Counts{id: want}, s.totals()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"observing " + id.String(), id.String() + " has exited"}, s.notices()); diff != "" {
+		t.Errorf("notices, -want +got:\n%s", diff)
+	}
+}
+
+// The stream has every instance, named as in the counts.
+func TestSourceStream(t *testing.T) {
+	v := vmtest.StartOn(t, vmtest.Private(t), node("streamer@localhost", 43705))
+	s := newSource(t, vm.Target{PID: v.PID()})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var all []outcome.Instance
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := s.Stream(ctx, func(batch []outcome.Instance) { all = append(all, batch...) }); err != nil {
+			t.Error(err)
+		}
+	})
+
+	vmtest.Call(t, v, "span_load", "failing", "[#{spans => 30, procs => 1}]")
+	s.collectNow()
+	cancel()
+	running.Wait()
+
+	if len(all) != 30 {
+		t.Fatalf("%d instances, want 30", len(all))
+	}
+	for _, i := range all {
+		want := outcome.Instance{
+			Outcome: "outcome", VM: outcome.VM{PID: v.PID(), Node: "streamer@localhost"},
+			Status: outcome.Failure, Class: "load",
+			Start: i.Start, End: i.End, ID: i.ID, Process: all[0].Process,
+		}
+		if diff := cmp.Diff(want, i); diff != "" {
+			t.Fatalf("-want +got:\n%s", diff)
+		}
+	}
+	if pid := all[0].Process.String(); !regexp.MustCompile(`^<0\.\d+\.\d+>$`).MatchString(pid) {
+		t.Errorf("the process is %s", pid)
+	}
+}
+
+// A source is refused, with the reason, where there is nothing to observe.
+func TestNothingToObserve(t *testing.T) {
+	vmtest.NeedEBPF(t)
+	for _, test := range []struct {
+		target vm.Target
+		want   error
+	}{
+		{vm.Target{PID: os.Getpid()}, vm.ErrNotVM},
+		{vm.Target{Exe: "/no/such/executable"}, vm.ErrNone},
+		{vm.Target{Node: "nobody@nowhere"}, vm.ErrNone},
+	} {
+		s, err := outcome.NewVMSource(outcome.VMConfig{
+			Target:  test.target,
+			Windows: outcome.Windows{Start: 1, Length: time.Second},
+			Specs:   []outcome.Spec{{Name: "a", Span: "a", BinWidth: 1, Bins: 1}},
+		})
+		if !errors.Is(err, test.want) {
+			t.Errorf("%s: error %v, want %v", test.target, err, test.want)
+		}
+		if err == nil {
+			s.Close()
+		}
+	}
+}

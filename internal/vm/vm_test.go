@@ -1,0 +1,169 @@
+package vm
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/beamscope/beamscope/usdt"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A node's name is what -name or -sname says, completed with this host's name as
+// the VM does.
+func TestNodeName(t *testing.T) {
+	host := func(long bool) string {
+		if long {
+			return "db1.example.org"
+		}
+		return "db1"
+	}
+	for command, want := range map[string]string{
+		"":                                       "",
+		"beam.smp":                               "",
+		"beam.smp -- -noshell":                   "",
+		"beam.smp -- -sname shop":                "shop@db1",
+		"beam.smp -- -name shop":                 "shop@db1.example.org",
+		"beam.smp -- -sname shop@other":          "shop@other",
+		"beam.smp -- -name shop@10.0.0.1 -smp":   "shop@10.0.0.1",
+		"beam.smp -- -sname":                     "",
+		"beam.smp -- -x -name":                   "",
+		"beam.smp -- -name a@b -name c@d":        "a@b",
+		"beam.smp -- -setcookie name -sname a@b": "a@b",
+	} {
+		if got := nodeName(strings.Fields(command), host); got != want {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
+}
+
+// A name without a slash is an executable's in any folder, with one it is a path.
+func TestMatches(t *testing.T) {
+	for _, test := range []struct {
+		exe, want string
+		matches   bool
+	}{
+		{"/usr/lib/erlang/erts-13/bin/beam.smp", "beam.smp", true},
+		{"/usr/lib/erlang/erts-13/bin/beam.smp", "/usr/lib/erlang/erts-13/bin/beam.smp", true},
+		{"/usr/lib/erlang/erts-13/bin/beam.smp", "/opt/beam.smp", false},
+		{"/usr/lib/erlang/erts-13/bin/beam.smp", "beam", false},
+		{"/bin/not-beam.smp", "beam.smp", false},
+	} {
+		if got := matches(test.exe, test.want); got != test.matches {
+			t.Errorf("%s as %s: %v", test.exe, test.want, got)
+		}
+	}
+}
+
+// Targets name themselves for people, and know whether they mean certain
+// processes only.
+func TestTarget(t *testing.T) {
+	for _, test := range []struct {
+		target Target
+		text   string
+		single bool
+	}{
+		{Target{}, "beam.smp", false},
+		{Target{Exe: "/opt/beam"}, "/opt/beam", false},
+		{Target{Node: "a@b"}, "node a@b", true},
+		{Target{PID: 7}, "pid 7", true},
+	} {
+		if test.target.String() != test.text || test.target.Single() != test.single {
+			t.Errorf("%+v is %q, single: %v", test.target, test.target, test.target.Single())
+		}
+	}
+}
+
+// VMs that run one file are together, by its device and inode and not its name.
+func TestFiles(t *testing.T) {
+	on := func(pid int, name string, inode uint64) VM {
+		return VM{Process: usdt.Process{PID: pid}, Exe: usdt.MappedFile{Name: name, Device: 1, Inode: inode}}
+	}
+	vms := []VM{on(1, "/a", 10), on(2, "/b", 10), on(3, "/a", 20)}
+	got := make(map[uint64][]int)
+	for file, on := range Files(vms) {
+		for _, v := range on {
+			got[file.Inode] = append(got[file.Inode], v.PID())
+		}
+	}
+	if diff := cmp.Diff(map[uint64][]int{10: {1, 2}, 20: {3}}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// The names of probes are sorted.
+func TestNames(t *testing.T) {
+	got := Names([]usdt.Probe{{Name: "b"}, {Name: "a"}, {Name: "c"}})
+	if diff := cmp.Diff([]string{"a", "b", "c"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A process that is no VM, or is not there, is refused as that.
+func TestFindRefuses(t *testing.T) {
+	for _, test := range []struct {
+		target Target
+		want   error
+	}{
+		{Target{PID: os.Getpid()}, ErrNotVM},
+		{Target{PID: 1<<31 - 1}, ErrNone},
+		{Target{Exe: "nobody-runs-this"}, ErrNone},
+	} {
+		if _, err := Find(test.target); !errors.Is(err, test.want) {
+			t.Errorf("%s: error %v, want %v", test.target, err, test.want)
+		}
+	}
+}
+
+// A process that is called as a VM is taken for one; that it has no probes is
+// what reading them says. Its exit is noticed.
+func TestVMWithoutProbes(t *testing.T) {
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(sleep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	beam := filepath.Join(t.TempDir(), "beam.smp")
+	if err := os.WriteFile(beam, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(beam, "infinity")
+	cmd.Args[0] = "sleep" // it may be a program of many names
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+
+	found, err := Find(Target{PID: cmd.Process.Pid})
+	if err != nil || len(found) != 1 {
+		t.Fatalf("found %+v, error %v", found, err)
+	}
+	if _, err := found[0].Probes(); !errors.Is(err, ErrNoProbes) {
+		t.Errorf("error %v, want %v", err, ErrNoProbes)
+	}
+	exit, err := found[0].Watch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exit.Close()
+	if exit.Happened() {
+		t.Error("it has exited, as it seems")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if !exit.Happened() {
+		t.Error("it has not exited, as it seems")
+	}
+}

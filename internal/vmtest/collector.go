@@ -1,0 +1,241 @@
+package vmtest
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/monotonic"
+)
+
+// A Collector is a collector whose windows the test drives: they are read when
+// the test says so, and what was read is kept.
+type Collector struct {
+	*bpf.Collector
+	Opts    bpf.Options
+	Windows []Window // that were read, by number
+	Swept   bpf.Swept
+
+	t testing.TB
+}
+
+// A Window is what was read of one.
+type Window struct {
+	From, To int64
+	Counts   []bpf.Counts
+	Others   bpf.Others
+}
+
+// NewCollector makes a collector that ends with the test. Its windows begin now
+// and, where opts does not say otherwise, are a quarter of a second long.
+func NewCollector(t testing.TB, opts bpf.Options) *Collector {
+	t.Helper()
+	NeedEBPF(t)
+	if opts.Window == 0 {
+		opts.Window = int64(time.Second / 4)
+	}
+	opts.Start = monotonic.Now()
+	c, err := bpf.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &Collector{Collector: c, Opts: opts, t: t}
+}
+
+// Observe attaches to these VMs, and to no others.
+func (c *Collector) Observe(vms ...*erlang.VM) {
+	c.t.Helper()
+	for _, vm := range vms {
+		if _, err := c.Attach(Target(c.t, vm)); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// Number returns the number of the window that contains at.
+func (c *Collector) Number(at int64) int { return int((at - c.Opts.Start) / c.Opts.Window) }
+
+// Middle waits for the middle of the next window, where there is time to do
+// something in one window, and returns the window's number.
+func (c *Collector) Middle() int {
+	n := c.Number(monotonic.Now()) + 1
+	WaitUntil(c.Opts.Start + int64(n)*c.Opts.Window + c.Opts.Window/2)
+	return n
+}
+
+// ReadTo reads the windows up to the one that contains at, each when it has been
+// over for as long as it was, as it is done outside of tests.
+func (c *Collector) ReadTo(at int64) {
+	c.t.Helper()
+	for last := c.Number(at); len(c.Windows) <= last; {
+		WaitUntil(c.nextDue())
+		c.read()
+	}
+}
+
+// nextDue returns when the next window is to be read.
+func (c *Collector) nextDue() int64 {
+	return c.Opts.Start + int64(len(c.Windows)+2)*c.Opts.Window
+}
+
+func (c *Collector) read() {
+	c.t.Helper()
+	n := len(c.Windows)
+	w := Window{From: c.Opts.Start + int64(n)*c.Opts.Window}
+	w.To = w.From + c.Opts.Window
+	var err error
+	if c.Swept, err = c.Sweep(w.To); err != nil {
+		c.t.Fatal(err)
+	}
+	if w.Counts, w.Others, err = c.Read(uint64(n)); err != nil {
+		c.t.Fatal(err)
+	}
+	c.Windows = append(c.Windows, w)
+}
+
+// Call calls the VM, reads the windows that fall due until it has returned, and
+// then up to the present.
+func (c *Collector) Call(vm *erlang.VM, module, function, args string) string {
+	c.t.Helper()
+	var term string
+	c.While(func() (err error) {
+		term, err = vm.Call(c.t.Context(), module, function, args)
+		return err
+	})
+	c.ReadTo(monotonic.Now())
+	return term
+}
+
+// While reads the windows that fall due while do runs.
+func (c *Collector) While(do func() error) {
+	c.t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	for {
+		select {
+		case err := <-done:
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			return
+		case <-time.After(time.Duration(c.nextDue() - monotonic.Now())):
+			c.read()
+		}
+	}
+}
+
+// ReadAll reads windows until no span is open any more, and the window in which
+// the last of them ended. Spans that stay open fail the test.
+func (c *Collector) ReadAll() {
+	c.t.Helper()
+	const patience = 15 * time.Second
+
+	begin := monotonic.Now()
+	for c.ReadTo(begin); c.Swept.Open > 0; {
+		if monotonic.Now()-begin > int64(patience) {
+			c.t.Fatalf("%d spans are still open after %v", c.Swept.Open, patience)
+		}
+		c.ReadTo(monotonic.Now())
+	}
+}
+
+// A Total is what was counted of one outcome of one VM in several windows.
+type Total struct {
+	bpf.Counters
+	Binned uint64       // in all the bins together
+	Stray  bpf.Counters // see [bpf.Counts]
+}
+
+// Total returns the sum over all windows that were read. The pid 0 means the VMs
+// that found no slot.
+func (c *Collector) Total(outcome, pid int) Total { return c.total(outcome, pid, c.Windows) }
+
+// In returns what was counted in one window.
+func (c *Collector) In(window, outcome, pid int) Total {
+	return c.total(outcome, pid, c.Windows[window:window+1])
+}
+
+func (c *Collector) total(outcome, pid int, windows []Window) Total {
+	var sum Total
+	for _, w := range windows {
+		for _, n := range w.Counts {
+			if n.Outcome != outcome || n.PID != pid {
+				continue
+			}
+			sum.Counters = add(sum.Counters, n.Counters)
+			sum.Stray = add(sum.Stray, n.Stray)
+			for _, k := range n.Bins {
+				sum.Binned += k
+			}
+		}
+	}
+	return sum
+}
+
+// Others returns the sum over all windows that were read.
+func (c *Collector) Others() bpf.Others {
+	var sum bpf.Others
+	for _, w := range c.Windows {
+		sum.ExitsFull += w.Others.ExitsFull
+		sum.ExitsUnread += w.Others.ExitsUnread
+		sum.Foreign += w.Others.Foreign
+	}
+	return sum
+}
+
+func add(a, b bpf.Counters) bpf.Counters {
+	return bpf.Counters{
+		Starts:     a.Starts + b.Starts,
+		Ends:       a.Ends + b.Ends,
+		Successes:  a.Successes + b.Successes,
+		Failures:   a.Failures + b.Failures,
+		Timeouts:   a.Timeouts + b.Timeouts,
+		Orphans:    a.Orphans + b.Orphans,
+		Lates:      a.Lates + b.Lates,
+		ReadErrors: a.ReadErrors + b.ReadErrors,
+		MapFull:    a.MapFull + b.MapFull,
+		RingFull:   a.RingFull + b.RingFull,
+		Cut:        a.Cut + b.Cut,
+	}
+}
+
+// Streamed starts to receive what the collector streams. The returned function
+// ends that and returns all of it.
+func (c *Collector) Streamed() func() []bpf.Instance {
+	var all []bpf.Instance
+	stop := c.StreamTo(func(batch []bpf.Instance) { all = append(all, batch...) })
+	return func() []bpf.Instance {
+		stop()
+		return all
+	}
+}
+
+// StreamTo passes what the collector streams to fn, until the returned function
+// is called, which returns when fn has got everything. The test need not call it
+// when it fails.
+func (c *Collector) StreamTo(fn func([]bpf.Instance)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := c.Stream(ctx, fn); err != nil {
+			c.t.Error(err)
+		}
+	})
+	stop = sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+	})
+	c.t.Cleanup(stop)
+	return stop
+}
+
+// WaitUntil waits for a time of CLOCK_MONOTONIC.
+func WaitUntil(at int64) { time.Sleep(time.Duration(at - monotonic.Now())) }

@@ -1,0 +1,126 @@
+package vmtest
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/vm"
+	"github.com/beamscope/beamscope/usdt"
+)
+
+// Call applies an Erlang function to a list of arguments.
+func Call(t testing.TB, vm *erlang.VM, module, function, args string) string {
+	t.Helper()
+	term, err := vm.Call(t.Context(), module, function, args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return term
+}
+
+// Eval evaluates Erlang expressions, in a process that then exits.
+func Eval(t testing.TB, vm *erlang.VM, expressions string) string {
+	t.Helper()
+	return Call(t, vm, "erlang", "apply", Fun(expressions))
+}
+
+// Fun makes the arguments of erlang:apply/2 of Erlang expressions. They may
+// extend over several lines.
+func Fun(expressions string) string {
+	return "[fun() -> " + strings.Join(strings.Fields(expressions), " ") + " end, []]"
+}
+
+var integer = regexp.MustCompile(`-?\d+`)
+
+// Integers returns all integers in an Erlang term, in their order.
+func Integers(t testing.TB, term string) []int64 {
+	t.Helper()
+	var all []int64
+	for _, text := range integer.FindAllString(term, -1) {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, n)
+	}
+	return all
+}
+
+// A Clock maps the time that a VM measures to CLOCK_MONOTONIC.
+type Clock struct {
+	offset int64
+	Error  int64 // nanoseconds by which Map may be wrong, at the time it was made
+}
+
+// NewClock compares the VM's clock with ours, by asking for the one between two
+// looks at the other, until it is sure within a millisecond.
+func NewClock(t testing.TB, vm *erlang.VM) Clock {
+	t.Helper()
+	const sure, tries = 500_000, 1000
+
+	best := Clock{Error: 1 << 62}
+	for range tries {
+		before := monotonic.Now()
+		theirs := Integers(t, Call(t, vm, "erlang", "monotonic_time", "[nanosecond]"))[0]
+		after := monotonic.Now()
+		if half := (after - before) / 2; half < best.Error {
+			best = Clock{offset: before + half - theirs, Error: half}
+		}
+		if best.Error < sure {
+			return best
+		}
+	}
+	t.Fatalf("the VM takes more than %d ns to tell the time", best.Error)
+	return Clock{}
+}
+
+// Map returns the CLOCK_MONOTONIC of an erlang:monotonic_time(nanosecond).
+func (c Clock) Map(theirs int64) int64 { return theirs + c.offset }
+
+// Probes returns the VM probes of a running VM, and the executable they are in.
+func Probes(t testing.TB, pid int) (string, []usdt.Probe) {
+	t.Helper()
+	vms, err := vm.Find(vm.Target{PID: pid})
+	if err != nil {
+		t.Fatal(err)
+	}
+	probes, err := vms[0].Probes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return vms[0].Exe.Path, probes
+}
+
+// Target returns what to attach to in order to observe this VM alone.
+func Target(t testing.TB, vm *erlang.VM) bpf.Target {
+	t.Helper()
+	path, probes := Probes(t, vm.PID())
+	return bpf.Target{Path: path, PID: vm.PID(), Probes: probes}
+}
+
+// Semaphore returns the semaphore of a VM probe, as it stands in the VM's memory.
+func Semaphore(t testing.TB, pid int, probe string) uint16 {
+	t.Helper()
+	vms, err := vm.Find(vm.Target{PID: pid})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, probes := Probes(t, pid)
+	for _, p := range probes {
+		if p.Name != probe {
+			continue
+		}
+		n, err := vms[0].Process.Semaphore(p.Sites[0], vms[0].Exe)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	t.Fatalf("no probe %s", probe)
+	return 0
+}

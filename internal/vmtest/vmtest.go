@@ -1,0 +1,100 @@
+// Package vmtest gives tests running Erlang VMs with probes, and collectors
+// whose windows the test drives.
+//
+// What such a test needs is not everywhere. Where the environment says CI=true
+// its absence fails the test, so that nobody believes in a run that proved
+// nothing; elsewhere the test is skipped. Both say what to do.
+package vmtest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/erlang"
+)
+
+// OTP returns an Erlang/OTP with probes.
+func OTP(t testing.TB) erlang.OTP {
+	t.Helper()
+	otp, err := erlang.FindOTP(t.Context())
+	if err != nil {
+		missing(t, err)
+	}
+	return otp
+}
+
+// NeedEBPF ends the test where this process cannot use eBPF.
+func NeedEBPF(t testing.TB) {
+	t.Helper()
+	if err := bpf.Supported(); err != nil {
+		missing(t, err)
+	}
+}
+
+func missing(t testing.TB, err error) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal(err)
+	}
+	t.Skip(err)
+}
+
+// Private returns an Erlang/OTP whose emulator is a copy of its own. Probes are
+// attached to a file, so collectors elsewhere on the machine, those of tests
+// that run beside this one too, do not reach the VMs that run it.
+func Private(t testing.TB) erlang.OTP {
+	t.Helper()
+	otp := OTP(t)
+	root := filepath.Join(otp.Dir, "lib", "erlang")
+	programs, err := filepath.Glob(filepath.Join(root, "erts-*", "bin", "*"))
+	if err != nil || len(programs) == 0 {
+		t.Fatalf("no erts below %s: %v", root, err)
+	}
+	bin := t.TempDir()
+	for _, program := range programs {
+		if err := place(program, filepath.Join(bin, filepath.Base(program))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	otp.Erl = filepath.Join(t.TempDir(), "erl")
+	script := fmt.Sprintf("#!/bin/sh\nEMU=beam PROGNAME=erl ROOTDIR=%s BINDIR=%s exec %s/erlexec \"$@\"\n", root, bin, bin)
+	if err := os.WriteFile(otp.Erl, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return otp
+}
+
+// place copies the emulator, and links to the other programs.
+func place(program, path string) error {
+	if filepath.Base(program) != "beam.smp" {
+		return os.Symlink(program, path)
+	}
+	data, err := os.ReadFile(program)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, data, 0o755)
+}
+
+// Start starts a VM that is private to the test and ends with it.
+func Start(t testing.TB, opts erlang.Options) *erlang.VM {
+	t.Helper()
+	return StartOn(t, Private(t), opts)
+}
+
+// StartOn starts a VM of this OTP that ends with the test. A first span has been
+// in it, which takes longer than others: the wrapper finds out what there is.
+func StartOn(t testing.TB, otp erlang.OTP, opts erlang.Options) *erlang.VM {
+	t.Helper()
+	vm, err := erlang.StartVM(t.Context(), otp, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The test's context, and the VM with it, ends before the cleanup.
+	t.Cleanup(func() { _ = vm.Stop() })
+	Call(t, vm, "span_load", "run", "[#{procs => 1, spans => 1, name => <<\"first\">>}]")
+	return vm
+}
