@@ -165,6 +165,43 @@ func TestEvaluateAllocatesNothing(t *testing.T) {
 	}
 }
 
+// From new counts to confidence bounds.
+func TestWindowAllocatesNothing(t *testing.T) {
+	p := compile(t, "p = x -> y; q = f:race(x, s:p) -> a:both(x, y);")
+	g, err := dq.NewGrid(ms, 200)
+	if err != nil {
+		t.Fatal(err)
+	}
+	observed, err := dq.NewObserved(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := dq.NewWindow(g, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var value dq.DeltaQ
+	var band dq.Band
+	q, _ := p.Value("q")
+	counts, n := make([]uint64, 200), uint64(0)
+	allocations := testing.AllocsPerRun(10, func() {
+		for i := range counts {
+			n += 7
+			counts[i] = n % 100
+		}
+		err := errors.Join(
+			observed.Set(counts, 1, 1), observed.WriteDeltaQ(&value),
+			p.Evaluate(func(string) *dq.DeltaQ { return &value }),
+			held.InsertCalculated(q), held.WriteBand(&band, dq.Z95))
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	if allocations != 0 || q.Empty() || len(band.Mean) != 201 {
+		t.Errorf("%v allocations, %d bins, %d edges", allocations, q.Bins(), len(band.Mean))
+	}
+}
+
 // BenchmarkHundredProbes is one window of a hundred probes of 1000 bins, half of
 // them sequences, all outcomes new: their calculated ΔQs, and for each probe the
 // confidence bounds over the last 30.
