@@ -11,6 +11,14 @@ import (
 // not made by [Parse].
 var ErrUnknown = errors.New("unknown diagram")
 
+// ErrSize is a file with more than [MaxSteps] steps.
+var ErrSize = errors.New("diagram too large")
+
+// MaxSteps is how many outcomes, operators and sequences a program can have. Each
+// keeps its ΔQ, which is up to 1 MiB: a chain of definitions that double in
+// length would otherwise take whatever memory there is.
+const MaxSteps = 4096
+
 // A Program evaluates a file: from the ΔQ of its outcomes it calculates that of
 // each operator and each definition. What is used twice is calculated once. It
 // can be used again and again, and then allocates nothing. It is not safe for use
@@ -34,7 +42,8 @@ type node struct {
 }
 
 // Compile makes a program of a file. It returns [ErrUnknown] for a name that the
-// file does not define or defines through itself, which no file by [Parse] has.
+// file does not define or defines through itself, which no file by [Parse] has,
+// and [ErrSize].
 func Compile(f *File) (*Program, error) {
 	c := compiler{p: &Program{byName: map[string]int{}}, definitions: map[string]*Definition{}, defs: map[string]int{}, open: map[string]bool{}}
 	for _, d := range f.Definitions {
@@ -44,6 +53,9 @@ func Compile(f *File) (*Program, error) {
 		if _, err := c.definition(d.Name); err != nil {
 			return nil, err
 		}
+	}
+	if n := len(c.p.nodes); n > MaxSteps {
+		return nil, fmt.Errorf("%w: %d outcomes, operators and sequences: at most %d", ErrSize, n, MaxSteps)
 	}
 	for _, d := range f.Definitions {
 		c.p.byName[d.Name] = c.defs[d.Name]

@@ -240,3 +240,19 @@ func BenchmarkHundredProbes(b *testing.B) {
 		}
 	}
 }
+
+// A diagram that would take all memory is refused before anything is evaluated.
+func TestCompileBoundsSize(t *testing.T) {
+	var b strings.Builder
+	fmt.Fprint(&b, "d0 = o0 -> o;\n")
+	for i := 1; i <= MaxSteps; i++ {
+		fmt.Fprintf(&b, "d%d = s:d%d -> s:d%d;\n", i, i-1, i-1)
+	}
+	f, err := Parse(b.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Compile(f); !errors.Is(err, ErrSize) {
+		t.Errorf("got %v, want ErrSize", err)
+	}
+}
