@@ -108,8 +108,10 @@ func (d *DeltaQ) IntangibleMass() (Bounds, bool) {
 // or after the horizon. Quantile is false where it certainly falls in the
 // intangible mass, without data, and for p outside [0, 1].
 //
-// Probabilities are compared with [Tolerance]: Lo is at most the exact quantile of
-// p, and Hi at least the exact quantile of p − Tolerance.
+// Where no success comes after the horizon, probabilities are compared with
+// [Tolerance]: Lo is at most the exact quantile of p, and Hi at least the exact
+// quantile of p − Tolerance. A model without end only comes near its probability
+// of success and never reaches it, so there Hi is at least the exact quantile of p.
 func (d *DeltaQ) Quantile(p float64) (Interval, bool) {
 	if d.Empty() || !(p >= 0 && p <= 1) {
 		return Interval{}, false
@@ -117,10 +119,13 @@ func (d *DeltaQ) Quantile(p float64) (Interval, bool) {
 	if p == 0 {
 		return Interval{}, true
 	}
-	p -= min(Tolerance, p/2)
-	from := sort.SearchFloat64s(d.hi, p)
+	less := p - min(Tolerance, p/2)
+	from := sort.SearchFloat64s(d.hi, less)
 	if from == len(d.hi) {
 		return Interval{}, false
+	}
+	if d.Bounded() {
+		p = less
 	}
 	v := Interval{d.edge(from), Unreached}
 	if to := sort.SearchFloat64s(d.lo, p); to < len(d.lo) {

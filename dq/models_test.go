@@ -197,3 +197,26 @@ func TestConfident(t *testing.T) {
 		t.Errorf("%v", d)
 	}
 }
+
+// A model without end never reaches its probability of success: the quantile
+// there is in the intangible mass, however near the bounds come.
+func TestQuantileWithoutEnd(t *testing.T) {
+	g, err := NewGrid(time.Millisecond, 10000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := Exponential(g, 20*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err = Scale(d, 0.99)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, ok := d.Quantile(0.99); !ok || v.Finite() {
+		t.Errorf("quantile 0.99 is %v, %v: want no finite upper bound", v, ok)
+	}
+	if v, ok := d.Quantile(0.98); !ok || !v.Finite() {
+		t.Errorf("quantile 0.98 is %v, %v: want a finite one", v, ok)
+	}
+}
