@@ -84,11 +84,22 @@ static __always_inline bool put_recent(const struct span *v, __u64 start_ns)
 	return true;
 }
 
+/* Loads a start time before whatever is loaded after it. x86-64 keeps loads in
+ * order; elsewhere an atomic operation that changes nothing does. */
+static __always_inline __u64 load_start(struct span *v)
+{
+#ifdef __TARGET_ARCH_x86
+	return *(volatile __u64 *)&v->start_ns;
+#else
+	return __sync_fetch_and_or(&v->start_ns, 0);
+#endif
+}
+
 /* Reads a span; false where it has ended. An open span that is read has not
  * changed until it is taken: see take. */
 static __always_inline bool read_open(struct span *v, struct span *copy)
 {
-	copy->start_ns = *(volatile __u64 *)&v->start_ns;
+	copy->start_ns = load_start(v);
 	copy->key = v->key;
 	copy->parent = v->parent;
 	copy->owner = v->owner;
