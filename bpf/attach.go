@@ -3,7 +3,9 @@ package bpf
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
+	"syscall"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -15,6 +17,9 @@ var (
 	// ErrNoProbe says that a file lacks a probe that an outcome needs.
 	ErrNoProbe = errors.New("no such probe")
 
+	// ErrReplaced says that a path leads to another file than before.
+	ErrReplaced = errors.New("another file is there now")
+
 	// ErrNoGroup says that no outcome is in a group of that name.
 	ErrNoGroup = errors.New("no such group")
 )
@@ -22,6 +27,7 @@ var (
 // A Target is where to attach: a file, and whose runs of it.
 type Target struct {
 	Path   string       // of the executable; /proc/PID/exe will do
+	Inode  uint64       // of the file that Probes were read from; 0: not known, not checked
 	PID    int          // of the one process to observe; 0: every process that runs the file, later ones too
 	Probes []usdt.Probe // of the provider erlang in that file
 }
@@ -30,6 +36,7 @@ type Target struct {
 type Attachment struct {
 	c      *Collector
 	target Target
+	file   *os.File // open, so that it stays the same file whatever becomes of its path
 	exe    *link.Executable
 	links  map[int][]link.Link // by number of group; exitLinks for process exits
 }
@@ -42,18 +49,39 @@ const exitLinks = -1
 // [ErrNoProbe] where the file lacks a probe that is needed, and then attaches
 // nothing.
 func (c *Collector) Attach(t Target) (*Attachment, error) {
-	exe, err := link.OpenExecutable(t.Path)
+	file, exe, err := openTarget(t)
 	if err != nil {
 		return nil, fmt.Errorf("attach to %s: %w", t.Path, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a := &Attachment{c: c, target: t, exe: exe, links: make(map[int][]link.Link)}
+	a := &Attachment{c: c, target: t, file: file, exe: exe, links: make(map[int][]link.Link)}
 	if err := a.update(); err != nil {
 		return nil, errors.Join(fmt.Errorf("attach to %s: %w", t.Path, err), a.closeLinks())
 	}
 	c.targets = append(c.targets, a)
 	return a, nil
+}
+
+// openTarget opens the target's file once: a path such as /proc/PID/exe may lead
+// to another file later, where the probes' offsets would mean something else.
+func openTarget(t Target) (*os.File, *link.Executable, error) {
+	file, err := os.Open(t.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return nil, nil, errors.Join(err, file.Close())
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && t.Inode != 0 && st.Ino != t.Inode {
+		return nil, nil, errors.Join(ErrReplaced, file.Close())
+	}
+	exe, err := link.OpenExecutable(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))
+	if err != nil {
+		return nil, nil, errors.Join(err, file.Close())
+	}
+	return file, exe, nil
 }
 
 // Detach takes the attachment's probes off. Its spans that are still open time
@@ -87,7 +115,7 @@ func (c *Collector) Switch(group string, on bool, now int64) error {
 		errs = append(errs, a.update())
 	}
 	if !on {
-		_, err := c.runSweep(kernelSweepRequest{UntilNs: uint64(now), Cut: uint64(number) + 1})
+		_, err := c.runSweep(&kernelSweepRequest{UntilNs: uint64(now), Cut: uint64(number) + 1})
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -97,14 +125,21 @@ func (c *Collector) Switch(group string, on bool, now int64) error {
 // that should not.
 func (a *Attachment) update() error {
 	exits := false
+	for _, name := range a.c.groups {
+		exits = exits || !a.c.off[name] && a.c.exitsMatter(name)
+	}
+	// Exits first: a span whose start is seen must not end unseen.
+	err := a.set(exitLinks, exits, func() (map[*ebpf.Program]sites, error) { return a.c.exitSites(a.target) })
+	if err != nil {
+		return err
+	}
 	for number, name := range a.c.groups {
 		on := !a.c.off[name]
 		if err := a.set(number, on, func() (map[*ebpf.Program]sites, error) { return a.c.spanSites(number, a.target) }); err != nil {
 			return err
 		}
-		exits = exits || on && a.c.exitsMatter(name)
 	}
-	return a.set(exitLinks, exits, func() (map[*ebpf.Program]sites, error) { return a.c.exitSites(a.target) })
+	return nil
 }
 
 // set brings the links of one number into the wanted state.
@@ -143,6 +178,10 @@ func (a *Attachment) closeLinks() error {
 		errs = append(errs, closeAll(links))
 	}
 	clear(a.links)
+	if a.file != nil {
+		errs = append(errs, a.file.Close())
+		a.file = nil
+	}
 	return errors.Join(errs...)
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/cilium/ebpf"
 )
@@ -15,11 +16,18 @@ import (
 // MaxNameLen is the length in bytes of the longest outcome name.
 const MaxNameLen = 255
 
-// outcomesPerLabel is how many names one label can tell apart, as in beamscope.bpf.h.
+// outcomesPerLabel is how many names one label can tell apart, as in span.bpf.c.
 const outcomesPerLabel = 8
 
 // ErrOptions is wrapped by the errors of [New] that the caller's options cause.
 var ErrOptions = errors.New("bad collector options")
+
+// ErrClosed says that a collector was used after it was closed.
+var ErrClosed = errors.New("collector is closed")
+
+// Windows is how many windows have room at one time. A window is read before it
+// has been over for Windows - 1 others; see [Collector.Skip].
+const Windows = windows
 
 // An Outcome is a kind of span to count.
 type Outcome struct {
@@ -45,7 +53,7 @@ type Options struct {
 
 	VMs       int // Erlang VMs that can be told apart at one time; 0: 8
 	OpenSpans int // spans that can be open at one time; 0: 131072, about 16 MiB
-	Exits     int // process exits between two sweeps; 0: 65536, used only with ExitFails
+	Exits     int // process exits between two sweeps; 0: 64k for each second of two windows, used only with ExitFails
 	RingBytes int // of the ring buffer, a power of two; 0: 4 MiB, used only with Stream
 }
 
@@ -57,9 +65,20 @@ func (o Options) withDefaults() Options {
 	}
 	def(&o.VMs, 8)
 	def(&o.OpenSpans, 1<<17)
-	def(&o.Exits, 1<<16)
+	def(&o.Exits, o.exits())
 	def(&o.RingBytes, 4<<20)
 	return o
+}
+
+// exits returns the room there is for exits by default: a second of a VM that
+// spawns as fast as it can, and more for longer windows.
+func (o Options) exits() int {
+	for _, out := range o.Outcomes {
+		if out.ExitFails {
+			return (1 << 16) * max(1, int(2*o.Window/int64(time.Second)))
+		}
+	}
+	return 1
 }
 
 func (o Options) check() error {
@@ -104,9 +123,9 @@ type Collector struct {
 	targets  []*Attachment
 	groups   []string // names, by number
 	off      map[string]bool
-	crowded  bool                      // all slots were taken at some time
-	read     []uint64                  // what was read of each cell before, summed over stripes
-	others   [kernelOtherOTHERS]uint64 // what was read of the map others before
+	crowded  bool     // all slots were taken at some time
+	read     []uint64 // what was read of each cell before, summed over stripes
+	oldest   uint64   // number of the oldest window that is not read
 }
 
 // fixed are the constants that every program is loaded with.
@@ -226,7 +245,7 @@ func (c *Collector) fill() error {
 	return c.setClock(0)
 }
 
-// The flags of an outcome, as in beamscope.bpf.h.
+// The flags of an outcome, as in count.bpf.h.
 const (
 	flagStream    = 1 << 0
 	flagExitFails = 1 << 1

@@ -102,7 +102,7 @@ func ownFileOffset(address uint64) (uint64, error) {
 func (c *Collector) MeasurePrograms() (io.Closer, error) {
 	closer, err := ebpf.EnableStats(statsRunTime)
 	if err != nil {
-		return nil, fmt.Errorf("measure the programs: %w", explain(err))
+		return nil, fmt.Errorf("measure the programs, which needs CAP_SYS_ADMIN: %w", err)
 	}
 	return closer, nil
 }

@@ -37,6 +37,7 @@ enum column {
 	MAP_FULL,    /* starts lost: no room among the open spans */
 	RING_FULL,   /* instances not streamed: no room in the ring buffer */
 	CUT,         /* open instances given up because their probe was detached */
+	EXITS_LOST,  /* exits of processes that were not noted */
 	COLUMNS,
 };
 
@@ -103,28 +104,12 @@ struct {
 const volatile __u32 stripe_mask;      /* stripes - 1; as many as processors, as a rule */
 const volatile __u32 stripe_cells = 1; /* cells in a stripe */
 
-/* What has no outcome to be counted at. */
+/* What has no outcome to be counted at: the first cells of a stripe. */
 enum other {
-	EXITS_FULL,   /* exits lost: no room */
-	EXITS_UNREAD, /* exits lost: the pid could not be read */
-	FOREIGN,      /* user_trace events that are not the wrapper's version 1 */
+	HITS,    /* runs of a program at a probe */
+	FOREIGN, /* user_trace events that are not the wrapper's version 1 */
 	OTHERS,
 };
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, OTHERS);
-	__type(key, __u32);
-	__type(value, __u64);
-} others SEC(".maps");
-
-static __always_inline void count_other(__u32 which)
-{
-	__u64 *n = bpf_map_lookup_elem(&others, &which);
-
-	if (n)
-		__sync_fetch_and_add(n, 1);
-}
 
 /* The row of the window that contains t. */
 static __always_inline __u32 row_at(__u64 t)
@@ -145,25 +130,38 @@ struct series {
 	__u32 width; /* of a row */
 };
 
+static __always_inline __u32 stripe(void)
+{
+	return (bpf_get_smp_processor_id() & stripe_mask) * stripe_cells;
+}
+
 static __always_inline struct series series_of(const struct outcome *o, __u32 pid)
 {
 	struct series s;
 
 	s.width = COLUMNS + o->bins;
-	s.first = (bpf_get_smp_processor_id() & stripe_mask) * stripe_cells + o->cells +
-		  vm_slot(pid) * (WINDOWS + 1) * s.width;
+	s.first = stripe() + o->cells + vm_slot(pid) * (WINDOWS + 1) * s.width;
 	return s;
 }
 
 /* Counts atomically: a program may lose the processor to another thread that
  * runs the same program on the same stripe. */
-static __always_inline void count(const struct series *s, __u32 row, __u32 column)
+static __always_inline void count_cell(__u32 i)
 {
-	__u32 i = s->first + row * s->width + column;
 	__u64 *cell = bpf_map_lookup_elem(&cells, &i);
 
 	if (cell)
 		__sync_fetch_and_add(cell, 1);
+}
+
+static __always_inline void count(const struct series *s, __u32 row, __u32 column)
+{
+	count_cell(s->first + row * s->width + column);
+}
+
+static __always_inline void count_other(enum other which)
+{
+	count_cell(stripe() + which);
 }
 
 #endif

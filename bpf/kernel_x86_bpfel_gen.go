@@ -57,7 +57,8 @@ const (
 	kernelColumnMAP_FULL    kernelColumn = 8
 	kernelColumnRING_FULL   kernelColumn = 9
 	kernelColumnCUT         kernelColumn = 10
-	kernelColumnCOLUMNS     kernelColumn = 11
+	kernelColumnEXITS_LOST  kernelColumn = 11
+	kernelColumnCOLUMNS     kernelColumn = 12
 )
 
 type kernelExitKey struct {
@@ -88,10 +89,9 @@ type kernelInstance struct {
 type kernelOther uint32
 
 const (
-	kernelOtherEXITS_FULL   kernelOther = 0
-	kernelOtherEXITS_UNREAD kernelOther = 1
-	kernelOtherFOREIGN      kernelOther = 2
-	kernelOtherOTHERS       kernelOther = 3
+	kernelOtherHITS    kernelOther = 0
+	kernelOtherFOREIGN kernelOther = 1
+	kernelOtherOTHERS  kernelOther = 2
 )
 
 type kernelOutcome struct {
@@ -128,7 +128,9 @@ type kernelSweepRequest struct {
 	UntilNs  uint64
 	ForgetNs uint64
 	Cut      uint64
+	Pid      uint64
 	Open     uint64
+	OpenPid  uint64
 	Expired  uint64
 }
 
@@ -141,7 +143,6 @@ const (
 	kernelMapExits              = "exits"
 	kernelMapFreeSlots          = "free_slots"
 	kernelMapLabels             = "labels"
-	kernelMapOthers             = "others"
 	kernelMapOutcomes           = "outcomes"
 	kernelMapRecent             = "recent"
 	kernelMapRing               = "ring"
@@ -222,7 +223,6 @@ type kernelMapSpecs struct {
 	Exits     *ebpf.MapSpec `ebpf:"exits"`
 	FreeSlots *ebpf.MapSpec `ebpf:"free_slots"`
 	Labels    *ebpf.MapSpec `ebpf:"labels"`
-	Others    *ebpf.MapSpec `ebpf:"others"`
 	Outcomes  *ebpf.MapSpec `ebpf:"outcomes"`
 	Recent    *ebpf.MapSpec `ebpf:"recent"`
 	Ring      *ebpf.MapSpec `ebpf:"ring"`
@@ -275,7 +275,6 @@ type kernelMaps struct {
 	Exits     *ebpf.Map `ebpf:"exits"`
 	FreeSlots *ebpf.Map `ebpf:"free_slots"`
 	Labels    *ebpf.Map `ebpf:"labels"`
-	Others    *ebpf.Map `ebpf:"others"`
 	Outcomes  *ebpf.Map `ebpf:"outcomes"`
 	Recent    *ebpf.Map `ebpf:"recent"`
 	Ring      *ebpf.Map `ebpf:"ring"`
@@ -291,7 +290,6 @@ func (m *kernelMaps) Close() error {
 		m.Exits,
 		m.FreeSlots,
 		m.Labels,
-		m.Others,
 		m.Outcomes,
 		m.Recent,
 		m.Ring,

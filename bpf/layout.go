@@ -8,10 +8,11 @@ import (
 
 const (
 	// windows is how many windows have rows of their own at one time, as in
-	// beamscope.bpf.h; the row behind them is for what fits in none.
+	// count.bpf.h; the row behind them is for what fits in none.
 	windows = 8
 	rows    = windows + 1
 	columns = int(kernelColumnCOLUMNS)
+	others  = int(kernelOtherOTHERS) // cells at the start of a stripe
 
 	cellBytes     = 8
 	maxCellsBytes = 1 << 30
@@ -21,7 +22,7 @@ const (
 var errTooLarge = errors.New("histograms too large")
 
 // layout says where the counters of each outcome are among the cells of a
-// stripe. See the map cells in beamscope.bpf.h.
+// stripe. See the map cells in count.bpf.h.
 type layout struct {
 	first       []int // cell of slot 0, row 0, column 0, by outcome
 	width       []int // columns and bins of a row, by outcome
@@ -34,7 +35,7 @@ type layout struct {
 // stripes as there are processors, or fewer where the map would get too large:
 // counting is atomic, so stripes only keep processors out of each other's way.
 func newLayout(outcomes []Outcome, slots, processors int) (layout, error) {
-	l := layout{slots: slots + 1, stripes: ceilPowerOfTwo(processors)}
+	l := layout{slots: slots + 1, stripes: ceilPowerOfTwo(processors), stripeCells: others}
 	for _, o := range outcomes {
 		width := columns + o.Bins
 		l.first = append(l.first, l.stripeCells)

@@ -61,7 +61,6 @@ func (c *Collector) sharedMaps() map[string]*ebpf.Map {
 		kernelMapExits:     c.maps.Exits,
 		kernelMapFreeSlots: c.maps.FreeSlots,
 		kernelMapLabels:    c.maps.Labels,
-		kernelMapOthers:    c.maps.Others,
 		kernelMapOutcomes:  c.maps.Outcomes,
 		kernelMapRecent:    c.maps.Recent,
 		kernelMapRing:      c.maps.Ring,

@@ -385,6 +385,9 @@ int span(void *ctx)
 	e.group = cookie >> 32;
 	e.key.pid = current_pid();
 	e.key.outcome = 0;
+	if (!e.key.pid)
+		return 0;
+	count_other(HITS);
 	if (read_block(ctx, &e.block) ||
 	    read_arg(ctx, &e.block, ARG_EVENT, &kind) ||
 	    read_arg(ctx, &e.block, ARG_VERSION, &version) ||
@@ -402,6 +405,28 @@ int span(void *ctx)
 	return 0;
 }
 
+/* Outcomes that a lost exit can concern; there are hardly ever as many. */
+#define MAX_EXIT_OUTCOMES 64
+
+/* Counts an exit that was not noted at the outcomes of which it may have been the
+ * failure. */
+static __noinline int exit_lost(__u32 pid, __u64 now)
+{
+	for (__u32 i = 0; i < MAX_EXIT_OUTCOMES; i++) {
+		__u32 index = i;
+		struct outcome *o = bpf_map_lookup_elem(&outcomes, &index);
+		struct series s;
+
+		if (!o)
+			break;
+		if (!(o->flags & EXIT_FAILS))
+			continue;
+		s = series_of(o, pid);
+		count(&s, row_at(now), EXITS_LOST);
+	}
+	return 0;
+}
+
 /* At process__exit, attached where the death of a process is a failure. */
 SEC("uprobe.multi")
 int process_exit(void *ctx)
@@ -411,12 +436,13 @@ int process_exit(void *ctx)
 	struct block block;
 	__u64 addr;
 
+	if (!key.pid)
+		return 0;
+	count_other(HITS);
 	if (!read_block(ctx, &block) && !read_arg(ctx, &block, 0, &addr))
 		key.owner = erlang_pid(addr);
-	if (!key.owner)
-		count_other(EXITS_UNREAD);
-	else if (bpf_map_update_elem(&exits, &key, &now, BPF_ANY))
-		count_other(EXITS_FULL);
+	if (!key.owner || bpf_map_update_elem(&exits, &key, &now, BPF_ANY))
+		exit_lost(key.pid, now);
 	return 0;
 }
 
@@ -425,7 +451,9 @@ struct sweep_request {
 	__u64 until_ns;  /* instances whose deadline or whose process's exit is before this end */
 	__u64 forget_ns; /* timed-out spans whose deadline is before this are forgotten */
 	__u64 cut;       /* 1 + group whose open instances are given up, 0: none */
+	__u64 pid;       /* VM whose open spans are counted by themselves */
 	__u64 open;      /* out: spans that are still open */
+	__u64 open_pid;  /* out: those of that VM */
 	__u64 expired;   /* out: timed-out spans that are still remembered */
 };
 
@@ -450,6 +478,7 @@ static __always_inline bool sweep_span(struct span *v, struct sweep_request *w,
 		status = verdict(o, open, COLUMNS, &end_ns);
 		if (status == COLUMNS) {
 			w->open++;
+			w->open_pid += open->key.pid == w->pid;
 			return false;
 		}
 		*timed_out = true;
@@ -521,11 +550,12 @@ int sweep(struct sweep_request *ctx)
 {
 	struct sweep_request w = *ctx;
 
-	w.open = w.expired = 0;
+	w.open = w.open_pid = w.expired = 0;
 	bpf_for_each_map_elem(&spans, sweep_other, &w, 0);
 	bpf_for_each_map_elem(&recent, sweep_recent, &w, 0);
 	bpf_for_each_map_elem(&exits, sweep_exit, &w, 0);
 	ctx->open = w.open;
+	ctx->open_pid = w.open_pid;
 	ctx->expired = w.expired;
 	return 0;
 }

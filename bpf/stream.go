@@ -40,7 +40,7 @@ type Instance struct {
 
 // Stream passes the instances of outcomes with Stream set to fn, in batches,
 // until the context is cancelled, and what is then left. The slice is reused: fn
-// copies what it keeps.
+// copies what it keeps. It is to be called once at a time.
 func (c *Collector) Stream(ctx context.Context, fn func([]Instance)) error {
 	r, err := ringbuf.NewReader(c.maps.Ring)
 	if err != nil {
@@ -74,7 +74,8 @@ func drain(r *ringbuf.Reader, fn func([]Instance)) error {
 	defer flush()
 	var rec ringbuf.Record
 	r.SetDeadline(time.Now())
-	for {
+	// At most what was there at first, or it might never end.
+	for n := r.BufferSize() / instanceBytes; n > 0; n-- {
 		err := r.ReadInto(&rec)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return nil
@@ -90,6 +91,7 @@ func drain(r *ringbuf.Reader, fn func([]Instance)) error {
 			flush()
 		}
 	}
+	return nil
 }
 
 const (

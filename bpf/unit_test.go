@@ -45,6 +45,9 @@ func TestLayoutRowsAreDisjoint(t *testing.T) {
 			t.Fatal(err)
 		}
 		owner := make([]string, l.stripeCells)
+		for cell := range others {
+			owner[cell] = "what has no outcome"
+		}
 		for o := range outcomes {
 			for slot := range slots + 1 {
 				for row := range windows + 1 {

@@ -40,6 +40,8 @@ struct {
 	__type(value, __u64);
 } vm_cache SEC(".maps");
 
+/* The pid of the VM as user space knows it; 0 where it knows none, because the VM
+ * is outside its pid namespace: not one of those that it observes. */
 static __always_inline __u32 current_pid(void)
 {
 	if (pidns_ino) {
@@ -77,7 +79,7 @@ static __always_inline __u32 vm_slot(__u32 pid)
 	__u64 entry = cached ? *(volatile __u64 *)cached : 0;
 	__u32 slot;
 
-	if (entry >> 32 == pid)
+	if (entry && entry >> 32 == pid)
 		return entry;
 	slot = find_slot(pid);
 	if (cached && slot < vm_slots)

@@ -24,6 +24,7 @@ type Counters struct {
 	MapFull                       uint64 // starts lost: no room among the open spans
 	RingFull                      uint64 // instances not streamed, though counted
 	Cut                           uint64 // open instances given up when their group was switched off
+	ExitsLost                     uint64 // process exits that were not noted: their spans time out
 }
 
 // Counts are the counters of one outcome of one VM in one window.
@@ -41,9 +42,8 @@ type Counts struct {
 
 // Others are counts that belong to no outcome.
 type Others struct {
-	ExitsFull   uint64 // process exits lost: no room
-	ExitsUnread uint64 // process exits lost: the pid could not be read
-	Foreign     uint64 // events on our labels that the wrapper's version 1 did not send
+	Hits    uint64 // runs of the programs at probes, whatever became of them
+	Foreign uint64 // events on our labels that the wrapper's version 1 did not send
 }
 
 // Swept says what a sweep left among the spans.
@@ -59,16 +59,28 @@ func (c *Collector) Sweep(until int64) (Swept, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	req := kernelSweepRequest{UntilNs: uint64(until), ForgetNs: uint64(max(until-int64(remember), 0))}
-	swept, err := c.runSweep(req)
-	if err == nil && (swept.Open+swept.Expired)*4 > c.opts.OpenSpans*3 {
+	swept, err := c.runSweep(&req)
+	if err == nil && swept.Expired > 0 && (swept.Open+swept.Expired)*4 > c.opts.OpenSpans*3 {
 		req.ForgetNs = req.UntilNs
-		swept, err = c.runSweep(req)
+		swept, err = c.runSweep(&req)
 	}
 	return swept, err
 }
 
-func (c *Collector) runSweep(req kernelSweepRequest) (Swept, error) {
-	if _, err := c.sweep.Run(&ebpf.RunOptions{Context: &req, ContextOut: &req}); err != nil {
+// OpenSpans returns how many spans of a VM may still end.
+func (c *Collector) OpenSpans(pid int) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	req := kernelSweepRequest{Pid: uint64(pid)}
+	_, err := c.runSweep(&req)
+	return int(req.OpenPid), err
+}
+
+func (c *Collector) runSweep(req *kernelSweepRequest) (Swept, error) {
+	if c.sweep == nil {
+		return Swept{}, ErrClosed
+	}
+	if _, err := c.sweep.Run(&ebpf.RunOptions{Context: req, ContextOut: req}); err != nil {
 		return Swept{}, fmt.Errorf("sweep the open spans: %w", explain(err))
 	}
 	return Swept{Open: int(req.Open), Expired: int(req.Expired)}, nil
@@ -111,6 +123,59 @@ func (c *Collector) Read(n uint64) ([]Counts, Others, error) {
 	return out, m, c.setClock(n + 1)
 }
 
+// Skip gives up the windows from the oldest that is not read to n, without n:
+// the reader comes so late that they had no room for all that happened. What they
+// hold all the same is returned as if it were stray, which is loss.
+func (c *Collector) Skip(n uint64) ([]Counts, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	slots, err := c.slots()
+	if err != nil {
+		return nil, err
+	}
+	// First the clock, so that nothing more goes into the rows that are given up.
+	from := c.oldest
+	if err := c.setClock(n); err != nil {
+		return nil, err
+	}
+	var out []Counts
+	for outcome := range c.opts.Outcomes {
+		for slot, pid := range slots {
+			lost := Counts{Outcome: outcome, PID: pid}
+			for m := from; m < min(n, from+windows); m++ {
+				cells, err := c.readRow(outcome, slot, int(m%windows))
+				if err != nil {
+					return nil, err
+				}
+				lost.Stray = lost.Stray.Add(counters(cells))
+			}
+			out = append(out, lost)
+		}
+	}
+	return out, nil
+}
+
+// Stray returns what was stray since the last Read or Stray, and nothing else.
+func (c *Collector) Stray() ([]Counts, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	slots, err := c.slots()
+	if err != nil {
+		return nil, err
+	}
+	var out []Counts
+	for outcome := range c.opts.Outcomes {
+		for slot, pid := range slots {
+			cells, err := c.readRow(outcome, slot, windows)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, Counts{Outcome: outcome, PID: pid, Stray: counters(cells)})
+		}
+	}
+	return out, nil
+}
+
 // slots returns the VM in each slot. The slot of the VMs that found none is
 // there from when a VM may have missed.
 func (c *Collector) slots() (map[int]int, error) {
@@ -132,7 +197,12 @@ func (c *Collector) slots() (map[int]int, error) {
 
 // readRow returns what was added to a row since it was last read.
 func (c *Collector) readRow(outcome, slot, row int) ([]uint64, error) {
-	first, width := c.layout.row(outcome, slot, row), c.layout.width[outcome]
+	return c.readCells(c.layout.row(outcome, slot, row), c.layout.width[outcome])
+}
+
+// readCells returns what was added to cells, on all stripes, since they were last
+// read.
+func (c *Collector) readCells(first, width int) ([]uint64, error) {
 	sum := make([]uint64, width)
 	buf := make([]byte, width*cellBytes)
 	for stripe := range c.layout.stripes {
@@ -164,27 +234,41 @@ func counters(cells []uint64) Counters {
 		MapFull:    cells[kernelColumnMAP_FULL],
 		RingFull:   cells[kernelColumnRING_FULL],
 		Cut:        cells[kernelColumnCUT],
+		ExitsLost:  cells[kernelColumnEXITS_LOST],
+	}
+}
+
+// Add returns the sums of two counters.
+func (c Counters) Add(d Counters) Counters {
+	return Counters{
+		Starts:     c.Starts + d.Starts,
+		Ends:       c.Ends + d.Ends,
+		Successes:  c.Successes + d.Successes,
+		Failures:   c.Failures + d.Failures,
+		Timeouts:   c.Timeouts + d.Timeouts,
+		Orphans:    c.Orphans + d.Orphans,
+		Lates:      c.Lates + d.Lates,
+		ReadErrors: c.ReadErrors + d.ReadErrors,
+		MapFull:    c.MapFull + d.MapFull,
+		RingFull:   c.RingFull + d.RingFull,
+		Cut:        c.Cut + d.Cut,
+		ExitsLost:  c.ExitsLost + d.ExitsLost,
 	}
 }
 
 func (c *Collector) readOthers() (Others, error) {
 	var d [kernelOtherOTHERS]uint64
-	for i := range d {
-		var n uint64
-		if err := c.maps.Others.Lookup(uint32(i), &n); err != nil {
-			return Others{}, fmt.Errorf("read the losses: %w", err)
-		}
-		d[i], c.others[i] = n-c.others[i], n
+	sum, err := c.readCells(0, len(d))
+	if err != nil {
+		return Others{}, err
 	}
-	return Others{
-		ExitsFull:   d[kernelOtherEXITS_FULL],
-		ExitsUnread: d[kernelOtherEXITS_UNREAD],
-		Foreign:     d[kernelOtherFOREIGN],
-	}, nil
+	copy(d[:], sum)
+	return Others{Hits: d[kernelOtherHITS], Foreign: d[kernelOtherFOREIGN]}, nil
 }
 
 // setClock tells the programs which window is the oldest that is not yet read.
 func (c *Collector) setClock(oldest uint64) error {
+	c.oldest = oldest
 	err := c.maps.Clocks.Put(uint32(0), &kernelClock{
 		StartNs:  uint64(c.opts.Start),
 		WindowNs: uint64(c.opts.Window),

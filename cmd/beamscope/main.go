@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/beamscope/beamscope/internal/config"
 )
@@ -28,6 +29,9 @@ func main() {
 
 // run executes the command line and returns the exit status.
 func run(args []string) int {
+	// With file capabilities a process may not read /proc/self/mem, where the eBPF
+	// library looks for the kernel's version; unless it may be dumped.
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	root := newRootCommand()
@@ -90,13 +94,21 @@ func newRootCommand() *cobra.Command {
 		Long:          "beamscope attaches to the probes of running Erlang VMs with eBPF and shows ΔQ,\ndelay and failure as one distribution, of what happens in them.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          noArguments,
+		Args:          noCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(usageError)
 	root.AddCommand(newRunCommand(), newDemoCommand(), newProbesCommand(), newDoctorCommand(),
 		newEvalCommand(), newFmtCommand(), newDrawCommand())
 	return root
+}
+
+// noCommand refuses what is not the name of a command.
+func noCommand(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError(cmd, fmt.Errorf("unknown command %q", args[0]))
+	}
+	return nil
 }
 
 // noArguments refuses positional arguments.

@@ -60,7 +60,7 @@ func (f runFlags) check(cmd *cobra.Command) error {
 	switch {
 	case f.config == "":
 		return usageError(cmd, errors.New("no scope file: give one with -c scope.yaml"))
-	case f.pid < 0:
+	case f.pid < 0 || f.pid == 0 && cmd.Flags().Changed("pid"):
 		return usageError(cmd, fmt.Errorf("--pid %d: not a process id", f.pid))
 	case f.duration < 0:
 		return usageError(cmd, fmt.Errorf("--for %v: not in the future", f.duration))
@@ -95,15 +95,15 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 		fmt.Fprintf(log, "%s: kept, but this version does nothing with it\n", key)
 	}
 	windows := outcome.Windows{Start: monotonic.Now(), Length: c.Window}
-	var source outcome.Source
-	source, err = outcome.NewVMSource(outcome.VMConfig{Target: c.Target, Specs: c.Specs(), Windows: windows})
+	vms, err := outcome.NewVMSource(outcome.VMConfig{Target: c.Target, Specs: c.Specs(), Windows: windows})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, source.Close()) }()
+	defer func() { err = errors.Join(err, vms.Close()) }()
+	var source outcome.Source = vms
 	if o.record != "" {
 		var end func() error
-		if source, end, err = recordTo(o.record, source, c); err != nil {
+		if source, end, err = recordTo(o.record, vms, c); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, end()) }()
@@ -112,7 +112,34 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 	if err != nil {
 		return err
 	}
-	return printFrames(ctx, s, windowsIn(o.duration, c.Window), o.printer, log)
+	seen := make(map[string]bool)
+	if err := printFrames(ctx, s, windowsIn(o.duration, c.Window), noting(o.printer, seen), log); err != nil {
+		return err
+	}
+	for _, spec := range c.Specs() {
+		if !seen[spec.Name] {
+			fmt.Fprintf(log, "no span named %q was seen for outcome %s: is that its name, and is it started in this VM?\n", spec.Span, spec.Name)
+		}
+	}
+	return nil
+}
+
+// noting returns a printer that also notes which outcomes had any event.
+func noting(p printer, seen map[string]bool) printer { return &notingPrinter{p, seen} }
+
+type notingPrinter struct {
+	printer
+	seen map[string]bool
+}
+
+// Frame implements printer.
+func (n *notingPrinter) Frame(f scope.Frame) error {
+	for _, p := range f.Probes {
+		if p.Counts.Starts+p.Counts.Ends > 0 {
+			n.seen[p.Name] = true
+		}
+	}
+	return n.printer.Frame(f)
 }
 
 // recordTo has what a source delivers written to a file as well; end ends that.
@@ -134,11 +161,12 @@ func windowsIn(d, window time.Duration) uint64 { return uint64((d + window - 1) 
 
 // printFrames prints the frames of a scope, so many or, for 0, until the context is done.
 func printFrames(ctx context.Context, s *scope.Scope, limit uint64, p printer, log io.Writer) error {
-	err := s.Run(ctx, limit, func(f scope.Frame) error {
-		for _, n := range f.Notices {
-			fmt.Fprintf(log, "%s %s\n", f.Time.Format(time.TimeOnly), n.Text)
-		}
-		return p.Frame(f)
-	})
-	return errors.Join(err, p.Close())
+	s.Notice = func(n outcome.Notice) {
+		fmt.Fprintf(log, "%s %s\n", monotonic.Wall(n.Time).Format("15:04:05.000"), n.Text)
+	}
+	err := s.Run(ctx, limit, p.Frame)
+	if err != nil {
+		return err
+	}
+	return p.Close()
 }

@@ -3,6 +3,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -113,6 +114,9 @@ func readFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, unreadable(path, err)
 	}
+	if info.IsDir() {
+		return nil, &Error{File: path, Text: "is a folder: name the scope file in it"}
+	}
 	if !info.Mode().IsRegular() || info.Size() > maxFile {
 		return nil, &Error{File: path, Text: fmt.Sprintf("not a file of at most %d KiB", maxFile>>10)}
 	}
@@ -143,6 +147,9 @@ func Parse(path string, data []byte) (Config, error) {
 	if err := yaml.Unmarshal(data, &doc); err != nil {
 		return Config{}, syntaxError(path, err)
 	}
+	if err := alone(path, data); err != nil {
+		return Config{}, err
+	}
 	if len(doc.Content) == 0 {
 		return Config{}, &Error{File: path, Text: "empty: write outcomes, see docs/scope-file.md"}
 	}
@@ -152,4 +159,17 @@ func Parse(path string, data []byte) (Config, error) {
 		return Config{}, err
 	}
 	return c, nil
+}
+
+// alone refuses a second YAML document: nothing of it would be read.
+func alone(path string, data []byte) error {
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	var first, second yaml.Node
+	if err := d.Decode(&first); err != nil {
+		return nil // empty, which is found out elsewhere
+	}
+	if err := d.Decode(&second); err == nil {
+		return &Error{File: path, Line: second.Line, Text: "a second YAML document: write one"}
+	}
+	return nil
 }

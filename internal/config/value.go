@@ -122,12 +122,24 @@ func (r *reader) integer(v value, low, high int) (int, error) {
 	return n, nil
 }
 
-var durationForm = regexp.MustCompile(`^([0-9]*\.?[0-9]+)(ns|us|µs|ms|s|m)$`)
+// short shows a duration without the zeros that time.Duration shows behind it.
+func short(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+var durationForm = regexp.MustCompile(`^([0-9]*\.?[0-9]+)(ns|us|µs|ms|s|m|h)$`)
 
 // duration reads a delay that is a whole number of nanoseconds.
 func (r *reader) duration(v value, low, high time.Duration) (time.Duration, error) {
 	bad := func(what string) error {
-		return r.errorf(v, "%s %s: write a number and a unit (ns, us, ms, s, m) from %v to %v, as in 50ms", shown(v.node), what, low, high)
+		return r.errorf(v, "%s %s: write a number and a unit (ns, us, ms, s, m, h), as in 500ms, from %s to %s", shown(v.node), what, short(low), short(high))
 	}
 	if v.node.Kind != yaml.ScalarNode || !durationForm.MatchString(v.node.Value) {
 		return 0, bad("is not a duration")

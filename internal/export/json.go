@@ -30,6 +30,7 @@ type line struct {
 	Starts     uint64    `json:"starts"`
 	Ends       uint64    `json:"ends"`
 	Lost       uint64    `json:"lost"`
+	Unobserved bool      `json:"unobserved,omitempty"` // an unknown number is missing besides
 	Orphan     uint64    `json:"orphan"`
 	Late       uint64    `json:"late"`
 	QTA        *qta      `json:"qta"` // null where none is set
@@ -76,16 +77,17 @@ func (j *JSON) Close() error { return nil }
 
 func lineOf(f scope.Frame, p scope.Probe) line {
 	l := line{
-		Time:     f.Time.UTC(),
-		Window:   window{From: f.Window.From, To: f.Window.To},
-		Probe:    p.Name,
-		Observed: observedOf(p),
-		Starts:   p.Counts.Starts,
-		Ends:     p.Counts.Ends,
-		Lost:     p.Counts.Loss.Total(),
-		Orphan:   p.Counts.Orphans,
-		Late:     p.Counts.Lates,
-		Triggers: []string{},
+		Time:       f.Time.UTC(),
+		Window:     window{From: f.Window.From, To: f.Window.To},
+		Probe:      p.Name,
+		Observed:   observedOf(p),
+		Starts:     p.Counts.Starts,
+		Ends:       p.Counts.Ends,
+		Lost:       p.Counts.Loss.Total(),
+		Orphan:     p.Counts.Orphans,
+		Late:       p.Counts.Lates,
+		Unobserved: p.Counts.Unobserved,
+		Triggers:   []string{},
 	}
 	if p.Counts.VM.PID != 0 {
 		l.VM = &vm{PID: p.Counts.VM.PID, Node: p.Counts.VM.Node}

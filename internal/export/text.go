@@ -37,7 +37,7 @@ func (t *Text) Frame(f scope.Frame) error {
 			fmt.Fprintf(tw, "%s\t", quantile(p, q))
 		}
 		c := p.Counts
-		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t\n", success(p), c.Failures, c.Timeouts, c.Loss.Total(), c.Orphans, c.Lates, curve(p))
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%s\t%d\t%d\t%s\t\n", success(p), c.Failures, c.Timeouts, lost(c), c.Orphans, c.Lates, curve(p))
 	}
 	if err := tw.Flush(); err != nil {
 		return err
@@ -68,8 +68,8 @@ func (t *Text) Close() error {
 	tw := tabwriter.NewWriter(t.w, 8, 0, 1, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "probe\tVM\tstarts\tends\tok\tfailed\ttimeout\tlost\torphan\tlate\t")
 	for _, c := range t.totals {
-		fmt.Fprintf(tw, "%s\t%v\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", c.Outcome, c.VM, c.Starts, c.Ends,
-			c.Successes, c.Failures, c.Timeouts, c.Loss.Total(), c.Orphans, c.Lates)
+		fmt.Fprintf(tw, "%s\t%v\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t\n", c.Outcome, c.VM, c.Starts, c.Ends,
+			c.Successes, c.Failures, c.Timeouts, lost(c), c.Orphans, c.Lates)
 	}
 	return tw.Flush()
 }
@@ -82,11 +82,19 @@ func (t *Text) add(c outcome.Counts) {
 			return
 		}
 	}
-	if c.VM.PID == 0 {
+	if c.VM == (outcome.VM{}) {
 		return // nothing ran, so nothing was counted
 	}
 	c.Bins = nil
 	t.totals = append(t.totals, c)
+}
+
+// lost shows what was lost: "5+" where that is not all, because we were not there.
+func lost(c outcome.Counts) string {
+	if c.Unobserved {
+		return fmt.Sprintf("%d+", c.Loss.Total())
+	}
+	return fmt.Sprint(c.Loss.Total())
 }
 
 func severalVMs(f scope.Frame) bool {

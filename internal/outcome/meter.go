@@ -1,6 +1,7 @@
 package outcome
 
 import (
+	"errors"
 	"io"
 	"time"
 
@@ -41,20 +42,21 @@ func (m *meter) begin(now int64) (err error) {
 }
 
 // read returns what a hit costs, as last measured; 0 where it is not known yet.
-// It is called once a window.
-func (m *meter) read(now int64) (time.Duration, error) {
+// It is called once a window, with the hits in it, and measures for one window at
+// a time, and only where there is something to measure.
+func (m *meter) read(now int64, hits uint64) (time.Duration, error) {
 	if m.measuring == nil {
-		if now-m.began < int64(meterPeriod) {
+		due := m.perHit == 0 || now-m.began >= int64(meterPeriod)
+		if hits == 0 || !due {
 			return m.perHit, nil
 		}
 		return m.perHit, m.begin(now)
 	}
 	runs, total, err := m.collector.ProgramTime()
-	if err != nil || runs == m.runs {
-		return m.perHit, err // nothing ran: go on measuring
+	if err == nil && runs > m.runs {
+		m.perHit = m.trap + (total-m.total)/time.Duration(runs-m.runs)
 	}
-	m.perHit = m.trap + (total-m.total)/time.Duration(runs-m.runs)
-	return m.perHit, m.close()
+	return m.perHit, errors.Join(err, m.close())
 }
 
 func (m *meter) close() error {

@@ -101,6 +101,9 @@ type VM struct {
 
 // String names the VM for people.
 func (v VM) String() string {
+	if v.PID == 0 && v.Node != "" {
+		return v.Node
+	}
 	if v.PID == 0 {
 		return "no VM"
 	}
@@ -143,8 +146,13 @@ type Counts struct {
 	Successes, Failures, Timeouts uint64   // instances that ended in the window
 	Orphans                       uint64   // ends whose start was not seen
 	Lates                         uint64   // ends of instances that had ended before
+	Unstreamed                    uint64   // instances that were counted, and found no room in the stream
 	Bins                          []uint64 // delays of the successes
 	Loss                          Loss
+
+	// Unobserved says that we were not there for all of the window: it holds no
+	// instances, and an unknown number is missing besides those in Loss.
+	Unobserved bool
 }
 
 // Instances returns how many instances ended in the window.
@@ -153,16 +161,18 @@ func (c Counts) Instances() uint64 { return c.Successes + c.Failures + c.Timeout
 // Add returns the sum of two counts of one outcome and VM, without their bins.
 func (c Counts) Add(d Counts) Counts {
 	return Counts{
-		Outcome:   c.Outcome,
-		VM:        c.VM,
-		Starts:    c.Starts + d.Starts,
-		Ends:      c.Ends + d.Ends,
-		Successes: c.Successes + d.Successes,
-		Failures:  c.Failures + d.Failures,
-		Timeouts:  c.Timeouts + d.Timeouts,
-		Orphans:   c.Orphans + d.Orphans,
-		Lates:     c.Lates + d.Lates,
-		Loss:      c.Loss.Add(d.Loss),
+		Outcome:    c.Outcome,
+		VM:         c.VM,
+		Starts:     c.Starts + d.Starts,
+		Ends:       c.Ends + d.Ends,
+		Successes:  c.Successes + d.Successes,
+		Failures:   c.Failures + d.Failures,
+		Timeouts:   c.Timeouts + d.Timeouts,
+		Orphans:    c.Orphans + d.Orphans,
+		Lates:      c.Lates + d.Lates,
+		Unstreamed: c.Unstreamed + d.Unstreamed,
+		Loss:       c.Loss.Add(d.Loss),
+		Unobserved: c.Unobserved || d.Unobserved,
 	}
 }
 
@@ -171,7 +181,7 @@ func (c Counts) Add(d Counts) Counts {
 type Loss struct {
 	Unreadable uint64 // events with an argument that could not be read
 	NoRoom     uint64 // starts for which there was no room among the open instances
-	Missed     uint64 // instances that came when their window had been read, or before it had room
+	Missed     uint64 // instances that came when their window had no room, because we were late
 	Cut        uint64 // open instances given up because collection was switched off
 	Exits      uint64 // exits of processes that were not noted: failures that show as timeouts
 	Crowded    uint64 // instances and losses of VMs beyond those that can be told apart
@@ -202,11 +212,10 @@ type Notice struct {
 
 // A Batch is what a source knows of one window.
 type Batch struct {
-	Window  Window
-	Time    time.Time // wall time of the window's end
-	Counts  []Counts  // one for each outcome and VM at least, also where nothing happened
-	Notices []Notice
-	Cost    Cost
+	Window Window
+	Time   time.Time // wall time of the window's end
+	Counts []Counts  // one for each outcome and VM at least, also where nothing happened
+	Cost   Cost
 }
 
 // Cost is what observing cost the VMs in a window.
@@ -228,6 +237,10 @@ type Source interface {
 	// over for some time, one window's length as a rule. It returns an error
 	// wrapping [ErrEnded] when the source has nothing more to deliver.
 	Collect(ctx context.Context, w Window) (Batch, error)
+
+	// Watch looks after what is observed, as to attach to what is new, and
+	// returns what a person should know of it. It is called about once a second.
+	Watch() []Notice
 
 	// Stream passes the instances of outcomes with Spec.Stream set to fn, in
 	// batches, until the context is done. The slice is reused.

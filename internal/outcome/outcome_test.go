@@ -66,7 +66,7 @@ func TestCountsAddUp(t *testing.T) {
 	fields := setAll(reflect.ValueOf(&a).Elem(), 1)
 	setAll(reflect.ValueOf(&b).Elem(), 100)
 	setAll(reflect.ValueOf(&want).Elem(), 101)
-	if fields != 13 {
+	if fields != 14 {
 		t.Errorf("%d counters", fields)
 	}
 	if diff := cmp.Diff(want, a.Add(b)); diff != "" {

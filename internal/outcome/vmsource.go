@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/vm"
@@ -38,7 +40,15 @@ type VMSource struct {
 	ids       sync.Map              // the VMs' ids by pid, for Stream, which runs beside the rest
 	refused   map[usdt.Process]bool // VMs that cannot be observed, which was noted
 	notices   []Notice
-	scanned   int64 // when VMs were last looked for
+	hits      uint64 // since the cost was last asked for
+
+	// Where we came too late: windows read in advance, by number; the number
+	// below which windows that are not ready were not observed; and what is lost.
+	ready      map[uint64][]bpf.Counts
+	unobserved uint64
+	stray      []bpf.Counts
+
+	scanned int64 // when VMs were last looked for
 }
 
 // A file is an executable that is attached to: for a single VM only that one's
@@ -74,6 +84,7 @@ func NewVMSource(cfg VMConfig) (*VMSource, error) {
 		files:   make(map[file]*bpf.Attachment),
 		vms:     make(map[int]*observedVM),
 		refused: make(map[usdt.Process]bool),
+		ready:   make(map[uint64][]bpf.Counts),
 	}
 	opts := bpf.Options{Start: cfg.Windows.Start, Window: int64(cfg.Windows.Length)}
 	for _, spec := range cfg.Specs {
@@ -114,8 +125,11 @@ func (s *VMSource) observe(vms []vm.VM) error {
 			continue
 		}
 		watch, err := v.Watch()
-		if err != nil {
+		if errors.Is(err, unix.ESRCH) {
 			continue // gone already: adopt sees to it, if it did anything
+		}
+		if err != nil {
+			s.note("the end of pid %d will not be noticed: %v", v.PID(), err)
 		}
 		id := VM{PID: v.PID(), Node: v.Node}
 		s.add(&observedVM{id: id, watch: watch})
@@ -143,7 +157,7 @@ func (s *VMSource) attach(v vm.VM) error {
 	if err != nil {
 		return err
 	}
-	a, err := s.collector.Attach(bpf.Target{Path: v.Exe.Path, PID: f.pid, Probes: probes})
+	a, err := s.collector.Attach(bpf.Target{Path: v.Exe.Path, Inode: v.Exe.Inode, PID: f.pid, Probes: probes})
 	if err != nil {
 		return fmt.Errorf("pid %d: %w", v.PID(), err)
 	}
@@ -180,56 +194,115 @@ func (s *VMSource) note(format string, args ...any) {
 
 // Collect implements [Source]. The windows are those of VMConfig.Windows.
 func (s *VMSource) Collect(_ context.Context, w Window) (Batch, error) {
-	if err := s.watch(); err != nil {
-		return Batch{}, err
-	}
-	if _, err := s.collector.Sweep(w.To); err != nil {
-		return Batch{}, err
-	}
-	counts, others, err := s.collector.Read(s.cfg.Windows.Number(w.From))
+	n := s.cfg.Windows.Number(w.From)
+	read, err := s.read(n)
 	if err != nil {
 		return Batch{}, err
 	}
-	for _, c := range counts {
+	for _, c := range read {
 		if _, known := s.vms[c.PID]; !known && c.PID != 0 {
 			s.adopt(c.PID)
 		}
 	}
-	batch := Batch{Window: w, Time: monotonic.Wall(w.To), Counts: s.counts(counts, others)}
-	if others.Foreign > 0 {
-		s.note("%d user_trace events on our labels were not from version 1 of the wrapper: ignored", others.Foreign)
+	batch := Batch{Window: w, Time: monotonic.Wall(w.To), Counts: s.counts(read), Cost: s.cost()}
+	if n < s.unobserved {
+		for i := range batch.Counts {
+			batch.Counts[i].Unobserved = true
+		}
 	}
 	if err := s.bury(w); err != nil {
 		return Batch{}, err
 	}
-	if batch.Cost, err = s.cost(batch.Counts); err != nil {
-		return Batch{}, err
-	}
-	batch.Notices, s.notices = s.notices, nil
 	if s.cfg.Target.PID != 0 && len(s.vms) == 0 {
 		return batch, fmt.Errorf("%s has exited: %w", s.cfg.Target, ErrEnded)
 	}
 	return batch, nil
 }
 
-func (s *VMSource) cost(counts []Counts) (Cost, error) {
-	var c Cost
-	for _, n := range counts {
-		c.Events += n.Starts + n.Ends
+// read returns what the kernel counted in window n. Where we come so late that
+// later windows had no room, it reads those that had at once, and gives up the
+// others up to the present: all that they hold is loss, because it is the part of
+// what happened that found room, and as a rule the timeouts.
+func (s *VMSource) read(n uint64) ([]bpf.Counts, error) {
+	if counts, ok := s.ready[n]; ok {
+		delete(s.ready, n)
+		return counts, nil
 	}
+	if n < s.unobserved {
+		if _, err := s.collector.Sweep(s.cfg.Windows.At(n).To); err != nil {
+			return nil, err
+		}
+		more, err := s.collector.Stray()
+		counts := append(s.stray, more...)
+		s.stray = nil
+		return counts, err
+	}
+	if s.cfg.Windows.Number(monotonic.Now()) < n+bpf.Windows {
+		return s.readWindow(n)
+	}
+	for m := n; m < n+bpf.Windows; m++ {
+		counts, err := s.readWindow(m)
+		if err != nil {
+			return nil, err
+		}
+		for i, c := range counts {
+			s.stray = append(s.stray, bpf.Counts{Outcome: c.Outcome, PID: c.PID, Stray: c.Stray})
+			counts[i].Stray = bpf.Counters{}
+		}
+		s.ready[m] = counts
+	}
+	s.unobserved = s.cfg.Windows.Number(monotonic.Now()) + 1
+	skipped, err := s.collector.Skip(s.unobserved)
+	if err != nil {
+		return nil, err
+	}
+	s.stray = append(s.stray, skipped...)
+	s.note("we did not get the processor: %d windows were not observed", s.unobserved-n-bpf.Windows)
+	return s.read(n)
+}
+
+func (s *VMSource) readWindow(n uint64) ([]bpf.Counts, error) {
+	if _, err := s.collector.Sweep(s.cfg.Windows.At(n).To); err != nil {
+		return nil, err
+	}
+	counts, others, err := s.collector.Read(n)
+	s.hits += others.Hits
+	if others.Foreign > 0 {
+		s.note("%d user_trace events on our labels were not from version 1 of the wrapper: ignored", others.Foreign)
+	}
+	return counts, err
+}
+
+// cost returns what observing cost since it was last asked for.
+func (s *VMSource) cost() Cost {
+	c := Cost{Events: s.hits}
+	s.hits = 0
 	if s.meter == nil {
-		return c, nil
+		return c
 	}
 	var err error
-	c.PerEvent, err = s.meter.read(monotonic.Now())
-	return c, err
+	if c.PerEvent, err = s.meter.read(monotonic.Now(), c.Events); err != nil {
+		s.note("what a hit costs is no longer measured: %v", err)
+		s.meter = nil
+	}
+	return c
+}
+
+// Watch implements [Source]: it finds VMs that have come, and those that have gone.
+func (s *VMSource) Watch() []Notice {
+	if err := s.watch(); err != nil {
+		s.note("%v", err)
+	}
+	notices := s.notices
+	s.notices = nil
+	return notices
 }
 
 // watch notes which VMs have come and gone.
 func (s *VMSource) watch() error {
 	now := monotonic.Now()
 	for _, o := range s.vms {
-		if o.died == 0 && o.watch.Happened() {
+		if o.died == 0 && o.watch != nil && o.watch.Happened() {
 			o.died = now
 			s.note("%s has exited", o.id)
 		}
@@ -251,14 +324,17 @@ func (s *VMSource) watch() error {
 	return nil
 }
 
-// bury gives up the VMs that ended so long ago that no window can concern them.
+// bury gives up the VMs that have ended and have no span that can still time out.
 func (s *VMSource) bury(w Window) error {
-	var longest time.Duration
-	for _, spec := range s.cfg.Specs {
-		longest = max(longest, spec.DMax())
-	}
 	for pid, o := range s.vms {
-		if o.died == 0 || w.From <= o.died+int64(longest) {
+		if o.died == 0 || w.From <= o.died {
+			continue
+		}
+		open, err := s.collector.OpenSpans(pid)
+		if err != nil {
+			return err
+		}
+		if open > 0 {
 			continue
 		}
 		if err := s.collector.Forget(pid); err != nil {
@@ -286,17 +362,16 @@ func (s *VMSource) detach(pid int) error {
 }
 
 // counts turns what the kernel counted into one entry for each outcome and VM.
-func (s *VMSource) counts(read []bpf.Counts, others bpf.Others) []Counts {
+func (s *VMSource) counts(read []bpf.Counts) []Counts {
 	var out []Counts
-	for i, spec := range s.cfg.Specs {
-		mine := s.countsOf(i, read)
-		if spec.ExitFails {
-			mine[0].Loss.Exits = others.ExitsFull + others.ExitsUnread
-		}
-		out = append(out, mine...)
+	for i := range s.cfg.Specs {
+		out = append(out, s.countsOf(i, read)...)
 	}
 	return out
 }
+
+// crowd is what the VMs are called that found no slot.
+const crowd = "further VMs"
 
 // countsOf returns the entries of one outcome, one at least.
 func (s *VMSource) countsOf(i int, read []bpf.Counts) []Counts {
@@ -314,7 +389,15 @@ func (s *VMSource) countsOf(i int, read []bpf.Counts) []Counts {
 			crowded += settled(c.Counters) + unsettled(c.Counters) + settled(c.Stray) + unsettled(c.Stray)
 			continue
 		}
-		byPID[c.PID] = s.fromKernel(spec, c)
+		sum := byPID[c.PID].Add(fromKernel(c)) // what is lost may come in parts
+		sum.Outcome, sum.VM, sum.Bins = spec.Name, s.vms[c.PID].id, c.Bins
+		if sum.Bins == nil {
+			sum.Bins = make([]uint64, spec.Bins)
+		}
+		byPID[c.PID] = sum
+	}
+	if crowded > 0 {
+		byPID[0] = Counts{Outcome: spec.Name, VM: VM{Node: crowd}, Bins: make([]uint64, spec.Bins), Loss: Loss{Crowded: crowded}}
 	}
 	if len(byPID) == 0 {
 		byPID[0] = Counts{Outcome: spec.Name, Bins: make([]uint64, spec.Bins)}
@@ -324,27 +407,25 @@ func (s *VMSource) countsOf(i int, read []bpf.Counts) []Counts {
 		out = append(out, c)
 	}
 	slices.SortFunc(out, func(a, b Counts) int { return cmp.Compare(a.VM.PID, b.VM.PID) })
-	out[0].Loss.Crowded = crowded
 	return out
 }
 
-func (s *VMSource) fromKernel(spec Spec, c bpf.Counts) Counts {
+func fromKernel(c bpf.Counts) Counts {
 	return Counts{
-		Outcome:   spec.Name,
-		VM:        s.vms[c.PID].id,
-		Starts:    c.Starts,
-		Ends:      c.Ends,
-		Successes: c.Successes,
-		Failures:  c.Failures,
-		Timeouts:  c.Timeouts,
-		Orphans:   c.Orphans,
-		Lates:     c.Lates,
-		Bins:      c.Bins,
+		Starts:     c.Starts,
+		Ends:       c.Ends,
+		Successes:  c.Successes,
+		Failures:   c.Failures,
+		Timeouts:   c.Timeouts,
+		Orphans:    c.Orphans,
+		Lates:      c.Lates,
+		Unstreamed: c.RingFull + c.Stray.RingFull,
 		Loss: Loss{
 			Unreadable: c.ReadErrors + c.Stray.ReadErrors,
 			NoRoom:     c.MapFull + c.Stray.MapFull,
 			Cut:        c.Cut + c.Stray.Cut,
 			Missed:     settled(c.Stray),
+			Exits:      c.ExitsLost + c.Stray.ExitsLost,
 		},
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -30,6 +31,7 @@ type source struct {
 	windows outcome.Windows
 	next    uint64
 	batches []outcome.Batch
+	seen    []string // notices
 }
 
 // newSource observes the outcome load with a short dMax.
@@ -61,7 +63,9 @@ func (s *source) collect() error {
 	w := s.windows.At(s.next)
 	vmtest.WaitUntil(w.To + int64(s.windows.Length))
 	s.next++
+	s.watch()
 	batch, err := s.Collect(s.t.Context(), w)
+	s.watch()
 	s.batches = append(s.batches, batch)
 	return err
 }
@@ -87,15 +91,13 @@ func (s *source) collectNow() {
 	s.collectUntil("the present", func() bool { return s.next > last })
 }
 
-func (s *source) notices() []string {
-	var texts []string
-	for _, b := range s.batches {
-		for _, n := range b.Notices {
-			texts = append(texts, n.Text)
-		}
+func (s *source) watch() {
+	for _, n := range s.Watch() {
+		s.seen = append(s.seen, n.Text)
 	}
-	return texts
 }
+
+func (s *source) notices() []string { return s.seen }
 
 func (s *source) noticed(text string) func() bool {
 	return func() bool { return slices.Contains(s.notices(), text) }
@@ -326,5 +328,49 @@ func TestNothingToObserve(t *testing.T) {
 		if err == nil {
 			s.Close()
 		}
+	}
+}
+
+// A collector that is kept from the processor for more than the windows that
+// there is room for: what it could not see is loss, in windows that say so, and no
+// window shows the timeouts that are left of them as if they were all that
+// happened.
+func TestLateCollectorInventsNothing(t *testing.T) {
+	vm := vmtest.Start(t, erlang.Options{})
+	s := newSource(t, exe(t, vm))
+	run(t, vm, 50)
+	s.collectNow()
+
+	late := s.windows.Number(monotonic.Now()) + 12
+	vmtest.WaitUntil(s.windows.At(late).From)
+	vmtest.Call(t, vm, "span_load", "open", "[#{spans => 20}]")
+	run(t, vm, 100)
+	vmtest.WaitUntil(s.windows.At(late + 5).From) // their dMax is over
+	s.collectNow()
+	s.collectNow()
+	run(t, vm, 30)
+	s.collectNow()
+
+	var seen, missed uint64
+	for n, b := range s.batches {
+		for _, c := range b.Counts {
+			if c.Unobserved && c.Instances() > 0 {
+				t.Errorf("window %d is unobserved and has %d instances", n, c.Instances())
+			}
+			if c.Timeouts > 0 {
+				t.Errorf("window %d has %d timeouts of spans whose neighbours were lost", n, c.Timeouts)
+			}
+			if !c.Unobserved && c.Loss != (outcome.Loss{}) {
+				t.Errorf("window %d lost %+v and is not unobserved", n, c.Loss)
+			}
+			seen += c.Successes
+			missed += c.Loss.Missed
+		}
+	}
+	if seen != 80 || missed != 120 {
+		t.Errorf("%d seen and %d missed, want 80 and 120", seen, missed)
+	}
+	if !slices.ContainsFunc(s.notices(), func(n string) bool { return strings.Contains(n, "were not observed") }) {
+		t.Errorf("does not say so: %q", s.notices())
 	}
 }

@@ -112,6 +112,9 @@ func (s *Source) Collect(context.Context, outcome.Window) (outcome.Batch, error)
 	return b, nil
 }
 
+// Watch implements [outcome.Source]. A recording needs no looking after.
+func (s *Source) Watch() []outcome.Notice { return nil }
+
 // Stream implements [outcome.Source]. There are no single instances in a
 // recording of this version.
 func (s *Source) Stream(ctx context.Context, _ func([]outcome.Instance)) error {
@@ -135,8 +138,8 @@ type tee struct {
 // Collect implements [outcome.Source].
 func (t *tee) Collect(ctx context.Context, w outcome.Window) (outcome.Batch, error) {
 	b, err := t.Source.Collect(ctx, w)
-	if err != nil {
+	if len(b.Counts) == 0 {
 		return b, err
 	}
-	return b, t.w.Batch(b)
+	return b, errors.Join(err, t.w.Batch(b))
 }

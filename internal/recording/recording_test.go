@@ -49,8 +49,7 @@ func TestRoundTrip(t *testing.T) {
 					Bins: []uint64{count.Draw(t, "bin"), count.Draw(t, "bin")},
 					Loss: outcome.Loss{Cut: count.Draw(t, "cut")},
 				}},
-				Notices: []outcome.Notice{{Time: 1, Text: rapid.StringMatching(`[ -~µΔ]*`).Draw(t, "text")}},
-				Cost:    outcome.Cost{Events: count.Draw(t, "events"), PerEvent: time.Microsecond},
+				Cost: outcome.Cost{Events: count.Draw(t, "events"), PerEvent: time.Microsecond},
 			}
 		})).Draw(t, "batches")
 		s, err := recording.Open(bytes.NewReader(record(t, want...)))

@@ -12,12 +12,11 @@ import (
 
 // A Frame is everything that is known of one window.
 type Frame struct {
-	Number  uint64 // of the window, from 0
-	Window  outcome.Window
-	Time    time.Time // wall time of the window's end
-	Probes  []Probe   // in the order of the configuration; a probe of several VMs once for each
-	Notices []outcome.Notice
-	Cost    Cost
+	Number uint64 // of the window, from 0
+	Window outcome.Window
+	Time   time.Time // wall time of the window's end
+	Probes []Probe   // in the order of the configuration; a probe of several VMs once for each
+	Cost   Cost
 }
 
 // A Probe is what was seen of one outcome of one VM in one window.

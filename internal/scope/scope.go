@@ -19,6 +19,10 @@ type Scope struct {
 	windows outcome.Windows
 	grids   map[string]dq.Grid
 	used    time.Duration // processor time used until the last frame
+
+	// Notice is called with what the source has to say about itself, while the
+	// scope runs. It may be nil.
+	Notice func(outcome.Notice)
 }
 
 // New returns a scope on a source. The windows are those that the source was
@@ -45,7 +49,7 @@ func (s *Scope) Run(ctx context.Context, limit uint64, fn func(Frame) error) err
 	s.used = processorTime()
 	for n := uint64(0); limit == 0 || n < limit; n++ {
 		w := s.windows.At(n)
-		if !sleepUntil(ctx, w.To+int64(s.windows.Length)) && w.To > monotonic.Now() {
+		if !s.wait(ctx, w.To+int64(s.windows.Length)) && w.To > monotonic.Now() {
 			return nil
 		}
 		batch, err := s.source.Collect(context.WithoutCancel(ctx), w)
@@ -61,10 +65,38 @@ func (s *Scope) Run(ctx context.Context, limit uint64, fn func(Frame) error) err
 			return err
 		}
 		if err := fn(frame); err != nil || ended {
+			s.watch()
 			return err
 		}
 	}
+	s.watch()
 	return nil
+}
+
+// watchPeriod is how often the source is asked to look after what it observes.
+const watchPeriod = time.Second
+
+// wait waits for a time, and has the source watched meanwhile; false where the
+// context was done first.
+func (s *Scope) wait(ctx context.Context, at int64) bool {
+	for {
+		s.watch()
+		next := monotonic.Now() + int64(watchPeriod)
+		if !sleepUntil(ctx, min(at, next)) {
+			return false
+		}
+		if at <= next {
+			return true
+		}
+	}
+}
+
+func (s *Scope) watch() {
+	for _, n := range s.source.Watch() {
+		if s.Notice != nil {
+			s.Notice(n)
+		}
+	}
 }
 
 // sleepUntil waits for a time, false where the context was done first.
@@ -84,7 +116,7 @@ func sleepUntil(ctx context.Context, at int64) bool {
 
 // frame makes a frame of what was counted in a window.
 func (s *Scope) frame(n uint64, b outcome.Batch) (Frame, error) {
-	f := Frame{Number: n, Window: b.Window, Time: b.Time, Notices: b.Notices}
+	f := Frame{Number: n, Window: b.Window, Time: b.Time}
 	for _, c := range b.Counts {
 		observed, err := dq.FromCounts(s.grids[c.Outcome], c.Bins, c.Failures, c.Timeouts)
 		if err != nil {

@@ -37,6 +37,7 @@ func (s *script) Collect(_ context.Context, w outcome.Window) (outcome.Batch, er
 	return b, nil
 }
 
+func (s *script) Watch() []outcome.Notice                                { return nil }
 func (s *script) Stream(context.Context, func([]outcome.Instance)) error { return nil }
 func (s *script) Close() error                                           { return nil }
 

@@ -170,8 +170,8 @@ func (c *Collector) total(outcome, pid int, windows []Window) Total {
 			if n.Outcome != outcome || n.PID != pid {
 				continue
 			}
-			sum.Counters = add(sum.Counters, n.Counters)
-			sum.Stray = add(sum.Stray, n.Stray)
+			sum.Counters = sum.Counters.Add(n.Counters)
+			sum.Stray = sum.Stray.Add(n.Stray)
 			for _, k := range n.Bins {
 				sum.Binned += k
 			}
@@ -184,27 +184,10 @@ func (c *Collector) total(outcome, pid int, windows []Window) Total {
 func (c *Collector) Others() bpf.Others {
 	var sum bpf.Others
 	for _, w := range c.Windows {
-		sum.ExitsFull += w.Others.ExitsFull
-		sum.ExitsUnread += w.Others.ExitsUnread
+		sum.Hits += w.Others.Hits
 		sum.Foreign += w.Others.Foreign
 	}
 	return sum
-}
-
-func add(a, b bpf.Counters) bpf.Counters {
-	return bpf.Counters{
-		Starts:     a.Starts + b.Starts,
-		Ends:       a.Ends + b.Ends,
-		Successes:  a.Successes + b.Successes,
-		Failures:   a.Failures + b.Failures,
-		Timeouts:   a.Timeouts + b.Timeouts,
-		Orphans:    a.Orphans + b.Orphans,
-		Lates:      a.Lates + b.Lates,
-		ReadErrors: a.ReadErrors + b.ReadErrors,
-		MapFull:    a.MapFull + b.MapFull,
-		RingFull:   a.RingFull + b.RingFull,
-		Cut:        a.Cut + b.Cut,
-	}
 }
 
 // Streamed starts to receive what the collector streams. The returned function

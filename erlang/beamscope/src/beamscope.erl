@@ -35,6 +35,7 @@
 -define(FAIL, 3).
 -define(LABELS, 950).
 -define(MAX_TEXT, 255).
+-define(BIG, (1 bsl 1024)).
 
 %% The Id of the innermost with_span of this process, while it is watched.
 -define(CURRENT, '$beamscope_span').
@@ -184,4 +185,27 @@ summary(Class, Reason) ->
     text(<<(atom_to_binary(Class))/binary, $:, (format(Reason))/binary>>).
 
 format(Term) ->
-    unicode:characters_to_binary(io_lib:format("~0tp", [Term], [{chars_limit, ?MAX_TEXT}])).
+    {Short, _} = prune(Term, ?MAX_TEXT),
+    unicode:characters_to_binary(io_lib:format("~0tp", [Short], [{chars_limit, ?MAX_TEXT}])).
+
+%% The first parts of a term, so many: chars_limit bounds what comes out of
+%% formatting, but an integer of a million digits is converted whole before.
+prune(_, 0) ->
+    {'...', 0};
+prune(Int, Left) when is_integer(Int), abs(Int) >= ?BIG ->
+    {'big integer', Left - 1};
+prune([Head | Tail], Left0) ->
+    {Head1, Left1} = prune(Head, Left0 - 1),
+    {Tail1, Left2} = prune(Tail, Left1),
+    {[Head1 | Tail1], Left2};
+prune(Tuple, Left0) when is_tuple(Tuple), tuple_size(Tuple) =< ?MAX_TEXT ->
+    {Elements, Left1} = lists:mapfoldl(fun prune/2, Left0 - 1, tuple_to_list(Tuple)),
+    {list_to_tuple(Elements), Left1};
+prune(Tuple, Left) when is_tuple(Tuple) ->
+    {{'tuple of', tuple_size(Tuple)}, Left - 1};
+prune(Map, Left) when is_map(Map) ->
+    {{'map of', map_size(Map)}, Left - 1};
+prune(<<Start:?MAX_TEXT/binary, _, _/bits>>, Left) ->
+    {Start, Left - 1};
+prune(Term, Left) ->
+    {Term, Left - 1}.

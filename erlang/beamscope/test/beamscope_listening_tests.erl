@@ -35,6 +35,7 @@ fail_test_() ->
                               {{error, 7}, <<"{error,7}">>},
                               {42, <<"42">>},
                               {[{not_a, text}], <<"[{not_a,text}]">>},
+                              {1 bsl 3000000, <<"'big integer'">>}, % would take half a minute
                               {binary:copy(<<"x">>, 256), binary:copy(<<"x">>, 255)}]].
 
 failed(Class) ->
