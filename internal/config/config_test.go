@@ -115,7 +115,7 @@ func TestDiagramFile(t *testing.T) {
 // printed, behind the name of the file.
 func TestErrors(t *testing.T) {
 	const (
-		unit = `: write a number and a unit (ns, us, ms, s, m) from `
+		unit = `: write a number and a unit (ns, us, ms, s, m, h), as in 500ms, from `
 		good = "outcomes: {a: {}}\n"
 	)
 	for _, test := range []struct{ text, want string }{
@@ -132,14 +132,15 @@ func TestErrors(t *testing.T) {
 		{`outcomes: {"\e[2J": {}}`, `:1: outcomes."\x1b[2J": a name is made of letters, digits and underscores, and begins with no digit`},
 		{good + `"": c`, `:2: a key that is not a word`},
 
-		{good + "window: soon", `:2: window: "soon" is not a duration` + unit + `100ms to 10s, as in 50ms`},
-		{good + "window: 5", `:2: window: "5" is not a duration` + unit + `100ms to 10s, as in 50ms`},
-		{good + "window: -1s", `:2: window: "-1s" is not a duration` + unit + `100ms to 10s, as in 50ms`},
-		{good + "window: [1s]", `:2: window: a list is not a duration` + unit + `100ms to 10s, as in 50ms`},
-		{good + "window: 99ms", `:2: window: "99ms" is out of range` + unit + `100ms to 10s, as in 50ms`},
-		{good + "window: 11s", `:2: window: "11s" is out of range` + unit + `100ms to 10s, as in 50ms`},
-		{good + "window: 99999999999999s", `:2: window: "99999999999999s" is not a duration` + unit + `100ms to 10s, as in 50ms`},
-		{good + "base: 999ns", `:2: base: "999ns" is out of range` + unit + `1µs to 1h0m0s, as in 50ms`},
+		{good + "---\nfoo: 1", ":3: a second YAML document: write one"},
+		{good + "window: soon", `:2: window: "soon" is not a duration` + unit + `100ms to 10s`},
+		{good + "window: 5", `:2: window: "5" is not a duration` + unit + `100ms to 10s`},
+		{good + "window: -1s", `:2: window: "-1s" is not a duration` + unit + `100ms to 10s`},
+		{good + "window: [1s]", `:2: window: a list is not a duration` + unit + `100ms to 10s`},
+		{good + "window: 99ms", `:2: window: "99ms" is out of range` + unit + `100ms to 10s`},
+		{good + "window: 11s", `:2: window: "11s" is out of range` + unit + `100ms to 10s`},
+		{good + "window: 99999999999999s", `:2: window: "99999999999999s" is not a duration` + unit + `100ms to 10s`},
+		{good + "base: 999ns", `:2: base: "999ns" is out of range` + unit + `1µs to 1h`},
 
 		{good + "target: beam.smp", `:2: target: "beam.smp" where keys and values are expected, as in {key: value}`},
 		{good + "target: {}", `:2: target: give one of exe, pid and node`},
@@ -179,8 +180,8 @@ func TestErrors(t *testing.T) {
 		{"outcomes: {a: {bins: 65537}}", `:1: outcomes.a.bins: "65537" is not a whole number from 1 to 65536`},
 		{"outcomes: {a: {bins: 123456789012345678901234567890123456789012345}}",
 			`:1: outcomes.a.bins: "1234567890123456789012345678901234567890…" is not a whole number from 1 to 65536`},
-		{"outcomes: {a: {dmax: 2h}}", `:1: outcomes.a.dmax: "2h" is not a duration` + unit + `1µs to 1h0m0s, as in 50ms`},
-		{"outcomes: {a: {dmax: 61m}}", `:1: outcomes.a.dmax: "61m" is out of range` + unit + `1µs to 1h0m0s, as in 50ms`},
+		{"outcomes: {a: {dmax: 2h}}", `:1: outcomes.a.dmax: "2h" is out of range` + unit + `1µs to 1h`},
+		{"outcomes: {a: {dmax: 61m}}", `:1: outcomes.a.dmax: "61m" is out of range` + unit + `1µs to 1h`},
 		{"outcomes: {a: {dmax: 1ms, exponent: 1}}", `:1: outcomes.a: dmax and exponent contradict each other: give one of them`},
 		{"outcomes: {a: {dmax: 1ms, bins: 3}}",
 			`:1: outcomes.a: invalid grid: dMax 1ms over 3 bins is not a whole number of nanoseconds a bin`},
@@ -214,7 +215,7 @@ func TestLoadRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		dir:                            dir + ": not a file of at most 1024 KiB",
+		dir:                            dir + ": is a folder: name the scope file in it",
 		large:                          large + ": not a file of at most 1024 KiB",
 		filepath.Join(dir, "none.yml"): filepath.Join(dir, "none.yml") + ": cannot be read: no such file or directory",
 	} {
