@@ -132,7 +132,7 @@ func TestErrors(t *testing.T) {
 		{`outcomes: {"\e[2J": {}}`, `:1: outcomes."\x1b[2J": a name is made of letters, digits and underscores, and begins with no digit`},
 		{good + `"": c`, `:2: a key that is not a word`},
 
-		{good + "---\nfoo: 1", ":3: a second YAML document: write one"},
+		{good + "---\nfoo: 1", ":2: a second YAML document: write one"},
 		{good + "window: soon", `:2: window: "soon" is not a duration` + unit + `100ms to 10s`},
 		{good + "window: 5", `:2: window: "5" is not a duration` + unit + `100ms to 10s`},
 		{good + "window: -1s", `:2: window: "-1s" is not a duration` + unit + `100ms to 10s`},
