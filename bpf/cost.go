@@ -12,6 +12,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
+
+	"github.com/beamscope/beamscope/usdt"
 )
 
 // trap does nothing, at an address that a uprobe can be set to.
@@ -29,7 +31,7 @@ func MeasureTrap() (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("measure the cost of a hit: %w", err)
 	}
-	detach, err := attachEmpty("/proc/self/exe", offset, os.Getpid())
+	detach, err := AttachEmpty("/proc/self/exe", usdt.Site{Offset: offset}, os.Getpid())
 	if err != nil {
 		return 0, fmt.Errorf("measure the cost of a hit: %w", explain(err))
 	}
@@ -52,8 +54,9 @@ func timeTrap() time.Duration {
 	return median(took[:])
 }
 
-// attachEmpty attaches a program that returns at once.
-func attachEmpty(path string, offset uint64, pid int) (detach func() error, err error) {
+// AttachEmpty attaches a program that returns at once to a site in a process, to
+// measure what a probe costs by itself. The returned function ends that.
+func AttachEmpty(path string, site usdt.Site, pid int) (detach func() error, err error) {
 	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type:         ebpf.Kprobe,
 		AttachType:   ebpf.AttachTraceUprobeMulti,
@@ -67,7 +70,11 @@ func attachEmpty(path string, offset uint64, pid int) (detach func() error, err 
 	if err != nil {
 		return nil, errors.Join(err, program.Close())
 	}
-	l, err := exe.UprobeMulti(nil, program, &link.UprobeMultiOptions{Addresses: []uint64{offset}, PID: uint32(pid)})
+	opts := link.UprobeMultiOptions{Addresses: []uint64{site.Offset}, PID: uint32(pid)}
+	if site.Semaphore != 0 {
+		opts.RefCtrOffsets = []uint64{site.Semaphore}
+	}
+	l, err := exe.UprobeMulti(nil, program, &opts)
 	if err != nil {
 		return nil, errors.Join(err, program.Close())
 	}

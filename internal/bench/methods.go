@@ -11,10 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/link"
-
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/outcome"
@@ -32,28 +28,7 @@ func attachEmpty(_ context.Context, v vm.VM, _ func() error) (func() error, erro
 	if err != nil {
 		return nil, err
 	}
-	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Type:         ebpf.Kprobe,
-		AttachType:   ebpf.AttachTraceUprobeMulti,
-		License:      "Dual MIT/GPL",
-		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
-	})
-	if err != nil {
-		return nil, err
-	}
-	exe, err := link.OpenExecutable(v.Exe.Path)
-	if err != nil {
-		return nil, err
-	}
-	l, err := exe.UprobeMulti(nil, program, &link.UprobeMultiOptions{
-		Addresses:     []uint64{site.Offset},
-		RefCtrOffsets: []uint64{site.Semaphore},
-		PID:           uint32(v.PID()),
-	})
-	if err != nil {
-		return nil, err
-	}
-	return func() error { return errors.Join(l.Close(), program.Close()) }, nil
+	return bpf.AttachEmpty(v.Exe.Path, site, v.PID())
 }
 
 func spanSite(v vm.VM) (usdt.Site, error) {
