@@ -50,7 +50,7 @@ func newRunCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&f.config, "config", "c", "", "scope file that says what to observe")
 	cmd.Flags().IntVar(&f.pid, "pid", 0, "observe this VM instead of the scope file's target")
-	cmd.Flags().BoolVar(&f.headless, "headless", false, "print text frames instead of the dashboard")
+	cmd.Flags().BoolVar(&f.headless, "headless", false, "print text frames (this version has no dashboard, so it always does)")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object a line for each window and probe")
 	cmd.Flags().DurationVar(&f.duration, "for", 0, "end after so long, such as 30s (0: when interrupted)")
 	return cmd
