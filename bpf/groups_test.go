@@ -178,3 +178,55 @@ func semaphore(t *testing.T, vm *erlang.VM, name string) uint16 {
 	t.Helper()
 	return vmtest.Semaphore(t, vm.PID(), probeOf(name))
 }
+
+// What is attached to is the file, not the VM that it was found by: when that one
+// has ended, groups are still switched for the others that run the file.
+func TestSwitchAfterFirstVMEnded(t *testing.T) {
+	otp := vmtest.Private(t)
+	first, second := vmtest.StartOn(t, otp, erlang.Options{}), vmtest.StartOn(t, otp, erlang.Options{})
+	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}})
+	target := vmtest.Target(t, first)
+	target.PID = 0
+	if _, err := c.Attach(target); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, on := range []bool{false, true} {
+		if err := c.Switch("", on, monotonic.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	c.Call(second, "span_load", "run", spans(1, 1000))
+
+	checkTotal(t, c, 0, second.PID(), succeeded(1000))
+}
+
+// A path that leads to another file than the one its probes were read from is
+// refused: offsets mean something else there.
+func TestAttachToReplacedFile(t *testing.T) {
+	vm := vmtest.Start(t, erlang.Options{})
+	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}})
+	target := vmtest.Target(t, vm)
+	target.Inode = 1
+	if _, err := c.Attach(target); !errors.Is(err, bpf.ErrReplaced) {
+		t.Errorf("got %v, want %v", err, bpf.ErrReplaced)
+	}
+}
+
+// A collector that was closed says so.
+func TestClosed(t *testing.T) {
+	vmtest.NeedEBPF(t)
+	c, err := bpf.New(bpf.Options{Outcomes: []bpf.Outcome{load(endless)}, Start: 1, Window: int64(time.Second)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Sweep(1); !errors.Is(err, bpf.ErrClosed) {
+		t.Errorf("got %v, want %v", err, bpf.ErrClosed)
+	}
+}

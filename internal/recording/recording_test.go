@@ -124,3 +124,32 @@ func FuzzOpen(f *testing.F) {
 		}
 	})
 }
+
+// last is a source of one batch, which comes with the end.
+type last struct{ outcome.Source }
+
+func (last) Collect(context.Context, outcome.Window) (outcome.Batch, error) {
+	return outcome.Batch{Window: outcome.Window{To: 7}, Counts: []outcome.Counts{{Outcome: "a"}}}, outcome.ErrEnded
+}
+
+// What is shown is recorded, also the batch that comes with the end of the source.
+func TestTeeRecordsTheLastBatch(t *testing.T) {
+	var buf bytes.Buffer
+	w, err := recording.NewWriter(&buf, "", time.Second, specs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := recording.Tee(last{}, w).Collect(t.Context(), outcome.Window{}); !errors.Is(err, outcome.ErrEnded) {
+		t.Errorf("got %v, want ErrEnded", err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := recording.Open(&buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := s.Collect(t.Context(), outcome.Window{}); err != nil || b.Window.To != 7 {
+		t.Errorf("recorded %+v, %v", b, err)
+	}
+}

@@ -1,0 +1,92 @@
+package bpf_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/vm"
+	"github.com/beamscope/beamscope/internal/vmtest"
+)
+
+// executable is where the collector in a pid namespace of its own is told what to
+// attach to.
+const executable = "BEAMSCOPE_TEST_EXECUTABLE"
+
+// A VM outside the collector's pid namespace that runs the same file is none of
+// its VMs: it fires the probes, and nothing of it is counted.
+func TestVMOutsideOurNamespace(t *testing.T) {
+	if path := os.Getenv(executable); path != "" {
+		collectInNamespace(t, path)
+		return
+	}
+	outside := vmtest.Start(t, erlang.Options{})
+	vmtest.NeedEBPF(t)
+	cmd := exec.Command(os.Args[0], "-test.run=^TestVMOutsideOurNamespace$", "-test.v")
+	cmd.Env = append(os.Environ(), executable+"="+vmtest.Target(t, outside).Path)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() && lines.Text() != "attached" {
+	}
+	vmtest.Call(t, outside, "span_load", "run", spans(1, 100))
+	if semaphore := vmtest.Semaphore(t, outside.PID(), fmt.Sprintf("user_trace__n%d", bpf.Label("load"))); semaphore == 0 {
+		t.Error("the collector is not attached to the VM's probe, so this proves nothing")
+	}
+	stdin.Close()
+	var output []string
+	for lines.Scan() {
+		output = append(output, lines.Text())
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the collector: %v\n%q", err, output)
+	}
+}
+
+// collectInNamespace is the collector: it attaches, waits for the end of its
+// standard input, and must have counted nothing then.
+func collectInNamespace(t *testing.T, path string) {
+	probes, err := vm.Probes(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := bpf.New(bpf.Options{
+		Outcomes: []bpf.Outcome{load(time.Minute)},
+		Start:    monotonic.Now(),
+		Window:   int64(time.Minute),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Attach(bpf.Target{Path: path, Probes: probes}); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println("\nattached")
+	bufio.NewReader(os.Stdin).ReadString('\n')
+	counts, others, err := c.Read(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(counts) != 0 || others != (bpf.Others{}) {
+		t.Errorf("counted %+v and %+v of a VM outside", counts, others)
+	}
+}
