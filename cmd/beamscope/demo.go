@@ -167,7 +167,7 @@ func showRecording(ctx context.Context, duration time.Duration, out, log io.Writ
 	defer source.Close()
 	h := source.Header
 	fmt.Fprintln(log, h.Note)
-	s, err := scope.New(source, outcome.Windows{Start: monotonic.Now(), Length: h.Window}, h.Specs)
+	s, err := scope.New(source, outcome.Plan{From: monotonic.Now(), Window: h.Window}, h.Specs)
 	if err != nil {
 		return err
 	}

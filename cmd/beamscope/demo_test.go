@@ -30,7 +30,7 @@ func TestBundledRecording(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer source.Close()
-	windows := outcome.Windows{Start: monotonic.Now(), Length: time.Millisecond}
+	windows := outcome.Plan{From: monotonic.Now(), Window: time.Millisecond}
 	s, err := scope.New(source, windows, source.Header.Specs)
 	if err != nil {
 		t.Fatal(err)

@@ -94,8 +94,8 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 	for _, key := range c.Later {
 		fmt.Fprintf(log, "%s: kept, but this version does nothing with it\n", key)
 	}
-	windows := outcome.Windows{Start: monotonic.Now(), Length: c.Window}
-	vms, err := outcome.NewVMSource(outcome.VMConfig{Target: c.Target, Specs: c.Specs(), Windows: windows})
+	windows := outcome.Plan{From: monotonic.Now(), Window: c.Window, Specs: c.Specs()}
+	vms, err := outcome.NewVMSource(outcome.VMConfig{Target: c.Target, Plan: windows})
 	if err != nil {
 		return err
 	}

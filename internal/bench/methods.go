@@ -50,19 +50,19 @@ func probeName() string { return fmt.Sprintf("user_trace__n%d", bpf.Label(spanNa
 // It returns after the first window with spans, in which the programs are measured.
 func attachBeamscope(stream bool) func(context.Context, vm.VM, func() error) (func() error, error) {
 	return func(ctx context.Context, v vm.VM, load func() error) (func() error, error) {
-		windows := outcome.Windows{Start: monotonic.Now(), Length: time.Second}
-		source, err := outcome.NewVMSource(outcome.VMConfig{
-			Target:  vm.Target{PID: v.PID()},
-			Specs:   []outcome.Spec{{Name: spanName, Span: spanName, BinWidth: time.Millisecond, Bins: 50, Stream: stream}},
-			Windows: windows,
-		})
+		spec := outcome.Spec{Name: spanName, Span: spanName, BinWidth: time.Millisecond, Bins: 50}
+		if stream {
+			spec.Detail = outcome.Everything
+		}
+		plan := outcome.Plan{From: monotonic.Now(), Window: time.Second, Specs: []outcome.Spec{spec}}
+		source, err := outcome.NewVMSource(outcome.VMConfig{Target: vm.Target{PID: v.PID()}, Plan: plan})
 		if err != nil {
 			return nil, err
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		seen := make(chan struct{})
 		done := make(chan error, 2)
-		go func() { done <- collect(ctx, source, windows, seen) }()
+		go func() { done <- collect(ctx, source, plan, seen) }()
 		go func() {
 			if !stream {
 				done <- nil
@@ -84,13 +84,13 @@ func attachBeamscope(stream bool) func(context.Context, vm.VM, func() error) (fu
 
 // collect reads windows, one behind the present, until the context is done. It
 // closes seen after the first with spans.
-func collect(ctx context.Context, source outcome.Source, windows outcome.Windows, seen chan<- struct{}) error {
+func collect(ctx context.Context, source outcome.Source, plan outcome.Plan, seen chan<- struct{}) error {
 	for n := uint64(0); ; n++ {
-		w := windows.At(n)
+		w := plan.At(n)
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(time.Duration(w.To + int64(windows.Length) - monotonic.Now())):
+		case <-time.After(time.Duration(w.To + int64(plan.Window) - monotonic.Now())):
 		}
 		b, err := source.Collect(ctx, w)
 		if err != nil {

@@ -63,7 +63,7 @@ func frames(t *testing.T) []scope.Frame {
 		all[i].Time = time.Date(2024, 2, 29, 23, 59, 58+i, 5e6, time.UTC)
 		all[i].Cost.Collector = 12 * time.Millisecond
 	}
-	all[1].Cost.VMs = outcome.Cost{Events: 2000, PerEvent: 1234 * time.Nanosecond}
+	all[1].Cost = outcome.Cost{Events: 2000, PerEvent: 1234 * time.Nanosecond}
 	return all
 }
 

@@ -49,7 +49,7 @@ func (t *Text) Frame(f scope.Frame) error {
 // costLine says what observing the window cost.
 func costLine(f scope.Frame) string {
 	window := f.Window.Duration()
-	vms := f.Cost.VMs
+	vms := f.Cost
 	line := fmt.Sprintf("cost: %.0f events/s", float64(vms.Events)/window.Seconds())
 	if vms.PerEvent == 0 {
 		line += " × not measured yet"

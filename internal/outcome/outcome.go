@@ -48,10 +48,12 @@ func (s Status) String() string {
 	return fmt.Sprintf("Status(%d)", uint8(s))
 }
 
-// A Spec describes an outcome to a source.
+// A Spec describes an outcome to a source. Specs are comparable: equal ones
+// observe the same in the same way. Either Span or Wrapper is set.
 type Spec struct {
 	Name     string // as in the configuration
-	Span     string // name of the wrapper's spans that are its instances
+	Span     string // name of the spans of user_trace that are its instances
+	Wrapper  string // name of the spans that the published wrapper sends over TCP
 	BinWidth time.Duration
 	Bins     int
 
@@ -59,9 +61,28 @@ type Spec struct {
 	// failure, at the moment of the exit. Otherwise such an instance times out.
 	ExitFails bool
 
-	// Stream asks for every single instance besides the counts.
-	Stream bool
+	// Detail says which single instances are wanted besides the counts.
+	Detail Detail
 }
+
+// A Detail says which single instances of an outcome a source delivers.
+type Detail uint8
+
+// Details of an outcome.
+const (
+	CountsOnly Detail = iota // no single instances
+
+	// Worst are up to MaxWorst instances of each window and VM: timeouts before
+	// failures before successes, and among each the slowest. Which they are is
+	// found out with little cost, and so may miss some where much happens that
+	// is worse than in the window before.
+	Worst
+
+	Everything // every instance
+)
+
+// MaxWorst is how many instances of an outcome, VM and window Worst delivers.
+const MaxWorst = 16
 
 // DMax returns the maximum delay of a success.
 func (s Spec) DMax() time.Duration { return s.BinWidth * time.Duration(s.Bins) }
@@ -77,21 +98,23 @@ func (w Window) Contains(t int64) bool { return w.From <= t && t < w.To }
 // Duration returns the length of the window.
 func (w Window) Duration() time.Duration { return time.Duration(w.To - w.From) }
 
-// Windows are windows of one length that follow each other from Start on.
-type Windows struct {
-	Start  int64 // nanoseconds of CLOCK_MONOTONIC
-	Length time.Duration
+// A Plan says what to observe from a time on, and in which windows. It holds
+// until the next one begins.
+type Plan struct {
+	From   int64         // where its first window begins, nanoseconds of CLOCK_MONOTONIC
+	Window time.Duration // length of its windows
+	Specs  []Spec        // names and spans are different
 }
 
-// At returns window number n, from 0.
-func (w Windows) At(n uint64) Window {
-	from := w.Start + int64(n)*int64(w.Length)
-	return Window{From: from, To: from + int64(w.Length)}
+// At returns window number n of the plan, from 0.
+func (p Plan) At(n uint64) Window {
+	from := p.From + int64(n)*int64(p.Window)
+	return Window{From: from, To: from + int64(p.Window)}
 }
 
 // Number returns the number of the window that contains t, which is not before
-// Start.
-func (w Windows) Number(t int64) uint64 { return uint64((t - w.Start) / int64(w.Length)) }
+// From.
+func (p Plan) Number(t int64) uint64 { return uint64((t - p.From) / int64(p.Window)) }
 
 // A VM is an Erlang VM in which instances happen.
 type VM struct {
@@ -182,7 +205,7 @@ type Loss struct {
 	Unreadable uint64 // events with an argument that could not be read
 	NoRoom     uint64 // starts for which there was no room among the open instances
 	Missed     uint64 // instances that came when their window had no room, because we were late
-	Cut        uint64 // open instances given up because collection was switched off
+	Cut        uint64 // instances given up because what to observe changed while they were open
 	Exits      uint64 // exits of processes that were not noted: failures that show as timeouts
 	Crowded    uint64 // instances and losses of VMs beyond those that can be told apart
 }
@@ -214,37 +237,60 @@ type Notice struct {
 type Batch struct {
 	Window Window
 	Time   time.Time // wall time of the window's end
-	Counts []Counts  // one for each outcome and VM at least, also where nothing happened
-	Cost   Cost
+
+	// Counts has one entry for each outcome and VM, in the order of the plan's
+	// specs and then of the VMs: one for each outcome at least, also where nothing
+	// happened and where there is no VM.
+	Counts []Counts
+
+	// Instances are those of outcomes that ask for them, in the order of their
+	// ends.
+	Instances []Instance
+
+	Rejected Rejected
+	Cost     Cost
 }
 
-// Cost is what observing cost the VMs in a window.
+// Rejected counts what came in and could not be understood, so that it belongs to
+// no outcome for sure.
+type Rejected struct {
+	Count uint64 // in the window
+	Last  string // the last one, shortened, and what is wrong with it; "" where there was none
+}
+
+// Cost is what observing cost in a window.
 type Cost struct {
-	Events   uint64        // at which a program of ours ran
-	PerEvent time.Duration // as measured on this machine; 0 where it is not known
+	Events    uint64        // in the VMs, at which a program of ours ran
+	PerEvent  time.Duration // as measured on this machine; 0 where it is not known
+	Collector time.Duration // processor time of our own process, user and system
 }
 
-// Share returns the cost as a share of one processor in a window of this length.
+// Share returns what the VMs paid as a share of one processor in a window of this
+// length.
 func (c Cost) Share(window time.Duration) float64 {
 	return float64(c.Events) * float64(c.PerEvent) / float64(window)
 }
 
 // A Source delivers outcome instances. Its methods are called from one
-// goroutine, except Stream, which may run beside the others.
+// goroutine.
 type Source interface {
-	// Collect returns what ended in the window. Windows are of one length,
-	// follow each other without gaps, and each is asked for when it has been
-	// over for some time, one window's length as a rule. It returns an error
-	// wrapping [ErrEnded] when the source has nothing more to deliver.
+	// Plan changes what is observed. It is called before p.From, which is where a
+	// window of the plan before ends; windows up to there are still of that one.
+	// Outcomes whose spec stays the same are observed without a gap. Of one whose
+	// spec changes, what began before p.From and ends later is lost as cut. On an
+	// error everything is as it was.
+	Plan(p Plan) error
+
+	// Collect returns what ended in the window. Windows follow each other without
+	// gaps as the plans say, and each is asked for when it has been over for some
+	// time, one window's length as a rule. The batch, and what it refers to, holds
+	// until the next call. It returns an error wrapping [ErrEnded], perhaps with
+	// a last batch, when the source has nothing more to deliver.
 	Collect(ctx context.Context, w Window) (Batch, error)
 
 	// Watch looks after what is observed, as to attach to what is new, and
 	// returns what a person should know of it. It is called about once a second.
 	Watch() []Notice
-
-	// Stream passes the instances of outcomes with Spec.Stream set to fn, in
-	// batches, until the context is done. The slice is reused.
-	Stream(ctx context.Context, fn func([]Instance)) error
 
 	// Close detaches from whatever the source observes.
 	Close() error

@@ -37,16 +37,16 @@ func TestStrings(t *testing.T) {
 // half-open.
 func TestWindows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := outcome.Windows{
-			Start:  rapid.Int64Range(0, 1<<50).Draw(t, "start"),
-			Length: time.Duration(rapid.Int64Range(1, 1<<40).Draw(t, "length")),
+		w := outcome.Plan{
+			From:   rapid.Int64Range(0, 1<<50).Draw(t, "start"),
+			Window: time.Duration(rapid.Int64Range(1, 1<<40).Draw(t, "length")),
 		}
-		at := w.Start + rapid.Int64Range(0, 1<<55).Draw(t, "after")
+		at := w.From + rapid.Int64Range(0, 1<<55).Draw(t, "after")
 		n := w.Number(at)
 		if !w.At(n).Contains(at) || w.At(n+1).Contains(at) || n > 0 && w.At(n-1).Contains(at) {
 			t.Fatalf("%d is not in window %d alone: %+v", at, n, w.At(n))
 		}
-		if w.At(n).Duration() != w.Length || w.At(n).To != w.At(n+1).From {
+		if w.At(n).Duration() != w.Window || w.At(n).To != w.At(n+1).From {
 			t.Fatalf("window %d is %+v, the next %+v", n, w.At(n), w.At(n+1))
 		}
 	})

@@ -24,9 +24,8 @@ const rescan = time.Second
 
 // VMConfig describes a [VMSource].
 type VMConfig struct {
-	Target  vm.Target
-	Specs   []Spec
-	Windows Windows
+	Target vm.Target
+	Plan   Plan // the first
 }
 
 // A VMSource observes running Erlang VMs with eBPF: the spans of the wrapper,
@@ -86,14 +85,14 @@ func NewVMSource(cfg VMConfig) (*VMSource, error) {
 		refused: make(map[usdt.Process]bool),
 		ready:   make(map[uint64][]bpf.Counts),
 	}
-	opts := bpf.Options{Start: cfg.Windows.Start, Window: int64(cfg.Windows.Length)}
-	for _, spec := range cfg.Specs {
+	opts := bpf.Options{Start: cfg.Plan.From, Window: int64(cfg.Plan.Window)}
+	for _, spec := range cfg.Plan.Specs {
 		opts.Outcomes = append(opts.Outcomes, bpf.Outcome{
 			Name:      spec.Span,
 			DMax:      int64(spec.DMax()),
 			BinWidth:  int64(spec.BinWidth),
 			Bins:      spec.Bins,
-			Stream:    spec.Stream,
+			Stream:    spec.Detail == Everything,
 			ExitFails: spec.ExitFails,
 		})
 	}
@@ -192,9 +191,12 @@ func (s *VMSource) note(format string, args ...any) {
 	s.notices = append(s.notices, Notice{Time: monotonic.Now(), Text: fmt.Sprintf(format, args...)})
 }
 
-// Collect implements [Source]. The windows are those of VMConfig.Windows.
+// Plan implements [Source].
+func (s *VMSource) Plan(Plan) error { return errors.ErrUnsupported }
+
+// Collect implements [Source].
 func (s *VMSource) Collect(_ context.Context, w Window) (Batch, error) {
-	n := s.cfg.Windows.Number(w.From)
+	n := s.cfg.Plan.Number(w.From)
 	read, err := s.read(n)
 	if err != nil {
 		return Batch{}, err
@@ -229,7 +231,7 @@ func (s *VMSource) read(n uint64) ([]bpf.Counts, error) {
 		return counts, nil
 	}
 	if n < s.unobserved {
-		if _, err := s.collector.Sweep(s.cfg.Windows.At(n).To); err != nil {
+		if _, err := s.collector.Sweep(s.cfg.Plan.At(n).To); err != nil {
 			return nil, err
 		}
 		more, err := s.collector.Stray()
@@ -237,7 +239,7 @@ func (s *VMSource) read(n uint64) ([]bpf.Counts, error) {
 		s.stray = nil
 		return counts, err
 	}
-	if s.cfg.Windows.Number(monotonic.Now()) < n+bpf.Windows {
+	if s.cfg.Plan.Number(monotonic.Now()) < n+bpf.Windows {
 		return s.readWindow(n)
 	}
 	for m := n; m < n+bpf.Windows; m++ {
@@ -251,7 +253,7 @@ func (s *VMSource) read(n uint64) ([]bpf.Counts, error) {
 		}
 		s.ready[m] = counts
 	}
-	s.unobserved = s.cfg.Windows.Number(monotonic.Now()) + 1
+	s.unobserved = s.cfg.Plan.Number(monotonic.Now()) + 1
 	skipped, err := s.collector.Skip(s.unobserved)
 	if err != nil {
 		return nil, err
@@ -262,7 +264,7 @@ func (s *VMSource) read(n uint64) ([]bpf.Counts, error) {
 }
 
 func (s *VMSource) readWindow(n uint64) ([]bpf.Counts, error) {
-	if _, err := s.collector.Sweep(s.cfg.Windows.At(n).To); err != nil {
+	if _, err := s.collector.Sweep(s.cfg.Plan.At(n).To); err != nil {
 		return nil, err
 	}
 	counts, others, err := s.collector.Read(n)
@@ -364,7 +366,7 @@ func (s *VMSource) detach(pid int) error {
 // counts turns what the kernel counted into one entry for each outcome and VM.
 func (s *VMSource) counts(read []bpf.Counts) []Counts {
 	var out []Counts
-	for i := range s.cfg.Specs {
+	for i := range s.cfg.Plan.Specs {
 		out = append(out, s.countsOf(i, read)...)
 	}
 	return out
@@ -375,7 +377,7 @@ const crowd = "further VMs"
 
 // countsOf returns the entries of one outcome, one at least.
 func (s *VMSource) countsOf(i int, read []bpf.Counts) []Counts {
-	spec := s.cfg.Specs[i]
+	spec := s.cfg.Plan.Specs[i]
 	byPID := make(map[int]Counts)
 	for pid, o := range s.vms {
 		byPID[pid] = Counts{Outcome: spec.Name, VM: o.id, Bins: make([]uint64, spec.Bins)}
@@ -434,7 +436,7 @@ func fromKernel(c bpf.Counts) Counts {
 func settled(c bpf.Counters) uint64   { return c.Successes + c.Failures + c.Timeouts }
 func unsettled(c bpf.Counters) uint64 { return c.ReadErrors + c.MapFull + c.Cut }
 
-// Stream implements [Source].
+// Stream passes on the instances of outcomes with [Everything].
 func (s *VMSource) Stream(ctx context.Context, fn func([]Instance)) error {
 	statuses := map[bpf.Status]Status{bpf.Success: Success, bpf.Failure: Failure, bpf.Timeout: Timeout}
 	var batch []Instance
@@ -442,7 +444,7 @@ func (s *VMSource) Stream(ctx context.Context, fn func([]Instance)) error {
 		batch = batch[:0]
 		for _, i := range instances {
 			batch = append(batch, Instance{
-				Outcome: s.cfg.Specs[i.Outcome].Name,
+				Outcome: s.cfg.Plan.Specs[i.Outcome].Name,
 				VM:      s.id(i.PID),
 				Status:  statuses[i.Status],
 				Start:   i.Start,

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type source struct {
 	*outcome.VMSource
 	t       *testing.T
-	windows outcome.Windows
+	plan    outcome.Plan
 	next    uint64
 	batches []outcome.Batch
 	seen    []string // notices
@@ -38,14 +38,17 @@ type source struct {
 func newSource(t *testing.T, target vm.Target) *source {
 	t.Helper()
 	vmtest.NeedEBPF(t)
-	s := &source{t: t, windows: outcome.Windows{Start: monotonic.Now(), Length: 200 * time.Millisecond}}
+	s := &source{t: t, plan: outcome.Plan{
+		From:   monotonic.Now(),
+		Window: 200 * time.Millisecond,
+		Specs: []outcome.Spec{{
+			Name: "outcome", Span: "load", BinWidth: 10 * time.Millisecond, Bins: 50, Detail: outcome.Everything,
+		}},
+	}}
 	var err error
 	s.VMSource, err = outcome.NewVMSource(outcome.VMConfig{
-		Target:  target,
-		Windows: s.windows,
-		Specs: []outcome.Spec{{
-			Name: "outcome", Span: "load", BinWidth: 10 * time.Millisecond, Bins: 50, Stream: true,
-		}},
+		Target: target,
+		Plan:   s.plan,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -60,8 +63,8 @@ func newSource(t *testing.T, target vm.Target) *source {
 
 // collect collects the next window when it is due.
 func (s *source) collect() error {
-	w := s.windows.At(s.next)
-	vmtest.WaitUntil(w.To + int64(s.windows.Length))
+	w := s.plan.At(s.next)
+	vmtest.WaitUntil(w.To + int64(s.plan.Window))
 	s.next++
 	s.watch()
 	batch, err := s.Collect(s.t.Context(), w)
@@ -87,7 +90,7 @@ func (s *source) collectUntil(what string, done func() bool) {
 // collectNow collects up to the present.
 func (s *source) collectNow() {
 	s.t.Helper()
-	last := s.windows.Number(monotonic.Now())
+	last := s.plan.Number(monotonic.Now())
 	s.collectUntil("the present", func() bool { return s.next > last })
 }
 
@@ -318,9 +321,10 @@ func TestNothingToObserve(t *testing.T) {
 		{vm.Target{Node: "nobody@nowhere"}, vm.ErrNone},
 	} {
 		s, err := outcome.NewVMSource(outcome.VMConfig{
-			Target:  test.target,
-			Windows: outcome.Windows{Start: 1, Length: time.Second},
-			Specs:   []outcome.Spec{{Name: "a", Span: "a", BinWidth: 1, Bins: 1}},
+			Target: test.target,
+			Plan: outcome.Plan{From: 1, Window: time.Second, Specs: []outcome.Spec{
+				{Name: "a", Span: "a", BinWidth: 1, Bins: 1},
+			}},
 		})
 		if !errors.Is(err, test.want) {
 			t.Errorf("%s: error %v, want %v", test.target, err, test.want)
@@ -341,11 +345,11 @@ func TestLateCollectorInventsNothing(t *testing.T) {
 	run(t, vm, 50)
 	s.collectNow()
 
-	late := s.windows.Number(monotonic.Now()) + 12
-	vmtest.WaitUntil(s.windows.At(late).From)
+	late := s.plan.Number(monotonic.Now()) + 12
+	vmtest.WaitUntil(s.plan.At(late).From)
 	vmtest.Call(t, vm, "span_load", "open", "[#{spans => 20}]")
 	run(t, vm, 100)
-	vmtest.WaitUntil(s.windows.At(late + 5).From) // their dMax is over
+	vmtest.WaitUntil(s.plan.At(late + 5).From) // their dMax is over
 	s.collectNow()
 	s.collectNow()
 	run(t, vm, 30)

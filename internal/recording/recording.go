@@ -115,12 +115,8 @@ func (s *Source) Collect(context.Context, outcome.Window) (outcome.Batch, error)
 // Watch implements [outcome.Source]. A recording needs no looking after.
 func (s *Source) Watch() []outcome.Notice { return nil }
 
-// Stream implements [outcome.Source]. There are no single instances in a
-// recording of this version.
-func (s *Source) Stream(ctx context.Context, _ func([]outcome.Instance)) error {
-	<-ctx.Done()
-	return nil
-}
+// Plan implements [outcome.Source]. A recording has the plan that it has.
+func (s *Source) Plan(outcome.Plan) error { return errors.ErrUnsupported }
 
 // Close implements [outcome.Source]. It does not close the reader below.
 func (s *Source) Close() error { return s.zip.Close() }

@@ -10,26 +10,81 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// A Frame is everything that is known of one window.
+// A Frame is everything that is known of one window. It belongs to the engine that
+// made it and holds until the next: who keeps one makes a Clone.
 type Frame struct {
 	Number uint64 // of the window, from 0
 	Window outcome.Window
 	Time   time.Time // wall time of the window's end
-	Probes []Probe   // in the order of the configuration; a probe of several VMs once for each
-	Cost   Cost
+
+	// Probes are in the order of the system; a probe of several VMs is there
+	// once for each.
+	Probes []Probe
+
+	Fired    []Firing // triggers that fired in this window
+	Notices  []string // what changed since the last frame, as where a new history begins
+	Rejected outcome.Rejected
+	Cost     outcome.Cost
 }
 
-// A Probe is what was seen of one outcome of one VM in one window.
+// A Probe is what is known of one probe of one VM in one window.
 type Probe struct {
-	Name     string
-	Observed *dq.Observed
-	Counts   outcome.Counts
+	Name   string
+	VM     outcome.VM
+	Window outcome.Window
+	Spec   outcome.Spec   // how it is observed
+	Counts outcome.Counts // what was
+
+	Observed *dq.Observed // without instances where there were none
+	Mean     Mean         // of the observed ΔQs
+
+	// Calculated is what the diagram makes of the observed ΔQs of its outcomes. It
+	// is nil for a probe that is not calculated, and empty in a window where an
+	// outcome behind it has no instances.
+	Calculated     *dq.DeltaQ
+	CalculatedMean Mean
+	CalculatedFrom uint64 // instances of the outcome behind it that has the fewest
+
+	// Judgements on the QTA; nil where there is none, or nothing to judge.
+	Judgement           *dq.Judgement
+	CalculatedJudgement *dq.Judgement
+
+	// Divergence of the observed ΔQ from the calculated one; nil where one of them
+	// is missing.
+	Divergence *dq.Divergence
+
+	// Insufficient says why the observed ΔQ of this window cannot bear a verdict,
+	// CalculatedInsufficient why the calculated one cannot; "" where it can.
+	Insufficient           string
+	CalculatedInsufficient string
+
+	// Instances are the single instances of the window, worst first.
+	Instances []outcome.Instance
+
+	// Active are the kinds of the triggers whose incident is not over.
+	Active []string
 }
 
-// Cost is what observing cost in the window, as far as it is known.
-type Cost struct {
-	VMs       outcome.Cost  // in the observed VMs
-	Collector time.Duration // processor time of this process, user and system
+// A Mean is the mean of the ΔQs of the last windows that had instances, with its
+// confidence bounds.
+type Mean struct {
+	Width   time.Duration // between edges
+	Windows int           // that it is of; 0: there is none
+	Band    dq.Band
+}
+
+// A Firing is a trigger that fired.
+type Firing struct {
+	Trigger string // its kind
+	Setting string // and what it was set to
+	Probe   string
+	VM      outcome.VM
+	Cause   string // what was seen, for people
+}
+
+// Rate returns instances a second.
+func (p *Probe) Rate() float64 {
+	return float64(p.Counts.Instances()) / p.Window.Duration().Seconds()
 }
 
 // Quantiles returns the probabilities whose quantiles are shown everywhere.

@@ -16,7 +16,7 @@ import (
 // A Scope turns windows into frames.
 type Scope struct {
 	source  outcome.Source
-	windows outcome.Windows
+	windows outcome.Plan
 	grids   map[string]dq.Grid
 	used    time.Duration // processor time used until the last frame
 
@@ -27,7 +27,7 @@ type Scope struct {
 
 // New returns a scope on a source. The windows are those that the source was
 // made for.
-func New(source outcome.Source, windows outcome.Windows, specs []outcome.Spec) (*Scope, error) {
+func New(source outcome.Source, windows outcome.Plan, specs []outcome.Spec) (*Scope, error) {
 	grids := make(map[string]dq.Grid)
 	for _, spec := range specs {
 		grid, err := dq.NewGrid(spec.BinWidth, spec.Bins)
@@ -49,7 +49,7 @@ func (s *Scope) Run(ctx context.Context, limit uint64, fn func(Frame) error) err
 	s.used = processorTime()
 	for n := uint64(0); limit == 0 || n < limit; n++ {
 		w := s.windows.At(n)
-		if !s.wait(ctx, w.To+int64(s.windows.Length)) && w.To > monotonic.Now() {
+		if !s.wait(ctx, w.To+int64(s.windows.Window)) && w.To > monotonic.Now() {
 			return nil
 		}
 		batch, err := s.source.Collect(context.WithoutCancel(ctx), w)
@@ -124,7 +124,7 @@ func (s *Scope) frame(n uint64, b outcome.Batch) (Frame, error) {
 		}
 		f.Probes = append(f.Probes, Probe{Name: c.Outcome, Observed: observed, Counts: c})
 	}
-	f.Cost.VMs = b.Cost
+	f.Cost = b.Cost
 	used := processorTime()
 	f.Cost.Collector, s.used = used-s.used, used
 	return f, nil

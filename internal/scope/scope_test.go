@@ -54,7 +54,7 @@ func counted(bins []uint64, failures, timeouts uint64) outcome.Batch {
 // Windows are asked for in order, without gaps, and each when it has been over
 // for its own length: one behind the present.
 func TestWindowsFollowOneBehindThePresent(t *testing.T) {
-	windows := outcome.Windows{Start: monotonic.Now(), Length: 2 * time.Millisecond}
+	windows := outcome.Plan{From: monotonic.Now(), Window: 2 * time.Millisecond}
 	source := &script{batches: make([]outcome.Batch, 5)}
 	s, err := scope.New(source, windows, specs)
 	if err != nil {
@@ -70,7 +70,7 @@ func TestWindowsFollowOneBehindThePresent(t *testing.T) {
 		if n > 0 && w.From != source.asked[n-1].To {
 			t.Errorf("window %d leaves a gap", n)
 		}
-		if early := w.To + int64(windows.Length) - source.at[n]; early > 0 {
+		if early := w.To + int64(windows.Window) - source.at[n]; early > 0 {
 			t.Errorf("window %d was asked for %d ns too early", n, early)
 		}
 	}
@@ -83,7 +83,7 @@ func TestWindowsFollowOneBehindThePresent(t *testing.T) {
 func TestFrame(t *testing.T) {
 	source := &script{batches: []outcome.Batch{counted([]uint64{1, 2, 0, 3}, 1, 1)}}
 	var frames []scope.Frame
-	s, err := scope.New(source, outcome.Windows{Start: monotonic.Now(), Length: time.Millisecond}, specs)
+	s, err := scope.New(source, outcome.Plan{From: monotonic.Now(), Window: time.Millisecond}, specs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestSourceEnds(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			source := &script{batches: tc.batches, last: tc.last}
-			s, err := scope.New(source, outcome.Windows{Start: monotonic.Now(), Length: time.Millisecond}, specs)
+			s, err := scope.New(source, outcome.Plan{From: monotonic.Now(), Window: time.Millisecond}, specs)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -139,7 +139,7 @@ func TestSourceEnds(t *testing.T) {
 func TestCancelledRunDrains(t *testing.T) {
 	const over = 3
 	length := time.Hour
-	windows := outcome.Windows{Start: monotonic.Now() - over*int64(length) - int64(length)/2, Length: length}
+	windows := outcome.Plan{From: monotonic.Now() - over*int64(length) - int64(length)/2, Window: length}
 	source := &script{batches: make([]outcome.Batch, 10)}
 	s, err := scope.New(source, windows, specs)
 	if err != nil {
@@ -159,7 +159,7 @@ func TestCancelledRunDrains(t *testing.T) {
 // An error of whoever takes the frames ends the run.
 func TestConsumerFails(t *testing.T) {
 	broken := errors.New("broken pipe")
-	s, err := scope.New(&script{batches: make([]outcome.Batch, 3)}, outcome.Windows{Start: monotonic.Now(), Length: time.Millisecond}, specs)
+	s, err := scope.New(&script{batches: make([]outcome.Batch, 3)}, outcome.Plan{From: monotonic.Now(), Window: time.Millisecond}, specs)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,164 @@
+package scope
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/vm"
+
+	"github.com/beamscope/beamscope/dq"
+)
+
+// A condition trigger fires where an expression over the figures of a window is
+// true.
+type condition struct {
+	source  string
+	program *vm.Program
+}
+
+// figures are what a condition can use. Delays are in seconds; one that falls in
+// the intangible mass is infinite, and what is not known is not a number, with
+// which every comparison is false.
+type figures struct {
+	N       float64 `expr:"n"`       // instances
+	OK      float64 `expr:"ok"`      // successes
+	Failed  float64 `expr:"failed"`  // failures
+	Timeout float64 `expr:"timeout"` // timeouts
+	Rate    float64 `expr:"rate"`    // instances a second
+	Failure float64 `expr:"failure"` // share of instances that did not succeed
+	Lost    float64 `expr:"lost"`
+	Orphan  float64 `expr:"orphan"`
+	Late    float64 `expr:"late"`
+
+	P25 float64 `expr:"p25"`
+	P50 float64 `expr:"p50"`
+	P75 float64 `expr:"p75"`
+	P99 float64 `expr:"p99"`
+
+	CalculatedP50     float64 `expr:"calculated_p50"`
+	CalculatedP99     float64 `expr:"calculated_p99"`
+	CalculatedFailure float64 `expr:"calculated_failure"`
+
+	Divergence float64 `expr:"divergence"` // distance beyond what the bins may hide
+	Slack      float64 `expr:"slack"`      // in probability; a hazard is negative
+
+	S  float64 `expr:"s"` // units, as in 20*ms
+	MS float64 `expr:"ms"`
+	US float64 `expr:"us"`
+}
+
+// maxCondition bounds the length of a condition in bytes.
+const maxCondition = 4096
+
+func parseCondition(setting string) (Trigger, error) {
+	if len(setting) > maxCondition {
+		return nil, fmt.Errorf("%d bytes: at most %d", len(setting), maxCondition)
+	}
+	program, err := expr.Compile(setting, expr.Env(figures{}), expr.AsBool())
+	if err != nil {
+		return nil, fmt.Errorf("%s: write a condition such as p99 > 20*ms && n > 100", firstLine(err.Error()))
+	}
+	return condition{setting, program}, nil
+}
+
+func (t condition) Kind() string    { return "condition" }
+func (t condition) Setting() string { return t.source }
+func (t condition) Patience() int   { return 1 }
+
+func (t condition) Check(p *Probe) State {
+	if p.Counts.Unobserved {
+		return Insufficient
+	}
+	holds, err := expr.Run(t.program, figuresOf(p))
+	if err != nil {
+		return Insufficient
+	}
+	return alarmIf(holds == true)
+}
+
+func (t condition) Cause(p *Probe) string {
+	return fmt.Sprintf("%s: n %d, failure %.3g, p50 %s, p99 %s", t.source, p.Counts.Instances(), failureRate(p),
+		formatSeconds(observedQuantile(p, 0.5)), formatSeconds(observedQuantile(p, 0.99)))
+}
+
+func figuresOf(p *Probe) figures {
+	f := figures{
+		N:                 float64(p.Counts.Instances()),
+		OK:                float64(p.Counts.Successes),
+		Failed:            float64(p.Counts.Failures),
+		Timeout:           float64(p.Counts.Timeouts),
+		Rate:              p.Rate(),
+		Failure:           failureRate(p),
+		Lost:              float64(p.Counts.Loss.Total()),
+		Orphan:            float64(p.Counts.Orphans),
+		Late:              float64(p.Counts.Lates),
+		P25:               observedQuantile(p, 0.25),
+		P50:               observedQuantile(p, 0.5),
+		P75:               observedQuantile(p, 0.75),
+		P99:               observedQuantile(p, 0.99),
+		CalculatedP50:     quantile(p.Calculated, 0.5),
+		CalculatedP99:     quantile(p.Calculated, 0.99),
+		CalculatedFailure: math.NaN(),
+		Divergence:        math.NaN(),
+		Slack:             math.NaN(),
+		S:                 1,
+		MS:                1e-3,
+		US:                1e-6,
+	}
+	if f.N == 0 {
+		f.Failure = math.NaN()
+	}
+	if mass, ok := p.Calculated.IntangibleMass(); ok {
+		f.CalculatedFailure = mass.Hi
+	}
+	if p.Divergence != nil {
+		f.Divergence = p.Divergence.Distance.Lo
+	}
+	if j := p.Judgement; j != nil && j.Slack != nil {
+		f.Slack = j.Slack.Probability
+	} else if j != nil {
+		f.Slack = -j.Hazard.Probability
+	}
+	return f
+}
+
+// observedQuantile returns the upper bound of a quantile in seconds.
+func observedQuantile(p *Probe, q float64) float64 {
+	if p.Observed.Empty() {
+		return math.NaN()
+	}
+	d, ok := p.Observed.QuantileFigure(q)
+	if !ok {
+		return math.Inf(1)
+	}
+	return d.Seconds()
+}
+
+func quantile(d *dq.DeltaQ, q float64) float64 {
+	if d.Empty() {
+		return math.NaN()
+	}
+	if v, ok := d.Quantile(q); ok && v.Finite() {
+		return v.Hi.Seconds()
+	}
+	return math.Inf(1)
+}
+
+func formatSeconds(s float64) string {
+	switch {
+	case math.IsNaN(s):
+		return "unknown"
+	case math.IsInf(s, 1):
+		return "∞"
+	}
+	return time.Duration(s * float64(time.Second)).String()
+}
+
+// firstLine returns the first line of a message.
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}

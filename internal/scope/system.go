@@ -1,0 +1,55 @@
+package scope
+
+import (
+	"time"
+
+	"github.com/beamscope/beamscope/diagram"
+	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/outcome"
+)
+
+// A System says what an oscilloscope observes, how its parts are composed, and
+// what is required of them. It is not changed once it is in use.
+type System struct {
+	Window time.Duration // length of a window
+	Probes []ProbeSystem // every name of the diagram, and what is observed besides
+
+	// Diagram composes the probes; nil where there is none. Every name in it is
+	// that of a probe.
+	Diagram *diagram.File
+
+	History int           // windows whose mean and bounds are kept: 1 to dq.MaxWindow
+	Z       float64       // of the bounds, such as dq.Z95
+	Samples uint64        // instances that a verdict on a window needs at least
+	HoldOff time.Duration // between two firings of one trigger at least
+}
+
+// A ProbeSystem says how a probe is observed and what is required of it.
+type ProbeSystem struct {
+	Spec     outcome.Spec
+	QTA      *dq.QTA // nil where nothing is required
+	Triggers []Trigger
+}
+
+// Grid returns the grid of the probe's observed ΔQ.
+func (p ProbeSystem) Grid() (dq.Grid, error) { return dq.NewGrid(p.Spec.BinWidth, p.Spec.Bins) }
+
+// Defaults of a System.
+const (
+	DefaultHistory = 30
+	DefaultSamples = 50 // the distribution is then known to within 0.2: dq.Epsilon(50, 0.05)
+	DefaultHoldOff = 10 * time.Second
+)
+
+// Plan returns what a source has to do for the system from a time on.
+func (s *System) Plan(from int64) outcome.Plan {
+	p := outcome.Plan{From: from, Window: s.Window}
+	for _, probe := range s.Probes {
+		spec := probe.Spec
+		if len(probe.Triggers) > 0 && spec.Detail == outcome.CountsOnly {
+			spec.Detail = outcome.Worst
+		}
+		p.Specs = append(p.Specs, spec)
+	}
+	return p
+}

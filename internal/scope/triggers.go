@@ -1,0 +1,258 @@
+package scope
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/beamscope/beamscope/dq"
+)
+
+// isTrue is the setting of a trigger that needs no limit.
+const isTrue = "true"
+
+// A load trigger fires where more instances end in a window than it says (thesis,
+// 4.5.1).
+type load struct{ limit uint64 }
+
+func parseLoad(setting string) (Trigger, error) {
+	limit, err := strconv.ParseUint(setting, 10, 53)
+	if err != nil {
+		return nil, fmt.Errorf("%q: write how many instances a window may have, as in 5000", setting)
+	}
+	return load{limit}, nil
+}
+
+func (t load) Kind() string    { return "load" }
+func (t load) Setting() string { return strconv.FormatUint(t.limit, 10) }
+func (t load) Patience() int   { return 1 }
+
+func (t load) Check(p *Probe) State { return alarmIf(p.Counts.Instances() > t.limit) }
+
+func (t load) Cause(p *Probe) string {
+	return fmt.Sprintf("%d instances in a window, more than %d", p.Counts.Instances(), t.limit)
+}
+
+// A qta trigger fires where the observed ΔQ violates the QTA (thesis, 4.5.2).
+type qta struct{}
+
+func parseQTA(setting string) (Trigger, error) {
+	if setting != isTrue {
+		return nil, fmt.Errorf("%q: write true or false; what is required is written under qta of the outcome", setting)
+	}
+	return qta{}, nil
+}
+
+func (qta) Kind() string    { return "qta" }
+func (qta) Setting() string { return isTrue }
+func (qta) Patience() int   { return 1 }
+
+func (qta) Check(p *Probe) State {
+	if p.Insufficient != "" || p.Judgement == nil {
+		return Insufficient
+	}
+	return alarmIf(p.Judgement.Met == dq.No)
+}
+
+func (qta) Cause(p *Probe) string { return "the observed ΔQ violates the QTA: " + lacks(p.Judgement) }
+
+// A failure trigger fires where a larger share of the instances than it says does
+// not succeed.
+type failure struct{ limit float64 }
+
+func parseFailure(setting string) (Trigger, error) {
+	limit, err := parseShare(setting)
+	if err != nil {
+		return nil, fmt.Errorf("%q: write the share of instances that may fail or time out, from 0 to below 1, as in 0.05", setting)
+	}
+	return failure{limit}, nil
+}
+
+func (t failure) Kind() string    { return "failure" }
+func (t failure) Setting() string { return formatShare(t.limit) }
+func (t failure) Patience() int   { return 1 }
+
+func (t failure) Check(p *Probe) State {
+	if p.Insufficient != "" {
+		return Insufficient
+	}
+	return alarmIf(failureRate(p) > t.limit)
+}
+
+func (t failure) Cause(p *Probe) string {
+	return fmt.Sprintf("%.3g %% failed or timed out, more than %.3g %%", failureRate(p)*100, t.limit*100)
+}
+
+// failureRate returns the share of instances that did not succeed.
+func failureRate(p *Probe) float64 {
+	return float64(p.Counts.Failures+p.Counts.Timeouts) / float64(max(1, p.Counts.Instances()))
+}
+
+// A hazard trigger fires where the observed or the calculated ΔQ violates the QTA,
+// or meets it with less slack in probability than it says.
+type hazard struct{ slack float64 }
+
+func parseHazard(setting string) (Trigger, error) {
+	if setting == isTrue {
+		return hazard{}, nil
+	}
+	slack, err := parseShare(setting)
+	if err != nil || slack == 0 {
+		return nil, fmt.Errorf("%q: write true, or the slack in probability that has to be left, as in 0.05", setting)
+	}
+	return hazard{slack}, nil
+}
+
+func (t hazard) Kind() string { return "hazard" }
+
+func (t hazard) Setting() string {
+	if t.slack == 0 {
+		return isTrue
+	}
+	return formatShare(t.slack)
+}
+
+func (t hazard) Patience() int { return 2 }
+
+func (t hazard) Check(p *Probe) State {
+	observed := t.state(p.Judgement, p.Insufficient)
+	calculated := t.state(p.CalculatedJudgement, p.CalculatedInsufficient)
+	switch {
+	case observed == Alarm || calculated == Alarm:
+		return Alarm
+	case observed == Quiet || calculated == Quiet:
+		return Quiet
+	}
+	return Insufficient
+}
+
+func (t hazard) state(j *dq.Judgement, insufficient string) State {
+	if j == nil || insufficient != "" {
+		return Insufficient
+	}
+	return alarmIf(j.Met == dq.No || j.Slack != nil && j.Slack.Probability < t.slack)
+}
+
+func (t hazard) Cause(p *Probe) string {
+	which, j := "observed", p.Judgement
+	if t.state(p.Judgement, p.Insufficient) != Alarm {
+		which, j = "calculated", p.CalculatedJudgement
+	}
+	if j.Met == dq.No {
+		return fmt.Sprintf("the %s ΔQ violates the QTA: %s", which, lacks(j))
+	}
+	return fmt.Sprintf("the %s ΔQ has a slack of %.3g in probability, less than %.3g", which, j.Slack.Probability, t.slack)
+}
+
+// lacks says by how much a QTA is violated.
+func lacks(j *dq.Judgement) string {
+	h := j.Hazard
+	point := j.Points[h.ProbabilityAt]
+	if point.Final {
+		return fmt.Sprintf("the probability of success is %.3g below %.3g", h.Probability, point.Required.P)
+	}
+	return fmt.Sprintf("within %v the probability is %.3g below %.3g", point.Required.T, h.Probability, point.Required.P)
+}
+
+// A divergence trigger fires where the observed ΔQ is apart from the calculated
+// one, by more than discretisation and chance explain: its components depend on
+// each other, or the diagram is wrong.
+type divergence struct{ distance float64 }
+
+// Below these a divergence is put down to chance, or does not matter.
+const (
+	divergenceSignificance = 0.01
+	divergenceDistance     = 0.05
+)
+
+func parseDivergence(setting string) (Trigger, error) {
+	if setting == isTrue {
+		return divergence{divergenceDistance}, nil
+	}
+	distance, err := parseShare(setting)
+	if err != nil || distance == 0 {
+		return nil, fmt.Errorf("%q: write true, or how far the probabilities may be apart, as in 0.1", setting)
+	}
+	return divergence{distance}, nil
+}
+
+func (t divergence) Kind() string { return "divergence" }
+
+func (t divergence) Setting() string {
+	if t.distance == divergenceDistance {
+		return isTrue
+	}
+	return formatShare(t.distance)
+}
+
+func (t divergence) Patience() int { return 3 }
+
+func (t divergence) Check(p *Probe) State {
+	if p.Divergence == nil || p.Insufficient != "" || p.CalculatedInsufficient != "" {
+		return Insufficient
+	}
+	d := p.Divergence
+	return alarmIf(d.Distance.Lo >= t.distance && d.Certain <= divergenceSignificance)
+}
+
+func (t divergence) Cause(p *Probe) string {
+	d := p.Divergence
+	how := "faster than"
+	if d.Slower {
+		how = "slower than, or fails more than,"
+	}
+	return fmt.Sprintf("the observed ΔQ is %s the calculated one: the probabilities are %.3g apart at %v, at least %.3g whatever the bins hide", how, d.Nominal, d.At, d.Distance.Lo)
+}
+
+// A loss trigger fires where more was lost in a window than it says.
+type loss struct{ limit uint64 }
+
+func parseLoss(setting string) (Trigger, error) {
+	if setting == isTrue {
+		return loss{}, nil
+	}
+	limit, err := strconv.ParseUint(setting, 10, 53)
+	if err != nil || limit == 0 {
+		return nil, fmt.Errorf("%q: write true, or how many may be lost in a window, as in 10", setting)
+	}
+	return loss{limit}, nil
+}
+
+func (t loss) Kind() string { return "loss" }
+
+func (t loss) Setting() string {
+	if t.limit == 0 {
+		return isTrue
+	}
+	return strconv.FormatUint(t.limit, 10)
+}
+
+func (t loss) Patience() int { return 1 }
+
+func (t loss) Check(p *Probe) State {
+	return alarmIf(p.Counts.Loss.Total() > t.limit || p.Counts.Unobserved)
+}
+
+func (t loss) Cause(p *Probe) string {
+	if p.Counts.Unobserved {
+		return fmt.Sprintf("the window was not observed as a whole; %d lost besides", p.Counts.Loss.Total())
+	}
+	return fmt.Sprintf("%d lost, more than %d", p.Counts.Loss.Total(), t.limit)
+}
+
+func alarmIf(yes bool) State {
+	if yes {
+		return Alarm
+	}
+	return Quiet
+}
+
+// parseShare parses a number from 0 to below 1.
+func parseShare(setting string) (float64, error) {
+	x, err := strconv.ParseFloat(setting, 64)
+	if err != nil || !(x >= 0 && x < 1) {
+		return 0, strconv.ErrRange
+	}
+	return x, nil
+}
+
+func formatShare(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
