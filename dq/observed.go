@@ -3,6 +3,7 @@ package dq
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -272,6 +273,13 @@ func (o *Observed) rank(p float64) (uint64, bool) {
 		rank = near
 	}
 	return uint64(rank), true
+}
+
+// Clone returns a copy of o that shares nothing with it.
+func (o *Observed) Clone() *Observed {
+	c := *o
+	c.counts = slices.Clone(o.counts)
+	return &c
 }
 
 // QuantileFigure is the one figure to show for Quantile(p): the upper bound, so

@@ -1,6 +1,7 @@
 package dq
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -109,18 +110,53 @@ type Judgement struct {
 // Judge tells whether d meets the QTA, and by how much. Probabilities are compared
 // with [Tolerance]. It returns [ErrNoData] without data.
 func (q QTA) Judge(d *DeltaQ) (Judgement, error) {
+	var j Judgement
+	err := q.WriteJudgement(&j, d)
+	return j, err
+}
+
+// WriteJudgement is Judge into dst, whose memory it uses, that of its Points, Slack
+// and Hazard too. On an error dst is left as it was.
+func (q QTA) WriteJudgement(dst *Judgement, d *DeltaQ) error {
 	if d.Empty() {
-		return Judgement{}, ErrNoData
+		return ErrNoData
 	}
-	j := Judgement{Met: Yes}
+	margin := cmp.Or(dst.Slack, dst.Hazard)
+	if margin == nil {
+		margin = new(Margin)
+	}
+	j := Judgement{Met: Yes, Points: dst.Points[:0]}
 	for _, s := range q.steps {
 		j.add(pointAt(d, s))
 	}
 	last := d.At(d.Bins())
 	required := Step{P: q.success}
 	j.add(Point{Required: required, Final: true, Met: reaches(last, q.success), Probability: last.sub(q.success)})
-	j.margins()
-	return j, nil
+	if j.Met == Yes {
+		*margin = j.slack()
+		j.Slack = margin
+	} else {
+		*margin = j.hazard()
+		j.Hazard = margin
+	}
+	*dst = j
+	return nil
+}
+
+// Clone returns a copy of j that shares nothing with it.
+func (j *Judgement) Clone() *Judgement {
+	c := *j
+	c.Points = slices.Clone(j.Points)
+	c.Slack, c.Hazard = j.Slack.clone(), j.Hazard.clone()
+	return &c
+}
+
+func (m *Margin) clone() *Margin {
+	if m == nil {
+		return nil
+	}
+	c := *m
+	return &c
 }
 
 // Meets is the verdict of Judge alone, without its allocations. Without data it is
@@ -171,17 +207,8 @@ func (j *Judgement) add(p Point) {
 	j.Met = j.Met.and(p.Met)
 }
 
-// margins sets the slack, or the hazard.
-func (j *Judgement) margins() {
-	if j.Met == Yes {
-		j.Slack = j.slack()
-	} else {
-		j.Hazard = j.hazard()
-	}
-}
-
-func (j *Judgement) slack() *Margin {
-	m := &Margin{Probability: 1}
+func (j *Judgement) slack() Margin {
+	m := Margin{Probability: 1}
 	for i, p := range j.Points {
 		if p.Probability.Lo <= m.Probability {
 			m.Probability, m.ProbabilityAt = max(0, p.Probability.Lo), i
@@ -193,8 +220,8 @@ func (j *Judgement) slack() *Margin {
 	return m
 }
 
-func (j *Judgement) hazard() *Margin {
-	m, endless := new(Margin), false
+func (j *Judgement) hazard() Margin {
+	m, endless := Margin{}, false
 	for i, p := range j.Points {
 		if p.Met == Yes {
 			continue

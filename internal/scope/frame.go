@@ -49,9 +49,10 @@ type Probe struct {
 	Judgement           *dq.Judgement
 	CalculatedJudgement *dq.Judgement
 
-	// Divergence of the observed ΔQ from the calculated one; nil where one of them
-	// is missing.
-	Divergence *dq.Divergence
+	// Divergence of the observed ΔQ from the calculated one over the last
+	// DivergenceWindows windows; nil where there is nothing to compare.
+	Divergence        *dq.Divergence
+	DivergenceWindows int
 
 	// Insufficient says why the observed ΔQ of this window cannot bear a verdict,
 	// CalculatedInsufficient why the calculated one cannot; "" where it can.

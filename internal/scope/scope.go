@@ -8,126 +8,213 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// A Scope turns windows into frames.
+// An Observer is told everything that a scope does, in order and from one
+// goroutine. An error ends the run. What it is given holds until it returns.
+type Observer interface {
+	// Configured is called before the first batch of a system. The plan is the one
+	// that holds from then on; its From may be earlier.
+	Configured(s *System, p outcome.Plan) error
+
+	// Framed is called for each window, with the batch and the frame made of it.
+	Framed(b *outcome.Batch, f *Frame) error
+
+	// Noticed is called with what the source says about itself.
+	Noticed(n outcome.Notice) error
+}
+
+// A Scope runs an engine on a source, as time goes by.
 type Scope struct {
-	source  outcome.Source
-	windows outcome.Plan
-	grids   map[string]dq.Grid
-	used    time.Duration // processor time used until the last frame
+	source    outcome.Source
+	engine    *Engine
+	observers []Observer
 
-	// Notice is called with what the source has to say about itself, while the
-	// scope runs. It may be nil.
-	Notice func(outcome.Notice)
+	plan     outcome.Plan  // of the windows that are collected
+	next     *System       // to take the place of the engine's, nil: none
+	nextPlan outcome.Plan  // then
+	changes  chan change   // asked for by Apply
+	ended    chan struct{} // closed when Run returns
+	used     time.Duration // processor time used until the last frame
 }
 
-// New returns a scope on a source. The windows are those that the source was
-// made for.
-func New(source outcome.Source, windows outcome.Plan, specs []outcome.Spec) (*Scope, error) {
-	grids := make(map[string]dq.Grid)
-	for _, spec := range specs {
-		grid, err := dq.NewGrid(spec.BinWidth, spec.Bins)
-		if err != nil {
-			return nil, fmt.Errorf("outcome %s: %w", spec.Name, err)
-		}
-		grids[spec.Name] = grid
+type change struct {
+	system *System
+	done   chan<- error
+}
+
+// New returns a scope for a system on a source, which was made for this plan of
+// it.
+func New(source outcome.Source, system *System, plan outcome.Plan, observers ...Observer) (*Scope, error) {
+	engine, err := NewEngine(system)
+	if err != nil {
+		return nil, err
 	}
-	return &Scope{source: source, windows: windows, grids: grids}, nil
+	return &Scope{source: source, engine: engine, observers: observers, plan: plan, changes: make(chan change), ended: make(chan struct{})}, nil
 }
 
-// Run passes the frame of each window to fn, one window behind the present,
-// until the context is done, the source ends, or fn fails. Where limit is not 0
-// it observes for so many windows and then returns.
+// Apply has the scope go on with another system, from the beginning of a window
+// on. It returns when that is settled, in a few windows at most, and may be called
+// while Run runs, from any goroutine. On an error everything stays as it was.
+func (s *Scope) Apply(ctx context.Context, system *System) error {
+	done := make(chan error, 1)
+	select {
+	case s.changes <- change{system, done}:
+		return <-done
+	case <-s.ended:
+		return outcome.ErrEnded
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Run makes the frame of each window, one window behind the present, until the
+// context is done, the source ends, or an observer fails. Where limit is not 0, it
+// does so for that long, in whole windows.
 //
 // When the context is done, the windows that are over by then still get their
-// frames.
-func (s *Scope) Run(ctx context.Context, limit uint64, fn func(Frame) error) error {
+// frames. Run is called once.
+func (s *Scope) Run(ctx context.Context, limit time.Duration) error {
+	defer close(s.ended)
 	s.used = processorTime()
-	for n := uint64(0); limit == 0 || n < limit; n++ {
-		w := s.windows.At(n)
-		if !s.wait(ctx, w.To+int64(s.windows.Window)) && w.To > monotonic.Now() {
-			return nil
-		}
-		batch, err := s.source.Collect(context.WithoutCancel(ctx), w)
-		ended := errors.Is(err, outcome.ErrEnded)
-		if err != nil && !ended {
-			return fmt.Errorf("window %d: %w", n, err)
-		}
-		if ended && len(batch.Counts) == 0 {
-			return nil
-		}
-		frame, err := s.frame(n, batch)
-		if err != nil {
+	if err := s.tell(func(o Observer) error { return o.Configured(s.engine.System(), s.plan) }); err != nil {
+		return err
+	}
+	end := s.plan.From + int64(limit)
+	for w := s.plan.At(0); limit == 0 || w.From < end; w = s.after(w) {
+		on, err := s.wait(ctx, w)
+		if err != nil || !on && w.To > monotonic.Now() {
 			return err
 		}
-		if err := fn(frame); err != nil || ended {
-			s.watch()
+		ended, err := s.step(ctx, w)
+		if err != nil || ended {
+			return errors.Join(err, s.watch())
+		}
+	}
+	return s.watch()
+}
+
+// after returns the window that follows w.
+func (s *Scope) after(w outcome.Window) outcome.Window {
+	if s.next != nil && w.To >= s.nextPlan.From {
+		return s.nextPlan.At(0)
+	}
+	return s.plan.At(s.plan.Number(w.To))
+}
+
+// step makes the frame of a window.
+func (s *Scope) step(ctx context.Context, w outcome.Window) (ended bool, err error) {
+	if s.next != nil && w.From >= s.nextPlan.From {
+		if err := s.configure(s.next, s.nextPlan); err != nil {
+			return false, err
+		}
+		s.next = nil
+	}
+	batch, err := s.source.Collect(context.WithoutCancel(ctx), w)
+	ended = errors.Is(err, outcome.ErrEnded)
+	if err != nil && !ended {
+		return false, fmt.Errorf("window from %v on: %w", monotonic.Wall(w.From).Format("15:04:05.000"), err)
+	}
+	if ended && len(batch.Counts) == 0 {
+		return true, nil
+	}
+	used := processorTime()
+	batch.Cost.Collector, s.used = used-s.used, used
+	frame, err := s.engine.Step(&batch)
+	if err != nil {
+		return false, err
+	}
+	return ended, s.tell(func(o Observer) error { return o.Framed(&batch, frame) })
+}
+
+func (s *Scope) configure(system *System, plan outcome.Plan) error {
+	if err := s.engine.Configure(system); err != nil {
+		return err
+	}
+	s.plan = plan
+	return s.tell(func(o Observer) error { return o.Configured(system, plan) })
+}
+
+func (s *Scope) tell(do func(Observer) error) error {
+	for _, o := range s.observers {
+		if err := do(o); err != nil {
 			return err
 		}
 	}
-	s.watch()
 	return nil
 }
 
 // watchPeriod is how often the source is asked to look after what it observes.
 const watchPeriod = time.Second
 
-// wait waits for a time, and has the source watched meanwhile; false where the
-// context was done first.
-func (s *Scope) wait(ctx context.Context, at int64) bool {
+// wait waits until a window is due, and meanwhile has the source watched and
+// changes made; false where the context was done first.
+func (s *Scope) wait(ctx context.Context, w outcome.Window) (bool, error) {
 	for {
-		s.watch()
+		if err := s.watch(); err != nil {
+			return false, err
+		}
 		next := monotonic.Now() + int64(watchPeriod)
-		if !sleepUntil(ctx, min(at, next)) {
-			return false
+		at := min(s.due(w), next)
+		changes := s.changes
+		if s.next != nil {
+			changes = nil // one after the other
 		}
-		if at <= next {
-			return true
+		timer := time.NewTimer(time.Duration(at - monotonic.Now()))
+		select {
+		case <-timer.C:
+			if at < next {
+				return true, nil
+			}
+		case c := <-changes:
+			timer.Stop()
+			err := s.change(c.system)
+			c.done <- err
+		case <-ctx.Done():
+			timer.Stop()
+			return false, nil
 		}
 	}
 }
 
-func (s *Scope) watch() {
+// due returns when a window is to be collected: when it has been over for as long
+// as it was, or as the windows that come after it will be.
+func (s *Scope) due(w outcome.Window) int64 {
+	after := w.Duration()
+	if s.next != nil {
+		after = min(after, s.nextPlan.Window)
+	}
+	return w.To + int64(after)
+}
+
+// lead is what a source gets at least to prepare for a plan.
+const lead = 50 * time.Millisecond
+
+// change prepares for another system. It begins with the next window that begins
+// late enough.
+func (s *Scope) change(system *System) error {
+	if _, err := NewEngine(system); err != nil {
+		return err
+	}
+	from := s.plan.At(s.plan.Number(monotonic.Now()+int64(lead)) + 1).From
+	plan := system.Plan(from)
+	if err := s.source.Plan(plan); err != nil {
+		return err
+	}
+	s.next, s.nextPlan = system, plan
+	return nil
+}
+
+// watch has the source looked after, and passes on what it says.
+func (s *Scope) watch() error {
 	for _, n := range s.source.Watch() {
-		if s.Notice != nil {
-			s.Notice(n)
+		if err := s.tell(func(o Observer) error { return o.Noticed(n) }); err != nil {
+			return err
 		}
 	}
-}
-
-// sleepUntil waits for a time, false where the context was done first.
-func sleepUntil(ctx context.Context, at int64) bool {
-	if ctx.Err() != nil {
-		return false
-	}
-	timer := time.NewTimer(time.Duration(at - monotonic.Now()))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// frame makes a frame of what was counted in a window.
-func (s *Scope) frame(n uint64, b outcome.Batch) (Frame, error) {
-	f := Frame{Number: n, Window: b.Window, Time: b.Time}
-	for _, c := range b.Counts {
-		observed, err := dq.FromCounts(s.grids[c.Outcome], c.Bins, c.Failures, c.Timeouts)
-		if err != nil {
-			return Frame{}, fmt.Errorf("outcome %s: %w", c.Outcome, err)
-		}
-		f.Probes = append(f.Probes, Probe{Name: c.Outcome, Observed: observed, Counts: c})
-	}
-	f.Cost = b.Cost
-	used := processorTime()
-	f.Cost.Collector, s.used = used-s.used, used
-	return f, nil
+	return nil
 }
 
 // processorTime returns the processor time that this process has used.

@@ -8,69 +8,44 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// A script is a source that delivers what it was told to, and notes what it was
-// asked for.
-type script struct {
-	batches []outcome.Batch
-	last    error // with the last batch
-	asked   []outcome.Window
-	at      []int64 // when
+func newScript(batches ...outcome.Batch) *script {
+	return &script{batches: batches, now: monotonic.Now}
 }
 
-func (s *script) Collect(_ context.Context, w outcome.Window) (outcome.Batch, error) {
-	s.asked = append(s.asked, w)
-	s.at = append(s.at, monotonic.Now())
-	b := s.batches[len(s.asked)-1]
-	b.Window = w
-	if len(s.asked) == len(s.batches) {
-		return b, s.last
-	}
-	return b, nil
-}
-
-func (s *script) Watch() []outcome.Notice                                { return nil }
-func (s *script) Stream(context.Context, func([]outcome.Instance)) error { return nil }
-func (s *script) Close() error                                           { return nil }
-
-var specs = []outcome.Spec{{Name: "a", Span: "a", BinWidth: time.Millisecond, Bins: 4}}
-
-func counted(bins []uint64, failures, timeouts uint64) outcome.Batch {
-	c := outcome.Counts{Outcome: "a", Bins: bins, Failures: failures, Timeouts: timeouts}
-	for _, n := range bins {
-		c.Successes += n
-	}
-	return outcome.Batch{Counts: []outcome.Counts{c}}
-}
-
-// Windows are asked for in order, without gaps, and each when it has been over
-// for its own length: one behind the present.
-func TestWindowsFollowOneBehindThePresent(t *testing.T) {
-	windows := outcome.Plan{From: monotonic.Now(), Window: 2 * time.Millisecond}
-	source := &script{batches: make([]outcome.Batch, 5)}
-	s, err := scope.New(source, windows, specs)
+func newScope(t *testing.T, source outcome.Source, s *scope.System, observers ...scope.Observer) *scope.Scope {
+	t.Helper()
+	sc, err := scope.New(source, s, s.Plan(monotonic.Now()), observers...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Run(t.Context(), 5, func(scope.Frame) error { return nil }); err != nil {
+	return sc
+}
+
+// Windows are asked for in order, without gaps, and each when it has been over for
+// its own length: one behind the present.
+func TestWindowsFollowOneBehindThePresent(t *testing.T) {
+	sys := system(t, "", spec("a", 4))
+	sys.Window = 2 * ms
+	plan := sys.Plan(monotonic.Now())
+	source := newScript()
+	s, err := scope.New(source, sys, plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Run(t.Context(), 10*ms); err != nil {
 		t.Fatal(err)
 	}
 	for n, w := range source.asked {
-		if want := windows.At(uint64(n)); w != want {
+		if want := plan.At(uint64(n)); w != want {
 			t.Errorf("window %d is %v, want %v", n, w, want)
 		}
-		if n > 0 && w.From != source.asked[n-1].To {
-			t.Errorf("window %d leaves a gap", n)
-		}
-		if early := w.To + int64(windows.Window) - source.at[n]; early > 0 {
+		if early := w.To + int64(plan.Window) - source.at[n]; early > 0 {
 			t.Errorf("window %d was asked for %d ns too early", n, early)
 		}
 	}
@@ -79,35 +54,11 @@ func TestWindowsFollowOneBehindThePresent(t *testing.T) {
 	}
 }
 
-// A frame holds the ΔQ of what was counted, with the quantiles over all instances.
-func TestFrame(t *testing.T) {
-	source := &script{batches: []outcome.Batch{counted([]uint64{1, 2, 0, 3}, 1, 1)}}
-	var frames []scope.Frame
-	s, err := scope.New(source, outcome.Plan{From: monotonic.Now(), Window: time.Millisecond}, specs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Run(t.Context(), 1, func(f scope.Frame) error { frames = append(frames, f); return nil }); err != nil {
-		t.Fatal(err)
-	}
-	o := frames[0].Probes[0].Observed
-	got := []string{fmt.Sprint(o.Instances())}
-	for _, q := range scope.Quantiles() {
-		d, ok := o.QuantileFigure(q)
-		got = append(got, fmt.Sprint(d, ok))
-	}
-	// Of 8 instances the 2nd is in bin 1, the 4th and the 6th in bin 3, the 8th failed.
-	want := []string{"8", "2ms true", "4ms true", "4ms true", "0s false"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
-// The end of the source ends the run, after the frame that came with it; the
-// empty batch of a recording's end makes none.
+// The end of the source ends the run, after the frame that came with it.
 func TestSourceEnds(t *testing.T) {
 	ended := fmt.Errorf("gone: %w", outcome.ErrEnded)
 	broken := errors.New("broken")
+	full := outcome.Batch{Counts: []outcome.Counts{counts("a", 0, 0, 0, 0)}}
 	for _, tc := range []struct {
 		name    string
 		batches []outcome.Batch
@@ -115,40 +66,39 @@ func TestSourceEnds(t *testing.T) {
 		frames  int
 		err     error
 	}{
-		{"with a frame", []outcome.Batch{counted(make([]uint64, 4), 0, 0), counted(make([]uint64, 4), 0, 0)}, ended, 2, nil},
-		{"without", []outcome.Batch{counted(make([]uint64, 4), 0, 0), {}}, ended, 1, nil},
-		{"broken", []outcome.Batch{counted(make([]uint64, 4), 0, 0), {}}, broken, 1, broken},
+		{"with a frame", []outcome.Batch{full, full}, ended, 2, nil},
+		{"without", []outcome.Batch{full, {}}, ended, 1, nil},
+		{"broken", []outcome.Batch{full, {}}, broken, 1, broken},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			source := &script{batches: tc.batches, last: tc.last}
-			s, err := scope.New(source, outcome.Plan{From: monotonic.Now(), Window: time.Millisecond}, specs)
-			if err != nil {
-				t.Fatal(err)
-			}
+			source := newScript(tc.batches...)
+			source.last = tc.last
+			sys := system(t, "", spec("a", 4))
+			sys.Window = ms
 			frames := 0
-			err = s.Run(t.Context(), 0, func(scope.Frame) error { frames++; return nil })
-			if !errors.Is(err, tc.err) || frames != tc.frames {
+			s := newScope(t, source, sys, watcher{framed: func(*outcome.Batch, *scope.Frame) error { frames++; return nil }})
+			if err := s.Run(t.Context(), 0); !errors.Is(err, tc.err) || frames != tc.frames {
 				t.Errorf("%d frames and %v, want %d and %v", frames, err, tc.frames, tc.err)
 			}
 		})
 	}
 }
 
-// When the context is done, windows that are over still get their frames, and
-// the one that is not over gets none.
+// When the context is done, windows that are over still get their frames, and the
+// one that is not over gets none.
 func TestCancelledRunDrains(t *testing.T) {
 	const over = 3
-	length := time.Hour
-	windows := outcome.Plan{From: monotonic.Now() - over*int64(length) - int64(length)/2, Window: length}
-	source := &script{batches: make([]outcome.Batch, 10)}
-	s, err := scope.New(source, windows, specs)
+	sys := system(t, "", spec("a", 4))
+	sys.Window = time.Hour
+	from := monotonic.Now() - over*int64(sys.Window) - int64(sys.Window)/2
+	frames := 0
+	s, err := scope.New(newScript(), sys, sys.Plan(from), watcher{framed: func(*outcome.Batch, *scope.Frame) error { frames++; return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	frames := 0
-	if err := s.Run(ctx, 0, func(scope.Frame) error { frames++; return nil }); err != nil {
+	if err := s.Run(ctx, 0); err != nil {
 		t.Fatal(err)
 	}
 	if frames != over {
@@ -156,14 +106,100 @@ func TestCancelledRunDrains(t *testing.T) {
 	}
 }
 
-// An error of whoever takes the frames ends the run.
-func TestConsumerFails(t *testing.T) {
+// An error of an observer ends the run.
+func TestObserverFails(t *testing.T) {
 	broken := errors.New("broken pipe")
-	s, err := scope.New(&script{batches: make([]outcome.Batch, 3)}, outcome.Plan{From: monotonic.Now(), Window: time.Millisecond}, specs)
-	if err != nil {
+	sys := system(t, "", spec("a", 4))
+	sys.Window = ms
+	s := newScope(t, newScript(), sys, watcher{framed: func(*outcome.Batch, *scope.Frame) error { return broken }})
+	if err := s.Run(t.Context(), 0); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Another system takes over where a window begins, for the source and for the
+// engine alike; the windows before it are still of the old one, and there is no gap.
+func TestApply(t *testing.T) {
+	first, second := system(t, "", spec("a", 4)), system(t, "", spec("a", 8), spec("b", 4))
+	first.Window, second.Window = 20*ms, 5*ms
+	source := newScript()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	type entry struct {
+		system *scope.System
+		window outcome.Window
+		bins   int
+	}
+	var frames []entry
+	var plans []outcome.Plan
+	var now *scope.System
+	s := newScope(t, source, first, watcher{
+		configured: func(s *scope.System, p outcome.Plan) { now, plans = s, append(plans, p) },
+		framed: func(b *outcome.Batch, f *scope.Frame) error {
+			frames = append(frames, entry{now, b.Window, f.Probes[0].Observed.Grid().Bins()})
+			if len(plans) == 2 && len(frames) > 3 && frames[len(frames)-4].system == second {
+				cancel()
+			}
+			return nil
+		},
+	})
+	applied := make(chan error, 1)
+	go func() { applied <- s.Apply(ctx, second) }()
+	if err := s.Run(ctx, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Run(t.Context(), 0, func(scope.Frame) error { return broken }); !errors.Is(err, broken) {
-		t.Errorf("got %v", err)
+	if err := <-applied; err != nil {
+		t.Fatal(err)
+	}
+	if len(source.plans) != 1 || source.plans[0].Window != 5*ms || len(source.plans[0].Specs) != 2 {
+		t.Fatalf("the source was given %+v", source.plans)
+	}
+	if diff := cmp.Diff(source.plans[0], plans[1]); diff != "" {
+		t.Errorf("source and observers have different plans: %s", diff)
+	}
+	for i, f := range frames {
+		want := map[*scope.System]entry{
+			first:  {window: outcome.Window{To: int64(20 * ms)}, bins: 4},
+			second: {window: outcome.Window{To: int64(5 * ms)}, bins: 8},
+		}[f.system]
+		if f.window.Duration() != want.window.Duration() || f.bins != want.bins {
+			t.Errorf("frame %d: %+v", i, f)
+		}
+		if f.system == second && f.window.From < plans[1].From || f.system == first && f.window.To > plans[1].From {
+			t.Errorf("frame %d is on the wrong side of %d: %+v", i, plans[1].From, f.window)
+		}
+		if i > 0 && f.window.From != frames[i-1].window.To {
+			t.Errorf("frame %d leaves a gap", i)
+		}
+	}
+}
+
+// What cannot be done is refused, and everything goes on as it was; after the run
+// nothing can be applied.
+func TestApplyRefused(t *testing.T) {
+	first := system(t, "", spec("a", 4))
+	first.Window = 5 * ms
+	source := newScript()
+	source.planFail = errors.New("no room")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s := newScope(t, source, first)
+	errs := make(chan error, 2)
+	go func() {
+		errs <- s.Apply(ctx, system(t, "", spec("a", 0)))
+		errs <- s.Apply(ctx, system(t, "", spec("a", 8)))
+		cancel()
+	}()
+	if err := s.Run(ctx, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-errs; err == nil || errors.Is(err, source.planFail) {
+		t.Errorf("no bins: %v", err)
+	}
+	if err := <-errs; !errors.Is(err, source.planFail) {
+		t.Errorf("a plan that the source refuses: %v", err)
+	}
+	if err := s.Apply(t.Context(), first); !errors.Is(err, outcome.ErrEnded) {
+		t.Errorf("after the run: %v", err)
 	}
 }

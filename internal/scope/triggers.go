@@ -187,7 +187,7 @@ func (t divergence) Setting() string {
 func (t divergence) Patience() int { return 3 }
 
 func (t divergence) Check(p *Probe) State {
-	if p.Divergence == nil || p.Insufficient != "" || p.CalculatedInsufficient != "" {
+	if p.Divergence == nil || !p.comparable() {
 		return Insufficient
 	}
 	d := p.Divergence
@@ -200,7 +200,8 @@ func (t divergence) Cause(p *Probe) string {
 	if d.Slower {
 		how = "slower than, or fails more than,"
 	}
-	return fmt.Sprintf("the observed ΔQ is %s the calculated one: the probabilities are %.3g apart at %v, at least %.3g whatever the bins hide", how, d.Nominal, d.At, d.Distance.Lo)
+	return fmt.Sprintf("over %d windows the observed ΔQ is %s the calculated one: the probabilities are %.3g apart at %v, at least %.3g whatever the bins hide",
+		p.DivergenceWindows, how, d.Nominal, d.At, d.Distance.Lo)
 }
 
 // A loss trigger fires where more was lost in a window than it says.

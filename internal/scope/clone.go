@@ -1,0 +1,46 @@
+package scope
+
+import (
+	"slices"
+
+	"github.com/beamscope/beamscope/dq"
+)
+
+// Clone returns a copy of the frame that holds for good.
+func (f *Frame) Clone() *Frame {
+	c := *f
+	c.Probes = slices.Clone(f.Probes)
+	for i := range c.Probes {
+		c.Probes[i].own()
+	}
+	c.Fired = slices.Clone(f.Fired)
+	c.Notices = slices.Clone(f.Notices)
+	return &c
+}
+
+// own replaces what the probe shares with the engine by copies.
+func (p *Probe) own() {
+	p.Counts.Bins = slices.Clone(p.Counts.Bins)
+	p.Observed = p.Observed.Clone()
+	p.Mean.Band = cloneBand(p.Mean.Band)
+	p.CalculatedMean.Band = cloneBand(p.CalculatedMean.Band)
+	if p.Calculated != nil {
+		p.Calculated = p.Calculated.Clone()
+	}
+	if p.Judgement != nil {
+		p.Judgement = p.Judgement.Clone()
+	}
+	if p.CalculatedJudgement != nil {
+		p.CalculatedJudgement = p.CalculatedJudgement.Clone()
+	}
+	if p.Divergence != nil {
+		d := *p.Divergence
+		p.Divergence = &d
+	}
+	p.Instances = slices.Clone(p.Instances)
+	p.Active = slices.Clone(p.Active)
+}
+
+func cloneBand(b dq.Band) dq.Band {
+	return dq.Band{Mean: slices.Clone(b.Mean), Lo: slices.Clone(b.Lo), Hi: slices.Clone(b.Hi)}
+}

@@ -1,0 +1,116 @@
+package scope
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/beamscope/beamscope/diagram"
+	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/outcome"
+)
+
+// calculate evaluates the diagram for each VM that has a probe which it
+// calculates. An outcome of another VM takes part where it is the only one of that
+// name: parts of one system may run in several VMs.
+func (e *Engine) calculate(f *Frame) error {
+	e.vms = e.vms[:0]
+	for i := range f.Probes {
+		p := &f.Probes[i]
+		if _, ok := e.composed[p.Name]; ok && !slices.Contains(e.vms, p.VM) {
+			e.vms = append(e.vms, p.VM)
+		}
+	}
+	for vm := range e.programs {
+		if !slices.Contains(e.vms, vm) {
+			delete(e.programs, vm)
+		}
+	}
+	for _, vm := range e.vms {
+		program, err := e.program(vm)
+		if err != nil {
+			return err
+		}
+		e.vm = vm
+		if err := program.Evaluate(e.lookup); err != nil {
+			return fmt.Errorf("calculate: %w", err)
+		}
+		for i := range f.Probes {
+			if p := &f.Probes[i]; p.VM == vm {
+				if err := e.calculateProbe(p, program); err != nil {
+					return fmt.Errorf("probe %s: %w", p.Name, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// program returns the program of a VM. Each has its own, because values belong to
+// their program.
+func (e *Engine) program(vm outcome.VM) (*diagram.Program, error) {
+	if p, ok := e.programs[vm]; ok {
+		return p, nil
+	}
+	p, err := diagram.Compile(e.system.Diagram)
+	if err != nil {
+		return nil, err
+	}
+	e.programs[vm] = p
+	return p, nil
+}
+
+func (e *Engine) calculateProbe(p *Probe, program *diagram.Program) error {
+	part, ok := e.composed[p.Name]
+	if !ok {
+		return nil
+	}
+	p.CalculatedFrom, p.CalculatedInsufficient = e.weakest(part.behind)
+	value, _ := program.Value(p.Name)
+	return e.series[seriesKey{p.Name, p.VM}].calculate(p, value, part.width, e.frame.Number, e.system.History, e.system.Z)
+}
+
+// weakest returns how many instances the outcome with the fewest has, and why the
+// verdict on what is made of them all would be none.
+func (e *Engine) weakest(outcomes []string) (least uint64, why string) {
+	for i, name := range outcomes {
+		p := e.leaf(name)
+		if p == nil {
+			return 0, notCalculable
+		}
+		if n := p.Counts.Instances(); i == 0 || n < least {
+			least = n
+		}
+		if why == "" {
+			why = p.Insufficient
+		}
+	}
+	return least, why
+}
+
+// deltaQ returns the observed ΔQ of an outcome of the VM that the diagram is
+// evaluated for, or nil.
+func (e *Engine) deltaQ(name string) *dq.DeltaQ {
+	p := e.leaf(name)
+	if p == nil {
+		return nil
+	}
+	return &e.series[seriesKey{name, p.VM}].deltaQ
+}
+
+// leaf returns the row of an outcome for the VM that the diagram is evaluated for:
+// its own, or the only one there is.
+func (e *Engine) leaf(name string) *Probe {
+	if i, ok := e.rows[seriesKey{name, e.vm}]; ok {
+		return &e.frame.Probes[i]
+	}
+	var only *Probe
+	for i := range e.frame.Probes {
+		if p := &e.frame.Probes[i]; p.Name == name {
+			if only != nil {
+				return nil
+			}
+			only = p
+		}
+	}
+	return only
+}

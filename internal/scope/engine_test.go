@@ -1,0 +1,291 @@
+package scope_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/scope"
+)
+
+// A frame holds the ΔQ of what was counted, with the quantiles over all instances.
+func TestObserved(t *testing.T) {
+	c := counts("a", 1, 2, 0, 3)
+	c.Failures, c.Timeouts = 1, 1
+	f := newPlay(t, system(t, "", spec("a", 4))).step(c)
+	p := probe(t, f, "a")
+	got := []string{fmt.Sprint(p.Observed.Instances(), p.Rate()) + p.Insufficient}
+	for _, q := range scope.Quantiles() {
+		d, ok := p.Observed.QuantileFigure(q)
+		got = append(got, fmt.Sprint(d, ok))
+	}
+	// Of 8 instances the 2nd is in bin 1, the 4th and the 6th in bin 3, the 8th failed.
+	want := []string{"8 8", "2ms true", "4ms true", "4ms true", "0s false"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if p.Calculated != nil || p.Divergence != nil || p.Judgement != nil {
+		t.Error("there is something that nobody asked for")
+	}
+}
+
+// What the diagram calculates, by hand: a is 1 to 2 ms or, for one in two, fails; b is 0
+// to 1 ms. So their sequence is done after 1 to 3 ms with a probability of a half;
+// both are done after 1 to 2 ms with a half; one of them after 0 to 1 ms for sure.
+func TestCalculated(t *testing.T) {
+	s := system(t, "seq = a -> b; both = a:both(a, b); one = f:one(a, b);",
+		spec("a", 4), spec("b", 4), spec("seq", 8), spec("both", 4), spec("one", 4))
+	a := counts("a", 0, 10, 0, 0)
+	a.Failures = 10
+	f := newPlay(t, s).step(a, counts("b", 5, 0, 0, 0))
+	for _, tc := range []struct {
+		name   string
+		lo, hi []float64 // at 0, 1, 2, 3 ms
+	}{
+		{"seq", []float64{0, 0, 0, 0.5}, []float64{0, 0.5, 0.5, 0.5}},
+		{"both", []float64{0, 0, 0.5, 0.5}, []float64{0, 0.5, 0.5, 0.5}},
+		{"one", []float64{0, 1, 1, 1}, []float64{1, 1, 1, 1}},
+	} {
+		p := probe(t, f, tc.name)
+		if p.Calculated.Empty() {
+			t.Fatalf("%s: nothing was calculated", tc.name)
+		}
+		for k := range 4 {
+			b := p.Calculated.At(min(k, p.Calculated.Bins()))
+			if math.Abs(b.Lo-tc.lo[k]) > 1e-12 || math.Abs(b.Hi-tc.hi[k]) > 1e-12 {
+				t.Errorf("%s at %d ms: %v, want %v to %v", tc.name, k, b, tc.lo[k], tc.hi[k])
+			}
+		}
+		if p.CalculatedFrom != 5 || p.CalculatedMean.Windows != 1 || p.VM != beam && p.VM != (outcome.VM{}) {
+			t.Errorf("%s: from %d instances, mean of %d windows, of %v", tc.name, p.CalculatedFrom, p.CalculatedMean.Windows, p.VM)
+		}
+	}
+}
+
+// Where an outcome has no instances, what it is part of is not calculated, and says
+// so; the rest is.
+func TestPartlyCalculated(t *testing.T) {
+	s := system(t, "ab = a -> b; bc = b -> c;", spec("a", 2), spec("b", 2), spec("c", 2), spec("ab", 4), spec("bc", 4))
+	f := newPlay(t, s).step(counts("a", 0, 0), counts("b", 1, 0), counts("c", 1, 0), counts("ab", 1, 0, 0, 0), counts("bc", 1, 0, 0, 0))
+	if p := probe(t, f, "ab"); !p.Calculated.Empty() || p.CalculatedInsufficient == "" || p.Divergence != nil {
+		t.Errorf("ab: %v, %q", p.Calculated, p.CalculatedInsufficient)
+	}
+	if p := probe(t, f, "bc"); p.Calculated.Empty() || p.CalculatedInsufficient != "" || p.Divergence == nil {
+		t.Errorf("bc: %v, %q", p.Calculated, p.CalculatedInsufficient)
+	}
+}
+
+// Several VMs are calculated each by itself; an outcome that only one VM has takes
+// part in all.
+func TestCalculatedForEachVM(t *testing.T) {
+	of := func(vm outcome.VM, c outcome.Counts) outcome.Counts { c.VM = vm; return c }
+	one, two, remote := outcome.VM{PID: 1}, outcome.VM{PID: 2}, outcome.VM{Node: "10.0.0.5"}
+	s := system(t, "sum = a -> b;", spec("a", 2), spec("b", 2), spec("sum", 4))
+	f := newPlay(t, s).step(
+		of(one, counts("a", 1, 0)), of(two, counts("a", 0, 1)),
+		of(remote, counts("b", 1, 0)),
+		of(one, counts("sum", 1, 0, 0, 0)), of(two, counts("sum", 1, 0, 0, 0)))
+	got := make(map[outcome.VM]float64)
+	for _, p := range f.Probes {
+		if p.Name == "sum" {
+			got[p.VM] = p.Calculated.At(2).Lo // done within 2 ms for sure
+		}
+	}
+	if diff := cmp.Diff(map[outcome.VM]float64{one: 1, two: 0}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The mean is over the windows with instances among the last, and forgets.
+func TestMean(t *testing.T) {
+	s := system(t, "", spec("a", 2))
+	s.History = 3
+	p := newPlay(t, s)
+	early, late, none := counts("a", 4, 0), counts("a", 0, 4), counts("a", 0, 0)
+	for i, tc := range []struct {
+		counts  outcome.Counts
+		windows int
+		mean    float64 // at 1 ms
+	}{
+		{early, 1, 1}, {late, 2, 0.5}, {late, 3, 1.0 / 3}, {late, 3, 0}, {none, 2, 0}, {none, 1, 0}, {none, 0, 0}, {early, 1, 1},
+	} {
+		m := probe(t, p.step(tc.counts), "a").Mean
+		if m.Windows != tc.windows || m.Windows > 0 && math.Abs(m.Band.Mean[1]-tc.mean) > 1e-12 {
+			t.Errorf("window %d: mean of %d windows, want %d of %v: %v", i, m.Windows, tc.windows, tc.mean, m.Band.Mean)
+		}
+	}
+}
+
+// A change of bins begins a new history for that probe and for what is calculated
+// from it, says so, and leaves the others alone.
+func TestConfigureKeepsHistory(t *testing.T) {
+	first := system(t, "sum = a -> b;", spec("a", 2), spec("b", 2), spec("sum", 4), spec("c", 2))
+	second := system(t, "sum = a -> b;", spec("a", 4), spec("b", 2), spec("sum", 4), spec("c", 2))
+	p := newPlay(t, first)
+	for range 5 {
+		p.step(counts("a", 1, 0), counts("b", 1, 0), counts("sum", 1, 0, 0, 0), counts("c", 1, 0))
+	}
+	if err := p.engine.Configure(second); err != nil {
+		t.Fatal(err)
+	}
+	f := p.step(counts("a", 1, 0, 0, 0), counts("b", 1, 0), counts("sum", 1, 0, 0, 0), counts("c", 1, 0))
+	got := make(map[string][]int)
+	for _, p := range f.Probes {
+		got[p.Name] = []int{p.Mean.Windows, p.CalculatedMean.Windows, p.DivergenceWindows}
+	}
+	want := map[string][]int{"a": {1, 0, 0}, "b": {6, 0, 0}, "sum": {6, 1, 1}, "c": {6, 0, 0}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if len(f.Notices) != 1 || !strings.Contains(f.Notices[0], "a: 4 bins of 1ms instead of 2 of 1ms") {
+		t.Errorf("notices %q", f.Notices)
+	}
+	if f := p.step(); len(f.Notices) != 0 {
+		t.Errorf("notices again: %q", f.Notices)
+	}
+}
+
+// Another diagram begins the calculated histories anew, another window every one.
+func TestConfigureDiagramAndWindow(t *testing.T) {
+	batch := []outcome.Counts{counts("a", 1, 0), counts("b", 1, 0), counts("x", 1, 0, 0, 0)}
+	specs := []outcome.Spec{spec("a", 2), spec("b", 2), spec("x", 4)}
+	p := newPlay(t, system(t, "x = a -> b;", specs...))
+	p.step(batch...)
+	if err := p.engine.Configure(system(t, "x = f:x(a, b);", specs...)); err != nil {
+		t.Fatal(err)
+	}
+	f := p.step(batch...)
+	if x := probe(t, f, "x"); x.Mean.Windows != 2 || x.CalculatedMean.Windows != 1 || len(f.Notices) != 1 {
+		t.Errorf("another diagram: means of %d and %d windows, %q", x.Mean.Windows, x.CalculatedMean.Windows, f.Notices)
+	}
+	slow := system(t, "x = f:x(a, b);", specs...)
+	slow.Window = 2 * time.Second
+	if err := p.engine.Configure(slow); err != nil {
+		t.Fatal(err)
+	}
+	f = p.step(batch...)
+	if x := probe(t, f, "x"); x.Mean.Windows != 1 || x.CalculatedMean.Windows != 1 || len(f.Notices) != 1 {
+		t.Errorf("another window: means of %d and %d windows, %q", x.Mean.Windows, x.CalculatedMean.Windows, f.Notices)
+	}
+}
+
+// A system that cannot be is refused and changes nothing.
+func TestConfigureRefuses(t *testing.T) {
+	good := system(t, "", spec("a", 2))
+	p := newPlay(t, good)
+	for name, bad := range map[string]*scope.System{
+		"no bins":            system(t, "", spec("a", 0)),
+		"outcome not there":  system(t, "x = a -> b;", spec("a", 2), spec("x", 2)),
+		"bins of no length":  {Probes: []scope.ProbeSystem{{Spec: outcome.Spec{Name: "a", Bins: 2}}}},
+		"bins beyond number": system(t, "", spec("a", dq.MaxBins+1)),
+	} {
+		if err := p.engine.Configure(bad); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+	if p.engine.System() != good {
+		t.Error("another system is in use")
+	}
+	p.step(counts("a", 1, 0))
+}
+
+// A VM that has gone leaves no row and no history behind.
+func TestVMsComeAndGo(t *testing.T) {
+	p := newPlay(t, system(t, "", spec("a", 2)))
+	for range 3 {
+		p.step(counts("a", 1, 0))
+	}
+	if f := p.step(); len(f.Probes) != 1 || f.Probes[0].VM != (outcome.VM{}) || !f.Probes[0].Observed.Empty() {
+		t.Errorf("without VMs: %+v", f.Probes)
+	}
+	if m := probe(t, p.step(counts("a", 1, 0)), "a").Mean.Windows; m != 1 {
+		t.Errorf("come back, with the mean of %d windows", m)
+	}
+}
+
+// Instances go to their probe and VM, worst first.
+func TestInstances(t *testing.T) {
+	at := func(id uint64, s outcome.Status, elapsed int64) outcome.Instance {
+		return outcome.Instance{Outcome: "a", VM: beam, ID: id, Status: s, End: elapsed}
+	}
+	other := at(9, outcome.Timeout, 9)
+	other.VM = outcome.VM{PID: 1}
+	f := newPlay(t, system(t, "", spec("a", 2))).batch(outcome.Batch{
+		Counts: []outcome.Counts{counts("a", 1, 0)},
+		Instances: []outcome.Instance{
+			at(1, outcome.Success, 5), at(2, outcome.Timeout, 3), other,
+			at(3, outcome.Failure, 9), at(4, outcome.Success, 7), at(5, outcome.Timeout, 4),
+		},
+	})
+	var got []uint64
+	for _, i := range probe(t, f, "a").Instances {
+		got = append(got, i.ID)
+	}
+	if diff := cmp.Diff([]uint64{5, 2, 3, 4, 1}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A clone does not change with the next frame.
+func TestClone(t *testing.T) {
+	s := system(t, "x = a -> b;", spec("a", 2), spec("b", 2), spec("x", 4))
+	qta, err := dq.NewQTA(0.1, dq.Step{T: ms, P: 0.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Probes[2].QTA = &qta
+	s.Probes[2].Triggers = triggers(t, "load", "0")
+	p := newPlay(t, s)
+	play := func(k uint64) *scope.Frame {
+		x := counts("x", k, 0, 0, 1)
+		return p.batch(outcome.Batch{
+			Counts:    []outcome.Counts{counts("a", k, 1), counts("b", 1, k), x},
+			Instances: []outcome.Instance{{Outcome: "x", VM: beam, ID: k}},
+		})
+	}
+	frame := play(1)
+	clone := frame.Clone()
+	opts := cmp.Exporter(func(reflectType) bool { return true })
+	if diff := cmp.Diff(frame, clone, opts); diff != "" {
+		t.Fatalf("the clone is different: %s", diff)
+	}
+	again := clone.Clone()
+	for k := range uint64(5) {
+		play(k + 2)
+	}
+	if diff := cmp.Diff(again, clone, opts); diff != "" {
+		t.Errorf("the clone has changed: %s", diff)
+	}
+}
+
+// In the steady state a window costs no allocation.
+func TestStepAllocatesNothing(t *testing.T) {
+	s := system(t, "x = a -> b; y = f:y(a, b); z = p:z[0.4, 0.6](s:x, s:y);",
+		spec("a", 100), spec("b", 100), spec("x", 200), spec("y", 100), spec("z", 200))
+	qta, err := dq.Quartiles(ms, 2*ms, 3*ms, 0.1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range s.Probes {
+		s.Probes[i].QTA = &qta
+		s.Probes[i].Triggers = triggers(t, "load", "1000000", "failure", "0.5", "hazard", "true", "loss", "true", "divergence", "0.9")
+	}
+	p := newPlay(t, s)
+	bins := make([]uint64, 200)
+	bins[3], bins[40] = 20, 5
+	batch := outcome.Batch{Counts: []outcome.Counts{
+		counts("a", bins[:100]...), counts("b", bins[:100]...), counts("x", bins...), counts("y", bins[:100]...), counts("z", bins...),
+	}, Instances: []outcome.Instance{{Outcome: "a", VM: beam}, {Outcome: "x", VM: beam}}}
+	for range 40 { // until everything has the room it needs
+		p.batch(batch)
+	}
+	if n := testing.AllocsPerRun(100, func() { p.batch(batch) }); n > 0 {
+		t.Errorf("%v allocations a window", n)
+	}
+}

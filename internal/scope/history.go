@@ -1,0 +1,120 @@
+package scope
+
+import (
+	"time"
+
+	"github.com/beamscope/beamscope/dq"
+)
+
+// recent are the numbers of the last windows of which something is held, oldest
+// first. Windows of which nothing is held count as well when the oldest go.
+type recent struct {
+	keep    int
+	numbers []uint64
+}
+
+// expire calls remove for each window that is not one of the last before and
+// including n.
+func (r *recent) expire(n uint64, remove func()) {
+	gone := 0
+	for gone < len(r.numbers) && r.numbers[gone]+uint64(r.keep) <= n {
+		remove()
+		gone++
+	}
+	r.numbers = r.numbers[:copy(r.numbers, r.numbers[gone:])]
+}
+
+// A history keeps the ΔQs of the last windows for their mean.
+type history struct {
+	recent recent
+	window *dq.Window
+}
+
+func newHistory(g dq.Grid, keep int) (history, error) {
+	w, err := dq.NewWindow(g, keep)
+	return history{recent{keep: keep}, w}, err
+}
+
+// observe adds the observed ΔQ of window n.
+func (h *history) observe(n uint64, o *dq.Observed) error {
+	h.recent.expire(n, h.window.RemoveOldest)
+	h.recent.numbers = append(h.recent.numbers, n)
+	return h.window.Insert(o)
+}
+
+// calculate adds the calculated ΔQ of window n.
+func (h *history) calculate(n uint64, d *dq.DeltaQ) error {
+	h.recent.expire(n, h.window.RemoveOldest)
+	h.recent.numbers = append(h.recent.numbers, n)
+	return h.window.InsertCalculated(d)
+}
+
+// write writes the mean as of window n, whose memory it uses.
+func (h *history) write(m *Mean, n uint64, z float64) error {
+	h.recent.expire(n, h.window.RemoveOldest)
+	m.Windows = h.window.Len()
+	m.Width = h.window.Grid().Width()
+	if m.Windows == 0 {
+		return nil
+	}
+	return h.window.WriteBand(&m.Band, z)
+}
+
+// A calculation keeps what was calculated for a probe in the last windows, and how
+// it compares with what was observed.
+type calculation struct {
+	mean       history
+	recent     recent
+	comparison *dq.Comparison
+
+	calculator dq.Calculator
+	rebinned   dq.DeltaQ
+}
+
+// newCalculation returns a calculation for a probe with bins of this width, up to
+// dMax.
+func newCalculation(width, dMax time.Duration, keep int) (*calculation, error) {
+	g, err := dq.NewGrid(width, int((dMax+width-1)/width))
+	if err != nil {
+		return nil, err
+	}
+	c := &calculation{recent: recent{keep: keep}}
+	if c.mean, err = newHistory(g, keep); err != nil {
+		return nil, err
+	}
+	c.comparison, err = dq.NewComparison(g, keep)
+	return c, err
+}
+
+func (c *calculation) width() time.Duration { return c.mean.window.Grid().Width() }
+
+// calculate adds the calculated ΔQ of window n, whose bins are not wider than those
+// of the calculation.
+func (c *calculation) calculate(n uint64, d *dq.DeltaQ) error {
+	if d.Width() < c.width() {
+		if err := c.calculator.Rebin(&c.rebinned, d, c.width()); err != nil {
+			return err
+		}
+		d = &c.rebinned
+	}
+	return c.mean.calculate(n, d)
+}
+
+// compare adds the observed and the calculated ΔQ of window n, of so many
+// instances.
+func (c *calculation) compare(n uint64, observed *dq.DeltaQ, instances uint64, calculated *dq.DeltaQ, from uint64) error {
+	c.recent.expire(n, c.comparison.RemoveOldest)
+	c.recent.numbers = append(c.recent.numbers, n)
+	return c.comparison.Insert(observed, instances, calculated, from)
+}
+
+// diverge returns the divergence as of window n, and of how many windows it is: 0
+// where there is none.
+func (c *calculation) diverge(n uint64) (dq.Divergence, int) {
+	c.recent.expire(n, c.comparison.RemoveOldest)
+	if c.comparison.Len() == 0 {
+		return dq.Divergence{}, 0
+	}
+	d, windows, _ := c.comparison.Diverge() // fails only without pairs
+	return d, windows
+}

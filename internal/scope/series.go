@@ -1,0 +1,182 @@
+package scope
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/outcome"
+)
+
+// Reasons why a ΔQ cannot bear a verdict.
+const (
+	notObserved   = "not observed"
+	withLoss      = "loss"
+	noInstances   = "no instances"
+	fewInstances  = "too few instances"
+	notCalculable = "nothing to calculate from"
+)
+
+// A series is one probe of one VM over time: what is kept from window to window,
+// and the memory for what is known of the present one.
+type series struct {
+	probe    *ProbeSystem
+	observed *dq.Observed
+	deltaQ   dq.DeltaQ // of observed; empty without instances
+
+	mean       history
+	calculated *calculation // nil until something is calculated
+
+	judgement           dq.Judgement
+	calculatedJudgement dq.Judgement
+	divergence          dq.Divergence
+
+	incidents []incident
+	active    []string
+	instances []outcome.Instance
+
+	used bool // in the frame under way
+}
+
+func newSeries(p *ProbeSystem, keep int) (*series, error) {
+	s := &series{probe: p}
+	grid, err := p.Grid()
+	if err == nil {
+		s.observed, err = dq.NewObserved(grid)
+	}
+	if err == nil {
+		s.mean, err = newHistory(grid, keep)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("probe %s: %w", p.Spec.Name, err)
+	}
+	s.watch(p.Triggers)
+	return s, nil
+}
+
+// watch sets the triggers. An incident of one that stays goes on.
+func (s *series) watch(triggers []Trigger) {
+	before := s.incidents
+	s.incidents = make([]incident, len(triggers))
+	for i, t := range triggers {
+		s.incidents[i].trigger = t
+		for _, b := range before {
+			if b.trigger.Kind() == t.Kind() && b.trigger.Setting() == t.Setting() {
+				s.incidents[i] = b
+			}
+		}
+	}
+}
+
+// observe takes in what was counted in window n, and writes it to p.
+func (s *series) observe(p *Probe, n, samples uint64, z float64) error {
+	c := &p.Counts
+	if c.Bins == nil { // nothing of it is in the batch
+		s.observed.Reset()
+	} else if err := s.observed.Set(c.Bins, c.Failures, c.Timeouts); err != nil {
+		return err
+	}
+	s.deltaQ.Clear()
+	if !s.observed.Empty() {
+		if err := s.observed.WriteDeltaQ(&s.deltaQ); err != nil {
+			return err
+		}
+		if err := s.mean.observe(n, s.observed); err != nil {
+			return err
+		}
+	}
+	p.Observed = s.observed
+	p.Insufficient = insufficient(c, samples)
+	if err := s.mean.write(&p.Mean, n, z); err != nil {
+		return err
+	}
+	return s.judge(&p.Judgement, &s.judgement, &s.deltaQ)
+}
+
+func insufficient(c *outcome.Counts, samples uint64) string {
+	n := c.Instances()
+	switch {
+	case c.Unobserved:
+		return notObserved
+	case c.Loss.Total() > 0:
+		return withLoss
+	case n == 0:
+		return noInstances
+	case n < samples:
+		return fewInstances
+	}
+	return ""
+}
+
+// calculate takes in the calculated ΔQ of window n, which may be empty, and writes
+// what follows from it to p. It has bins of this width, or narrower ones where
+// some of what is behind it happened to have no delays; or wider ones where the
+// algebra had to keep within its limits, and then its history begins anew.
+func (s *series) calculate(p *Probe, d *dq.DeltaQ, width time.Duration, n uint64, keep int, z float64) error {
+	p.Calculated = d
+	if !d.Empty() {
+		width = max(width, d.Width())
+	}
+	if s.calculated == nil || s.calculated.width() < width {
+		var err error
+		if s.calculated, err = newCalculation(width, s.observed.Grid().DMax(), keep); err != nil {
+			return err
+		}
+	}
+	c := s.calculated
+	if !d.Empty() {
+		if err := c.calculate(n, d); err != nil {
+			return err
+		}
+	}
+	if p.comparable() {
+		if err := c.compare(n, &s.deltaQ, s.observed.Instances(), d, p.CalculatedFrom); err != nil {
+			return err
+		}
+	}
+	if s.divergence, p.DivergenceWindows = c.diverge(n); p.DivergenceWindows > 0 {
+		p.Divergence = &s.divergence
+	}
+	if err := c.mean.write(&p.CalculatedMean, n, z); err != nil {
+		return err
+	}
+	return s.judge(&p.CalculatedJudgement, &s.calculatedJudgement, d)
+}
+
+// comparable tells whether the observed and the calculated ΔQ of the window can be
+// compared: few instances are no hindrance, as windows are compared together.
+func (p *Probe) comparable() bool {
+	good := func(why string) bool { return why == "" || why == fewInstances }
+	return good(p.Insufficient) && good(p.CalculatedInsufficient)
+}
+
+// judge writes the judgement on d, if there is one, and points dst to it.
+func (s *series) judge(dst **dq.Judgement, memory *dq.Judgement, d *dq.DeltaQ) error {
+	if s.probe.QTA == nil || d.Empty() {
+		return nil
+	}
+	*dst = memory
+	return s.probe.QTA.WriteJudgement(memory, d)
+}
+
+// trigger checks the triggers, and appends those that fire to fired.
+func (s *series) trigger(p *Probe, holdOff time.Duration, fired []Firing) []Firing {
+	s.active = s.active[:0]
+	for i := range s.incidents {
+		in := &s.incidents[i]
+		if in.step(p, holdOff) {
+			fired = append(fired, Firing{
+				Trigger: in.trigger.Kind(),
+				Setting: in.trigger.Setting(),
+				Probe:   p.Name,
+				VM:      p.VM,
+				Cause:   in.trigger.Cause(p),
+			})
+		}
+		if in.active {
+			s.active = append(s.active, in.trigger.Kind())
+		}
+	}
+	p.Active = s.active
+	return fired
+}

@@ -1,0 +1,275 @@
+package scope_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/scope"
+)
+
+// What ParseTrigger reads, Setting writes; the rest is refused with what to do.
+func TestParseTrigger(t *testing.T) {
+	for _, tc := range []struct{ kind, setting, want string }{
+		{"load", "5000", "5000"},
+		{"load", "0", "0"},
+		{"qta", "true", "true"},
+		{"failure", "0.050", "0.05"},
+		{"hazard", "true", "true"},
+		{"hazard", "0.1", "0.1"},
+		{"divergence", "true", "true"},
+		{"divergence", "0.05", "true"},
+		{"divergence", "0.2", "0.2"},
+		{"loss", "true", "true"},
+		{"loss", "10", "10"},
+		{"condition", "p99 > 20*ms && n > 100", "p99 > 20*ms && n > 100"},
+	} {
+		trigger, err := scope.ParseTrigger(tc.kind, tc.setting)
+		if err != nil {
+			t.Errorf("%s: %s: %v", tc.kind, tc.setting, err)
+			continue
+		}
+		if trigger.Kind() != tc.kind || trigger.Setting() != tc.want {
+			t.Errorf("%s: %s was read as %s: %s", tc.kind, tc.setting, trigger.Kind(), trigger.Setting())
+		}
+	}
+	for _, tc := range []struct{ kind, setting, want string }{
+		{"load", "-1", "write how many"},
+		{"load", "true", "write how many"},
+		{"qta", "0.5", "under qta"},
+		{"failure", "1", "0.05"},
+		{"failure", "NaN", "0.05"},
+		{"hazard", "0", "write true"},
+		{"divergence", "0", "write true"},
+		{"divergence", "-0.1", "write true"},
+		{"loss", "0", "write true"},
+		{"condition", "p98 > 3", "p98"},
+		{"condition", "n", "bool"},
+		{"condition", "", "write a condition"},
+		{"condition", strings.Repeat("n > 1 || ", 1000) + "n > 1", "at most"},
+		{"surprise", "true", "condition, divergence, failure, hazard, load, loss, qta"},
+	} {
+		_, err := scope.ParseTrigger(tc.kind, tc.setting)
+		if !errors.Is(err, scope.ErrTrigger) || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %.20s: %v", tc.kind, tc.setting, err)
+		}
+	}
+	for _, kind := range scope.TriggerKinds() {
+		if trigger, err := scope.ParseTrigger(kind, "false"); trigger != nil || err != nil {
+			t.Errorf("%s: false: %v, %v", kind, trigger, err)
+		}
+	}
+}
+
+// watching has one probe with a QTA of a half within 1 ms and 0.9 at all, and these
+// triggers.
+func watching(t *testing.T, settings ...string) *scope.System {
+	t.Helper()
+	s := system(t, "", spec("a", 4))
+	qta, err := dq.NewQTA(0.1, dq.Step{T: ms, P: 0.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Probes[0].QTA = &qta
+	s.Probes[0].Triggers = triggers(t, settings...)
+	s.Samples = 10
+	return s
+}
+
+func failing(c outcome.Counts, n uint64) outcome.Counts {
+	c.Failures += n
+	return c
+}
+
+func losing(c outcome.Counts, n uint64) outcome.Counts {
+	c.Loss.NoRoom += n
+	return c
+}
+
+// Each trigger fires on what it is for, says why, and stays quiet on what is just
+// allowed.
+func TestTriggersFire(t *testing.T) {
+	for _, tc := range []struct {
+		kind, setting string
+		quiet, alarm  outcome.Counts
+		cause         string
+	}{
+		{"load", "20", counts("a", 20, 0, 0, 0), counts("a", 21, 0, 0, 0), "21 instances in a window, more than 20"},
+		{"qta", "true", counts("a", 10, 10, 0, 0), counts("a", 9, 0, 11, 0),
+			"the observed ΔQ violates the QTA: within 1ms the probability is 0.05 below 0.5"},
+		{"qta", "true", failing(counts("a", 18, 0, 0, 0), 2), failing(counts("a", 17, 0, 0, 0), 3),
+			"the observed ΔQ violates the QTA: the probability of success is 0.05 below 0.9"},
+		{"failure", "0.1", failing(counts("a", 18, 0, 0, 0), 2), failing(counts("a", 17, 0, 0, 0), 3), "15 % failed or timed out, more than 10 %"},
+		{"hazard", "true", counts("a", 10, 10, 0, 0), counts("a", 9, 0, 11, 0),
+			"the observed ΔQ violates the QTA: within 1ms the probability is 0.05 below 0.5"},
+		{"hazard", "0.05", counts("a", 12, 8, 0, 0), counts("a", 10, 10, 0, 0),
+			"the observed ΔQ has a slack of 0 in probability, less than 0.05"},
+		{"loss", "true", counts("a", 20, 0, 0, 0), losing(counts("a", 20, 0, 0, 0), 1), "1 lost, more than 0"},
+		{"loss", "5", losing(counts("a", 20, 0, 0, 0), 5), losing(counts("a", 20, 0, 0, 0), 6), "6 lost, more than 5"},
+		{"loss", "5", counts("a", 20, 0, 0, 0), outcome.Counts{Outcome: "a", VM: beam, Unobserved: true},
+			"the window was not observed as a whole; 0 lost besides"},
+		{"condition", "p50 > 1*ms && n >= 20", counts("a", 10, 9, 0, 0), counts("a", 9, 11, 0, 0),
+			"p50 > 1*ms && n >= 20: n 20, failure 0, p50 2ms, p99 2ms"},
+		{"condition", "p99 > 1*s", counts("a", 10, 0, 0, 0), failing(counts("a", 1, 0, 0, 0), 1),
+			"p99 > 1*s: n 2, failure 0.5, p50 1ms, p99 ∞"},
+	} {
+		t.Run(tc.kind+" "+tc.setting, func(t *testing.T) {
+			p := newPlay(t, watching(t, tc.kind, tc.setting))
+			for range 5 {
+				if f := p.step(tc.quiet); len(f.Fired) > 0 {
+					t.Fatalf("fired on what is allowed: %+v", f.Fired)
+				}
+			}
+			var got []scope.Firing
+			for range 5 {
+				f := p.step(tc.alarm)
+				got = append(got, f.Fired...)
+			}
+			want := []scope.Firing{{Trigger: tc.kind, Setting: tc.setting, Probe: "a", VM: beam, Cause: tc.cause}}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A window with too few instances or with loss cannot fire, and says so.
+func TestInsufficient(t *testing.T) {
+	for _, kind := range [][]string{{"qta", "true"}, {"hazard", "true"}, {"failure", "0.1"}} {
+		p := newPlay(t, watching(t, kind...))
+		for why, c := range map[string]outcome.Counts{
+			"too few instances": failing(counts("a", 0, 0, 0, 0), 9),
+			"loss":              losing(failing(counts("a", 0, 0, 0, 0), 90), 1),
+			"no instances":      counts("a", 0, 0, 0, 0),
+			"not observed":      {Outcome: "a", VM: beam, Unobserved: true},
+		} {
+			for range 5 {
+				f := p.step(c)
+				if got := probe(t, f, "a").Insufficient; got != why || len(f.Fired) > 0 {
+					t.Errorf("%s: %q, fired %+v; want %q", kind[0], got, f.Fired, why)
+				}
+			}
+		}
+	}
+}
+
+// One incident fires once, however it flickers, and whatever is insufficient in
+// between; when it has been over for a while, the next fires again.
+func TestOneIncident(t *testing.T) {
+	s := watching(t, "qta", "true")
+	s.HoldOff = 5 * time.Second
+	p := newPlay(t, s)
+	good, bad, few := counts("a", 20, 0, 0, 0), counts("a", 0, 0, 20, 0), counts("a", 0, 0, 1, 0)
+	const (
+		quiet = iota
+		fires
+		active
+	)
+	for i, tc := range []struct {
+		counts outcome.Counts
+		want   int
+	}{
+		{good, quiet}, {bad, fires}, {bad, active}, {good, active}, {good, active}, {bad, active}, // it flickers
+		{few, active}, {few, active}, {few, active}, {few, active}, // and is not known to be over
+		{good, active}, {good, active}, {good, quiet}, // three are
+		{bad, fires}, {good, active}, {good, active}, {good, active}, {good, active}, {good, quiet}, // not before the hold-off
+		{bad, fires},
+	} {
+		f := p.step(tc.counts)
+		a := probe(t, f, "a")
+		if (len(f.Fired) == 1) != (tc.want == fires) || (len(a.Active) == 1) != (tc.want != quiet) {
+			t.Errorf("window %d: fired %v, active %v", i, fired(f), a.Active)
+		}
+	}
+}
+
+// Triggers that stay keep their incident when the system changes; those that are
+// new begin.
+func TestIncidentSurvivesConfigure(t *testing.T) {
+	p := newPlay(t, watching(t, "load", "5", "failure", "0.1"))
+	busy := failing(counts("a", 10, 0, 0, 0), 10)
+	if diff := cmp.Diff([]string{"load a", "failure a"}, fired(p.step(busy))); diff != "" {
+		t.Fatal(diff)
+	}
+	if err := p.engine.Configure(watching(t, "load", "5", "failure", "0.2")); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"failure a"}, fired(p.step(busy))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// composed has a probe x that is calculated from a and b, with these triggers.
+func composed(t *testing.T, settings ...string) *scope.System {
+	t.Helper()
+	s := system(t, "x = a -> b;", spec("a", 20), spec("b", 20), spec("x", 40))
+	s.Probes[2].Triggers = triggers(t, settings...)
+	s.Samples = 10
+	return s
+}
+
+// at has n instances in each of some bins.
+func at(name string, bins int, n uint64, where ...int) outcome.Counts {
+	c := make([]uint64, bins)
+	for _, k := range where {
+		c[k] += n
+	}
+	return counts(name, c...)
+}
+
+// Two outcomes that are slow together: calculated as if they were independent, their
+// sequence takes 2, 11 or 20 ms; what is observed takes 2 or 20. The distance is a
+// quarter. It fires after three windows and says where; where they are independent it does
+// not.
+func TestDivergence(t *testing.T) {
+	a, b := at("a", 20, 100, 1, 10), at("b", 20, 100, 1, 10)
+	p := newPlay(t, composed(t, "divergence", "true"))
+	for range 20 {
+		if f := p.step(a, b, at("x", 40, 50, 2, 11, 11, 20)); len(f.Fired) > 0 {
+			t.Fatalf("fired on independent outcomes: %+v", f.Fired)
+		}
+	}
+	p = newPlay(t, composed(t, "divergence", "true"))
+	dependent := at("x", 40, 100, 2, 20)
+	for i := range 3 {
+		f := p.step(a, b, dependent)
+		d := probe(t, f, "x").Divergence
+		if d.Distance.Lo > 0.25 || d.Distance.Lo < 0.25-1e-9 || d.Certain > 1e-4 {
+			t.Errorf("window %d: %+v", i, d)
+		}
+		if want := i == 2; (len(f.Fired) == 1) != want {
+			t.Errorf("window %d: fired %+v", i, f.Fired)
+		} else if want && !strings.Contains(f.Fired[0].Cause, "0.375 apart at 3ms, at least 0.25 whatever") {
+			t.Errorf("cause %q", f.Fired[0].Cause)
+		}
+	}
+	lossy := p.step(losing(a, 1), b, dependent)
+	if probe(t, lossy, "x").CalculatedInsufficient != "loss" {
+		t.Errorf("with loss: %q", probe(t, lossy, "x").CalculatedInsufficient)
+	}
+}
+
+// The calculated ΔQ shows a hazard that is not observed: nothing of x has been seen.
+func TestCalculatedHazard(t *testing.T) {
+	s := composed(t, "hazard", "true", "qta", "true")
+	qta, err := dq.NewQTA(0.1, dq.Step{T: 5 * ms, P: 0.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Probes[2].QTA = &qta
+	p := newPlay(t, s)
+	var got []scope.Firing
+	for range 3 {
+		got = append(got, p.step(at("a", 20, 50, 4), at("b", 20, 50, 4), at("x", 40, 0)).Fired...)
+	}
+	want := []scope.Firing{{Trigger: "hazard", Setting: "true", Probe: "x", VM: beam,
+		Cause: "the calculated ΔQ violates the QTA: within 5ms the probability is 0.5 below 0.5"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
