@@ -82,7 +82,7 @@ build(#{k := K, loops := Loops, rate := Rate} = Options) ->
                                                      counters:add(Counts, 4, 1)
                                              end)),
     Stage1 = mm1k_stage:start_link(Config(1, fun(Probe) -> mm1k_stage:arrive(Stage2, Probe) end)),
-    Source = mm1k_source:start_link(Rate, {Seed, 0},
+    Source = synthetic_source:start_link(Rate, {Seed, 0},
                                     fun() ->
                                             counters:add(Counts, 1, 1),
                                             mm1k_stage:arrive(Stage1, beamscope:start_span(<<"probe">>))
@@ -116,10 +116,10 @@ terminate(_Reason, #state{source = Source, stages = Stages}) ->
     exit(Source, shutdown),
     lists:foreach(fun mm1k_stage:stop/1, Stages).
 
-change(rate, Rate, #state{source = Source}) -> mm1k_source:set(Source, Rate);
+change(rate, Rate, #state{source = Source}) -> synthetic_source:set(Source, Rate);
 change(Key, Value, #state{stages = Stages}) -> lists:foreach(fun(S) -> mm1k_stage:set(S, Key, Value) end, Stages).
 
-resolve(#{loops := auto} = Options) -> Options#{loops := mm1k_work:loops(1_000_000)};
+resolve(#{loops := auto} = Options) -> Options#{loops := synthetic_work:loops(1_000_000)};
 resolve(Options) -> Options.
 
 check(rate, Rate) when is_number(Rate), Rate >= 0 -> ok;

@@ -4,7 +4,7 @@
 %%% the other, so the rate holds whatever the timer does. The VM's timers have a
 %%% grain of 1 ms: arrivals due within it come together, and up to that much
 %%% late, but none is lost and none drifts.
--module(mm1k_source).
+-module(synthetic_source).
 
 -export([start_link/3, set/2]).
 -export([new/3, set_rate/3, due/2, wait/2]).
@@ -46,7 +46,7 @@ now_ns() -> erlang:monotonic_time(nanosecond).
 %% @doc A schedule that begins now. This and what follows is pure.
 -spec new(Rate :: number(), Seed :: term(), Now :: integer()) -> schedule().
 new(Rate, Seed, Now) ->
-    step(Now, #schedule{rate = Rate, random = mm1k_work:seed(Seed), next = never}).
+    step(Now, #schedule{rate = Rate, random = synthetic_work:seed(Seed), next = never}).
 
 %% @doc Another rate from now on. The exponential distribution has no memory, so
 %% a fresh step from now is as good as the rest of the old one.
@@ -75,5 +75,5 @@ wait(#schedule{next = Next}, Now) -> max(0, ceil((Next - Now) / 1_000_000)).
 step(_From, #schedule{rate = Rate} = Schedule) when Rate == 0 ->
     Schedule#schedule{next = never};
 step(From, #schedule{rate = Rate, random = Random0} = Schedule) ->
-    {X, Random} = mm1k_work:exponential(Random0),
+    {X, Random} = synthetic_work:exponential(Random0),
     Schedule#schedule{next = From + X * ?SECOND / Rate, random = Random}.
