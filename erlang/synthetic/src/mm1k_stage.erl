@@ -35,9 +35,7 @@ set({Queue, _}, Key, Value) ->
 
 -spec stop(stage()) -> ok.
 stop({Queue, Worker}) ->
-    exit(Queue, shutdown),
-    exit(Worker, shutdown),
-    ok.
+    lists:foreach(fun(Pid) -> unlink(Pid), exit(Pid, shutdown) end, [Queue, Worker]).
 
 queue(Worker, Taken, #{name := Name, k := K, loops := Loops} = Config) ->
     receive

@@ -6,7 +6,7 @@
 %%% late, but none is lost and none drifts.
 -module(synthetic_source).
 
--export([start_link/3, set/2]).
+-export([start_link/3, set/2, stop/1]).
 -export([new/3, set_rate/3, due/2, wait/2]).
 
 -export_type([schedule/0]).
@@ -24,16 +24,25 @@
 start_link(Rate, Seed, Emit) ->
     spawn_link(fun() -> loop(new(Rate, Seed, now_ns()), Emit) end).
 
+%% @doc Another rate from now on: at 0, nothing is emitted after this returns.
 -spec set(pid(), Rate :: number()) -> ok.
 set(Source, Rate) ->
-    Source ! {rate, Rate},
+    Source ! {rate, Rate, self()},
+    receive {rate_set, Source} -> ok end.
+
+-spec stop(pid()) -> ok.
+stop(Source) ->
+    unlink(Source),
+    exit(Source, shutdown),
     ok.
 
 loop(Schedule0, Emit) ->
     {Count, Schedule} = due(Schedule0, now_ns()),
     repeat(Count, Emit),
     receive
-        {rate, Rate} -> loop(set_rate(Schedule, Rate, now_ns()), Emit)
+        {rate, Rate, From} ->
+            From ! {rate_set, self()},
+            loop(set_rate(Schedule, Rate, now_ns()), Emit)
     after wait(Schedule, now_ns()) ->
         loop(Schedule, Emit)
     end.

@@ -16,7 +16,6 @@ queue_holds_k_test() ->
     [begin Worker ! go, receive done -> ok end end || _ <- [0, 1, 2, 3]],
     receive dropped -> error(too_many) after 0 -> ok end,
     mm1k_stage:set(Stage, k, 1),
-    unlink(element(1, Stage)), unlink(element(2, Stage)),
     mm1k_stage:stop(Stage).
 
 system_test() ->
