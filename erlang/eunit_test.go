@@ -35,6 +35,8 @@ func TestEUnit(t *testing.T) {
 		{"mm1k", "mm1k_tests", nil, "ok"},
 		{"synthetic_source", "synthetic_source_tests", nil, "ok"},
 		{"synthetic_work", "synthetic_work_tests", nil, "ok"},
+		{"delay_station", "delay_station_tests", nil, "ok"},
+		{"workers", "workers_tests", []string{listening}, "ok"},
 		{"span_load", "span_load_tests", nil, "ok"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
