@@ -3,7 +3,7 @@
 // and runs and steers VMs with them.
 //
 //	otp, err := erlang.FindOTP(ctx)
-//	vm, err := erlang.StartVM(ctx, otp, erlang.Options{Main: []string{"rate=400", "k=10"}})
+//	vm, err := erlang.StartVM(ctx, otp, erlang.Options{Main: []string{"mm1k", "rate=400", "k=10"}})
 //	defer vm.Stop()
 //	err = vm.Set(ctx, "rate", "2000")
 //	info, err := vm.Call(ctx, "mm1k", "info", "[]")

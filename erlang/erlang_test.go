@@ -134,7 +134,7 @@ func TestCallGivesUp(t *testing.T) {
 }
 
 func TestSet(t *testing.T) {
-	vm := startVM(t, Options{Main: []string{"rate=0", "k=10", "loops=5", "seed=1"}})
+	vm := startVM(t, Options{Main: []string{"mm1k", "rate=0", "k=10", "loops=5", "seed=1"}})
 	for key, value := range map[string]string{"rate": "1.5", "k": "20", "loops": "7"} {
 		if err := vm.Set(t.Context(), key, value); err != nil {
 			t.Error(err)
@@ -147,6 +147,28 @@ func TestSet(t *testing.T) {
 	var failed *CallError
 	if err := vm.Set(t.Context(), "k", "0"); !errors.As(err, &failed) || failed.Term != "{bad_option,k,0}" {
 		t.Errorf("error %v", err)
+	}
+}
+
+// Each name of a system starts that one, and what is set goes to it.
+func TestSystems(t *testing.T) {
+	for _, test := range []struct{ name, key, system, want string }{
+		{"mm1k", "k", "mm1k", "#{k => 7}"},
+		{"ftf", "slow_2", "workers", "#{join => first,slow_2 => 7}"},
+		{"atf", "slow_2", "workers", "#{join => all,slow_2 => 7}"},
+	} {
+		vm := startVM(t, Options{Main: []string{test.name, "rate=0"}})
+		if err := vm.Set(t.Context(), test.key, "7"); err != nil {
+			t.Error(err)
+		}
+		got := call(t, vm, "maps", "with", fmt.Sprintf("[[join, %s], %s:info()]", test.key, test.system))
+		if got != test.want {
+			t.Errorf("%s: got %s, want %s", test.name, got, test.want)
+		}
+	}
+	var failed *CallError
+	if err := startVM(t, Options{}).Set(t.Context(), "rate", "1"); !errors.As(err, &failed) || failed.Term != "idle" {
+		t.Errorf("error %v, want that the VM is idle", err)
 	}
 }
 
@@ -177,9 +199,11 @@ func TestVMDies(t *testing.T) {
 
 func TestStartFails(t *testing.T) {
 	otp := testOTP(t)
-	_, err := StartVM(t.Context(), otp, Options{Main: []string{"rate=-1"}})
-	if !errors.Is(err, ErrStopped) || !strings.Contains(err.Error(), "bad_option") {
-		t.Errorf("error %v, want %v and why", err, ErrStopped)
+	for system, why := range map[string]string{"mm1k": "bad_option", "ftf": "bad_option", "m1": "no_such_system"} {
+		_, err := StartVM(t.Context(), otp, Options{Main: []string{system, "rate=-1"}})
+		if !errors.Is(err, ErrStopped) || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: error %v, want %v and %s", system, err, ErrStopped, why)
+		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	if _, err := Compile(ctx, otp, ""); err != nil {

@@ -33,6 +33,10 @@ func TestEUnit(t *testing.T) {
 		{"OpenTelemetry", "beamscope_otel_tests", []string{listening, otel}, "ok"},
 		{"OpenTelemetry without probes", "beamscope_otel_tests", []string{silent, otel}, "ok"},
 		{"mm1k", "mm1k_tests", nil, "ok"},
+		{"synthetic_source", "synthetic_source_tests", nil, "ok"},
+		{"synthetic_work", "synthetic_work_tests", nil, "ok"},
+		{"delay_station", "delay_station_tests", nil, "ok"},
+		{"workers", "workers_tests", []string{listening}, "ok"},
 		{"span_load", "span_load_tests", nil, "ok"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

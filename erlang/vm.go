@@ -27,9 +27,9 @@ func (e *CallError) Error() string { return e.Order + ": " + e.Term }
 
 // Options say how to start a VM. The zero value is a VM that waits for calls.
 type Options struct {
-	// Main are the arguments of beamscope_demo:main: options of mm1k, which is
-	// then started ("rate=400", "k=10", "loops=auto", "seed=1"), or "idle",
-	// which is the default.
+	// Main are the arguments of beamscope_demo:main: the system to start and its
+	// options ("mm1k", "rate=400", "k=10"; "ftf" or "atf", "slow_2=2"), or
+	// "idle", which is the default.
 	Main []string
 	// Args are further arguments of erl, such as "+S", "2:2", "-sname", "a".
 	Args []string
@@ -124,7 +124,7 @@ func (vm *VM) Call(ctx context.Context, module, function, args string) (string, 
 	return vm.ask(ctx, fmt.Sprintf("call %s %s %s.", module, function, args))
 }
 
-// Set changes rate, k or loops of the running mm1k.
+// Set changes an option of the system that was started.
 func (vm *VM) Set(ctx context.Context, key, value string) error {
 	_, err := vm.ask(ctx, "set "+key+" "+value)
 	return err

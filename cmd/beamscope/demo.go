@@ -96,7 +96,7 @@ func demo(ctx context.Context, f demoFlags, out, log io.Writer) error {
 	}
 	fmt.Fprintf(log, "starting Erlang/OTP %s with the M/M/1/K system, %v messages a second\n", otp.Version, f.rate)
 	beam, err := erlang.StartVM(ctx, otp, erlang.Options{
-		Main: []string{"rate=" + formatRate(f.rate)},
+		Main: []string{"mm1k", "rate=" + formatRate(f.rate)},
 		Args: []string{"+scl", "false"}, // both workers keep a core of their own
 	})
 	if err != nil {

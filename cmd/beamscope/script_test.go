@@ -43,7 +43,7 @@ func TestScripts(t *testing.T) {
 // $BARE_PID has the name of one and no probes.
 func TestLiveScripts(t *testing.T) {
 	vmtest.NeedEBPF(t)
-	vm := vmtest.Start(t, erlang.Options{Main: []string{"rate=400", "k=10", "loops=10000"}})
+	vm := vmtest.Start(t, erlang.Options{Main: []string{"mm1k", "rate=400", "k=10", "loops=10000"}})
 	bare := startBare(t)
 	testscript.Run(t, testscript.Params{
 		Dir:  "testdata/live",

@@ -2,7 +2,7 @@
 %%% line by line from stdin:
 %%%
 %%% ```
-%%% erl -noshell -pa .../ebin -run beamscope_demo main rate=500 k=10
+%%% erl -noshell -pa .../ebin -run beamscope_demo main mm1k rate=500 k=10
 %%%
 %%% set rate 2000            ok ok
 %%% set k 10                 ok ok
@@ -12,8 +12,11 @@
 %%% stop                     ok stopping
 %%% '''
 %%%
-%%% `main' starts mm1k, its options as arguments; `main idle' does not. Then the
-%%% line `ready <os pid>' says that orders are taken. Each order is answered by
+%%% The first argument of `main' is the system to start: `mm1k', or `ftf' or `atf'
+%%% for {@link workers} of which the first or all have to finish, or `idle' for
+%%% none. The others are its options, which `set' changes.
+%%%
+%%% The line `ready <os pid>' says that orders are taken. Each order is answered by
 %%% one line, `ok Term' or `error Term'; orders run one after the other. An order
 %%% that begins with a tag, `@7 call ...', runs beside the others and has the tag
 %%% in front of its answer: lines without one are then somebody else's output.
@@ -37,66 +40,78 @@ main(Arguments) ->
 
 boot(Arguments) ->
     try start(Arguments) of
-        ok ->
-            Serial = spawn_link(fun serial/0),
+        System ->
+            Serial = spawn_link(fun() -> serial(System) end),
             say(["ready ", os:getpid()]),
-            listen(Serial)
+            listen(Serial, System)
     catch
         _:Reason ->
             io:format(standard_error, "beamscope_demo: cannot start: ~0tp~n", [Reason]),
             halt(1)
     end.
 
+%% Returns the module of the system.
 start(["idle"]) ->
-    ok;
-start(Arguments) ->
-    {ok, _} = mm1k:start(maps:from_list([option(A) || A <- Arguments])),
-    ok.
+    idle;
+start([Name | Arguments]) ->
+    {Module, Fixed} = system(Name),
+    Options = maps:from_list([option(A) || A <- Arguments]),
+    {ok, _} = Module:start(maps:merge(Options, Fixed)),
+    Module;
+start([]) ->
+    throw({usage, "main mm1k|ftf|atf|idle Option=Value ..."}).
+
+system("mm1k") -> {mm1k, #{}};
+system("ftf") -> {workers, #{join => first}};
+system("atf") -> {workers, #{join => all}};
+system(Name) -> throw({no_such_system, Name}).
 
 option(Argument) ->
     [Key, Value] = string:split(Argument, "="),
     {atom(Key), evaluate(Value)}.
 
-listen(Serial) ->
+listen(Serial, System) ->
     case io:get_line("") of
         Line when is_list(Line) ->
-            order(string:trim(Line), Serial),
-            listen(Serial);
+            order(string:trim(Line), Serial, System),
+            listen(Serial, System);
         _EofOrError ->
             halt(0, [{flush, false}])
     end.
 
-order("", _Serial) ->
+order("", _Serial, _System) ->
     ok;
-order("@" ++ _ = Line, _Serial) ->
+order("@" ++ _ = Line, _Serial, System) ->
     [Tag | Order] = string:split(Line, " "),
-    _ = spawn(fun() -> answer([Tag, $\s], lists:append(Order)) end),
+    _ = spawn(fun() -> answer([Tag, $\s], lists:append(Order), System) end),
     ok;
-order(Line, Serial) ->
+order(Line, Serial, _System) ->
     Serial ! Line,
     ok.
 
-serial() ->
-    receive Line -> answer("", Line) end,
-    serial().
+serial(System) ->
+    receive Line -> answer("", Line, System) end,
+    serial(System).
 
-answer(Tag, "stop") ->
+answer(Tag, "stop", _System) ->
     say([Tag, "ok stopping"]),
     halt(0);
-answer(Tag, Order) ->
-    {Word, Term} = try {"ok", obey(Order)}
+answer(Tag, Order, System) ->
+    {Word, Term} = try {"ok", obey(Order, System)}
                    catch
                        throw:Why -> {"error", Why};
                        _:Reason:Stack -> {"error", {Reason, lists:sublist(Stack, 2)}}
                    end,
     say([Tag, Word, $\s, io_lib:format("~0p", [Term])]).
 
-obey("set " ++ Order) ->
+obey("set " ++ _, idle) ->
+    throw(idle);
+obey("set " ++ Order, System) ->
     case string:lexemes(Order, " ") of
-        [Key, Value] -> ok_or_throw(mm1k:set(atom(Key), evaluate(Value)));
-        _ -> throw({usage, "set rate|k|loops Value"})
+        [Key, Value] -> ok_or_throw(System:set(atom(Key), evaluate(Value)));
+        _ -> throw({usage, "set Option Value"})
     end;
-obey("call " ++ Order) ->
+obey("call " ++ Order, _System) ->
     case string:split(Order, " ") of
         [Module, Rest] ->
             case string:split(Rest, " ") of
@@ -106,7 +121,7 @@ obey("call " ++ Order) ->
         _ ->
             throw({usage, "call Module Function [Argument, ...]."})
     end;
-obey(Order) ->
+obey(Order, _System) ->
     throw({unknown_order, Order}).
 
 ok_or_throw(ok) -> ok;

@@ -18,7 +18,7 @@
 -spec start_link(config()) -> stage().
 start_link(#{seed := Seed} = Config) ->
     Queue = spawn_link(fun() -> receive {worker, Worker} -> queue(Worker, 0, Config) end end),
-    Worker = spawn_link(fun() -> worker(Queue, mm1k_work:seed(Seed), Config) end),
+    Worker = spawn_link(fun() -> worker(Queue, synthetic_work:seed(Seed), Config) end),
     Queue ! {worker, Worker},
     {Queue, Worker}.
 
@@ -35,9 +35,7 @@ set({Queue, _}, Key, Value) ->
 
 -spec stop(stage()) -> ok.
 stop({Queue, Worker}) ->
-    exit(Queue, shutdown),
-    exit(Worker, shutdown),
-    ok.
+    lists:foreach(fun(Pid) -> unlink(Pid), exit(Pid, shutdown) end, [Queue, Worker]).
 
 queue(Worker, Taken, #{name := Name, k := K, loops := Loops} = Config) ->
     receive
@@ -58,8 +56,8 @@ queue(Worker, Taken, #{name := Name, k := K, loops := Loops} = Config) ->
 worker(Queue, Random0, #{next := Next} = Config) ->
     receive
         {work, {Ctx, Span}, Probe, Mean} ->
-            {X, Random} = mm1k_work:exponential(Random0),
-            mm1k_work:work(round(Mean * X)),
+            {X, Random} = synthetic_work:exponential(Random0),
+            synthetic_work:work(round(Mean * X)),
             beamscope:end_span(Ctx, Span),
             Queue ! done,
             Next(Probe),

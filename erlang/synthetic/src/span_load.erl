@@ -90,7 +90,7 @@ summary(Options, One) ->
 
 execute(Options, One) ->
     #{procs := Procs, spans := Spans, name := Name, loops := Loops} = options(Options),
-    Work = fun() -> mm1k_work:work(Loops) end,
+    Work = fun() -> synthetic_work:work(Loops) end,
     Start = erlang:monotonic_time(nanosecond),
     Monitors = [element(2, spawn_monitor(fun() -> exit({done, repeat(share(I, Procs, Spans), Name, Work, One, [])}) end))
                 || I <- lists:seq(1, Procs)],

@@ -4,9 +4,9 @@
 %%% the other, so the rate holds whatever the timer does. The VM's timers have a
 %%% grain of 1 ms: arrivals due within it come together, and up to that much
 %%% late, but none is lost and none drifts.
--module(mm1k_source).
+-module(synthetic_source).
 
--export([start_link/3, set/2]).
+-export([start_link/3, set/2, stop/1]).
 -export([new/3, set_rate/3, due/2, wait/2]).
 
 -export_type([schedule/0]).
@@ -24,16 +24,25 @@
 start_link(Rate, Seed, Emit) ->
     spawn_link(fun() -> loop(new(Rate, Seed, now_ns()), Emit) end).
 
+%% @doc Another rate from now on: at 0, nothing is emitted after this returns.
 -spec set(pid(), Rate :: number()) -> ok.
 set(Source, Rate) ->
-    Source ! {rate, Rate},
+    Source ! {rate, Rate, self()},
+    receive {rate_set, Source} -> ok end.
+
+-spec stop(pid()) -> ok.
+stop(Source) ->
+    unlink(Source),
+    exit(Source, shutdown),
     ok.
 
 loop(Schedule0, Emit) ->
     {Count, Schedule} = due(Schedule0, now_ns()),
     repeat(Count, Emit),
     receive
-        {rate, Rate} -> loop(set_rate(Schedule, Rate, now_ns()), Emit)
+        {rate, Rate, From} ->
+            From ! {rate_set, self()},
+            loop(set_rate(Schedule, Rate, now_ns()), Emit)
     after wait(Schedule, now_ns()) ->
         loop(Schedule, Emit)
     end.
@@ -46,7 +55,7 @@ now_ns() -> erlang:monotonic_time(nanosecond).
 %% @doc A schedule that begins now. This and what follows is pure.
 -spec new(Rate :: number(), Seed :: term(), Now :: integer()) -> schedule().
 new(Rate, Seed, Now) ->
-    step(Now, #schedule{rate = Rate, random = mm1k_work:seed(Seed), next = never}).
+    step(Now, #schedule{rate = Rate, random = synthetic_work:seed(Seed), next = never}).
 
 %% @doc Another rate from now on. The exponential distribution has no memory, so
 %% a fresh step from now is as good as the rest of the old one.
@@ -75,5 +84,5 @@ wait(#schedule{next = Next}, Now) -> max(0, ceil((Next - Now) / 1_000_000)).
 step(_From, #schedule{rate = Rate} = Schedule) when Rate == 0 ->
     Schedule#schedule{next = never};
 step(From, #schedule{rate = Rate, random = Random0} = Schedule) ->
-    {X, Random} = mm1k_work:exponential(Random0),
+    {X, Random} = synthetic_work:exponential(Random0),
     Schedule#schedule{next = From + X * ?SECOND / Rate, random = Random}.

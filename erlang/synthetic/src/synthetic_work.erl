@@ -1,5 +1,5 @@
 %%% @doc Fictional work, and the randomness of it.
--module(mm1k_work).
+-module(synthetic_work).
 
 -export([work/1, loops/1, seed/1, exponential/1]).
 

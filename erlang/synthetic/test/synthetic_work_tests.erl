@@ -1,0 +1,17 @@
+-module(synthetic_work_tests).
+-include_lib("eunit/include/eunit.hrl").
+
+exponential_test() ->
+    {Xs, _} = lists:mapfoldl(fun(_, R) -> synthetic_work:exponential(R) end, synthetic_work:seed(1), lists:seq(1, 100_000)),
+    Mean = lists:sum(Xs) / 100_000,
+    Variance = lists:sum([(X - Mean) * (X - Mean) || X <- Xs]) / 100_000,
+    ?assert(abs(Mean - 1) < 0.02),
+    ?assert(abs(Variance - 1) < 0.05),
+    %% Its quantiles: P(X > t) = exp(-t).
+    [?assert(abs(length([X || X <- Xs, X > T]) / 100_000 - math:exp(-T)) < 0.01) || T <- [0.1, 0.7, 2, 4]].
+
+seeds_test() ->
+    {A, _} = synthetic_work:exponential(synthetic_work:seed({1, 2})),
+    {A, _} = synthetic_work:exponential(synthetic_work:seed({1, 2})),
+    {B, _} = synthetic_work:exponential(synthetic_work:seed({1, 3})),
+    ?assertNotEqual(A, B).
