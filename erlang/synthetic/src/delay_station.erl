@@ -3,10 +3,6 @@
 %%%
 %%% A request takes an exponentially distributed time. That is spent asleep, not
 %%% with work: requests that compete for a core are not independent of each other.
-%%% The VM's timers have a grain of 1 ms. To round up to it would lose fractions of
-%%% milliseconds, and give the same remainder to all stations that a request has
-%%% arrived at together. So it sleeps until the last tick before it is due, and
-%%% spends the rest watching the clock, half a millisecond in the mean.
 -module(delay_station).
 
 -export([start_link/1, arrive/3, set/3, stop/1]).
@@ -49,19 +45,8 @@ loop(Random0, #{delay := Delay, slow := Slow} = Config) ->
         {arrive, Since, Done} ->
             {X, Random} = synthetic_work:exponential(Random0),
             Deadline = Since + round((Delay * X + Slow) * ?MS),
-            spawn_link(fun() -> sleep(Deadline), Done() end),
+            spawn_link(fun() -> synthetic_work:wait(Deadline), Done() end),
             loop(Random, Config);
         {set, Key, Value} ->
             loop(Random0, Config#{Key := Value})
-    end.
-
-sleep(Deadline) ->
-    Tick = erlang:convert_time_unit(Deadline, nanosecond, millisecond), % rounds down
-    Timer = erlang:start_timer(Tick, self(), tick, [{abs, true}]),
-    receive {timeout, Timer, tick} -> watch_clock(Deadline) end.
-
-watch_clock(Deadline) ->
-    case erlang:monotonic_time(nanosecond) >= Deadline of
-        true -> ok;
-        false -> erlang:yield(), watch_clock(Deadline)
     end.

@@ -6,7 +6,12 @@
 %%%
 %%% Messages arrive as a Poisson process. A queue has room for K messages,
 %%% the one being worked on included; one more is dropped. A worker spends an
-%%% exponentially distributed number of empty loops on each.
+%%% exponentially distributed number of empty loops on each, or an exponentially
+%%% distributed time asleep: then nothing but the queues makes messages wait.
+%%%
+%%% Queues with workers of their own are nearly independent. Those that share one
+%%% worker, which takes what comes in order of arrival, depend on each other the
+%%% more the busier it is.
 %%%
 %%% Three outcomes are spans: `worker_1' and `worker_2', from the arrival at the
 %%% stage's queue until its worker is done, and `probe', from the source until
@@ -20,6 +25,8 @@
 -type options() :: #{rate => number(),                % messages a second
                      k => pos_integer(),              % places in each queue
                      loops => non_neg_integer() | auto, % mean work a message; auto is 1 ms of it
+                     delay => number(),               % mean time asleep a message besides, ms
+                     shared => boolean(),             % one worker serves both queues
                      seed => integer()}.              % everything random follows from it
 
 %% @doc Starts the system. Everything unset is at its default: 400 messages a
@@ -39,7 +46,7 @@ stop() ->
 
 %% @doc Changes the system while it runs. A message that waits already keeps the
 %% loops it arrived with.
--spec set(rate | k | loops, number() | auto) -> ok | {error, Why :: term()}.
+-spec set(rate | k | loops | delay, number() | auto) -> ok | {error, Why :: term()}.
 set(Key, Value) ->
     synthetic_system:set(?MODULE, Key, Value).
 
@@ -53,7 +60,7 @@ system() ->
     #{name => ?MODULE,
       %% At these, each worker is busy 40 % of the time: together they take less than
       %% a core, and a busier moment of the machine does not make them overflow.
-      defaults => #{rate => 400, k => 10, loops => auto},
+      defaults => #{rate => 400, k => 10, loops => auto, delay => 0, shared => false},
       value => fun value/2,
       counts => [dropped_1, dropped_2, done],
       build => fun build/2}.
@@ -61,19 +68,29 @@ system() ->
 value(k, K) when is_integer(K), K > 0 -> {ok, K};
 value(loops, auto) -> {ok, synthetic_work:loops(1_000_000)};
 value(loops, Loops) when is_integer(Loops), Loops >= 0 -> {ok, Loops};
+value(delay, Delay) when is_number(Delay), Delay >= 0, Delay =< 60_000 -> {ok, Delay};
+value(shared, Shared) when is_boolean(Shared) -> {ok, Shared};
 value(_, _) -> error.
 
-build(Options, Count) ->
-    Stage2 = stage(2, dropped_2, Options, Count, fun(Probe) -> end_probe(Probe), Count(done) end),
-    Stage1 = stage(1, dropped_1, Options, Count, fun(Probe) -> mm1k_stage:arrive(Stage2, Probe) end),
-    Stages = [Stage1, Stage2],
+build(#{seed := Seed, shared := Shared} = Options, Count) ->
+    Worker1 = mm1k_stage:start_worker({Seed, 1}),
+    Worker2 = case Shared of
+                  true -> Worker1;
+                  false -> mm1k_stage:start_worker({Seed, 2})
+              end,
+    Stage2 = stage(Worker2, <<"worker_2">>, dropped_2, Options, Count,
+                   fun(Probe) -> end_probe(Probe), Count(done) end),
+    Stage1 = stage(Worker1, <<"worker_1">>, dropped_1, Options, Count,
+                   fun(Probe) -> mm1k_stage:arrive(Stage2, Probe) end),
+    Parts = lists:usort([Stage1, Stage2, Worker1, Worker2]),
     #{send => fun() -> mm1k_stage:arrive(Stage1, beamscope:start_span(<<"probe">>)) end,
-      change => fun(Key, Value) -> lists:foreach(fun(S) -> mm1k_stage:set(S, Key, Value) end, Stages) end,
-      stop => fun() -> lists:foreach(fun mm1k_stage:stop/1, Stages) end}.
+      change => fun(shared, _) -> {error, {fixed, shared}};
+                   (Key, Value) -> lists:foreach(fun(S) -> mm1k_stage:set(S, Key, Value) end, [Stage1, Stage2])
+                end,
+      stop => fun() -> lists:foreach(fun mm1k_stage:stop/1, Parts) end}.
 
-stage(N, Dropped, #{k := K, loops := Loops, seed := Seed}, Count, Next) ->
-    mm1k_stage:start_link(#{name => <<"worker_", ($0 + N)>>, k => K, loops => Loops,
-                            seed => {Seed, N}, next => Next,
-                            dropped => fun() -> Count(Dropped) end}).
+stage(Worker, Name, Dropped, #{k := K, loops := Loops, delay := Delay}, Count, Next) ->
+    mm1k_stage:start_link(Worker, #{name => Name, k => K, loops => Loops, delay => Delay, next => Next,
+                                    dropped => fun() -> Count(Dropped) end}).
 
 end_probe({Ctx, Span}) -> beamscope:end_span(Ctx, Span).

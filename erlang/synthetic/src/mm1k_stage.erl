@@ -1,46 +1,58 @@
 %%% @doc A queue and its worker.
 %%%
 %%% The queue lets in what it has places for and passes it on to the worker,
-%%% where it waits in the mailbox. The worker gives the place back when done.
+%%% where it waits in the mailbox. The worker gives the place back when done. Two
+%%% queues may have the same worker, which takes what comes in order of arrival.
 -module(mm1k_stage).
 
--export([start_link/1, arrive/2, set/3, stop/1]).
+-export([start_worker/1, start_link/2, arrive/2, set/3, stop/1]).
 
 -export_type([stage/0]).
 
 -type probe() :: {beamscope:span_ctx(), beamscope:handle()}.
 -type config() :: #{name := binary(), k := pos_integer(), loops := non_neg_integer(),
-                    seed := term(),
+                    delay := number(),
                     next := fun((probe()) -> term()),
                     dropped := fun(() -> term())}.
--opaque stage() :: {Queue :: pid(), Worker :: pid()}.
+-opaque stage() :: pid().
 
--spec start_link(config()) -> stage().
-start_link(#{seed := Seed} = Config) ->
-    Queue = spawn_link(fun() -> receive {worker, Worker} -> queue(Worker, 0, Config) end end),
-    Worker = spawn_link(fun() -> worker(Queue, synthetic_work:seed(Seed), Config) end),
-    Queue ! {worker, Worker},
-    {Queue, Worker}.
+-define(MS, 1_000_000). % in ns
+
+%% @doc Starts a worker, linked to the caller. Everything random follows from the
+%% seed.
+-spec start_worker(Seed :: term()) -> pid().
+start_worker(Seed) ->
+    spawn_link(fun() -> worker(synthetic_work:seed(Seed)) end).
+
+%% @doc Starts the queue of a stage with a worker.
+-spec start_link(Worker :: pid(), config()) -> stage().
+start_link(Worker, Config) ->
+    spawn_link(fun() -> queue(Worker, 0, Config) end).
 
 %% @doc A message arrives, with the span that follows it through the system.
 -spec arrive(stage(), probe()) -> ok.
-arrive({Queue, _}, Probe) ->
+arrive(Queue, Probe) ->
     Queue ! {arrive, Probe},
     ok.
 
--spec set(stage(), k | loops, non_neg_integer()) -> ok.
-set({Queue, _}, Key, Value) ->
+-spec set(stage(), k | loops | delay, number()) -> ok.
+set(Queue, Key, Value) ->
     Queue ! {set, Key, Value},
     ok.
 
--spec stop(stage()) -> ok.
-stop({Queue, Worker}) ->
-    lists:foreach(fun(Pid) -> unlink(Pid), exit(Pid, shutdown) end, [Queue, Worker]).
+%% @doc Stops a queue or a worker.
+-spec stop(pid()) -> ok.
+stop(Pid) ->
+    unlink(Pid),
+    exit(Pid, shutdown),
+    ok.
 
-queue(Worker, Taken, #{name := Name, k := K, loops := Loops} = Config) ->
+queue(Worker, Taken, #{name := Name, k := K, loops := Loops, delay := Delay, next := Next} = Config) ->
     receive
         {arrive, Probe} when Taken < K ->
-            Worker ! {work, beamscope:start_span(Name), Probe, Loops},
+            Self = self(),
+            Span = beamscope:start_span(Name),
+            Worker ! {work, Loops, Delay, fun() -> done(Span, Self), Next(Probe) end},
             queue(Worker, Taken + 1, Config);
         {arrive, Probe} ->
             drop(beamscope:start_span(Name)),
@@ -53,16 +65,19 @@ queue(Worker, Taken, #{name := Name, k := K, loops := Loops} = Config) ->
             queue(Worker, Taken, Config#{Key := Value})
     end.
 
-worker(Queue, Random0, #{next := Next} = Config) ->
+worker(Random0) ->
     receive
-        {work, {Ctx, Span}, Probe, Mean} ->
+        {work, Loops, Delay, Done} ->
             {X, Random} = synthetic_work:exponential(Random0),
-            synthetic_work:work(round(Mean * X)),
-            beamscope:end_span(Ctx, Span),
-            Queue ! done,
-            Next(Probe),
-            worker(Queue, Random, Config)
+            synthetic_work:work(round(Loops * X)),
+            synthetic_work:wait(erlang:monotonic_time(nanosecond) + round(Delay * X * ?MS)),
+            Done(),
+            worker(Random)
     end.
+
+done({Ctx, Span}, Queue) ->
+    beamscope:end_span(Ctx, Span),
+    Queue ! done.
 
 drop({Ctx, Span}) ->
     beamscope:fail_span(Span, dropped),

@@ -1,7 +1,7 @@
 %%% @doc Fictional work, and the randomness of it.
 -module(synthetic_work).
 
--export([work/1, loops/1, seed/1, exponential/1]).
+-export([work/1, loops/1, wait/1, seed/1, exponential/1]).
 
 %% @doc Loops so many times and does nothing. The scheduler may interrupt it.
 -spec work(non_neg_integer()) -> ok.
@@ -20,6 +20,28 @@ elapsed(Loops) ->
     Start = erlang:monotonic_time(nanosecond),
     work(Loops),
     max(1, erlang:monotonic_time(nanosecond) - Start).
+
+%% @doc Sleeps until a monotonic time in nanoseconds. The VM's timers have a grain of
+%% 1 ms. To round up to it would lose fractions of milliseconds, and give the same
+%% remainder to all who began to wait together. So it sleeps until the last tick
+%% before the deadline, and spends the rest watching the clock, half a millisecond
+%% in the mean.
+-spec wait(Deadline :: integer()) -> ok.
+wait(Deadline) ->
+    Tick = erlang:convert_time_unit(Deadline, nanosecond, millisecond), % rounds down
+    case erlang:monotonic_time(millisecond) < Tick of
+        true ->
+            Timer = erlang:start_timer(Tick, self(), tick, [{abs, true}]),
+            receive {timeout, Timer, tick} -> watch_clock(Deadline) end;
+        false ->
+            watch_clock(Deadline)
+    end.
+
+watch_clock(Deadline) ->
+    case erlang:monotonic_time(nanosecond) >= Deadline of
+        true -> ok;
+        false -> erlang:yield(), watch_clock(Deadline)
+    end.
 
 %% @doc A stream of random numbers; equal terms give equal streams.
 -spec seed(term()) -> rand:state().

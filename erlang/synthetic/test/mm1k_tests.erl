@@ -4,7 +4,8 @@
 %% A stage whose worker cannot finish takes exactly K and drops the rest.
 queue_holds_k_test() ->
     Self = self(),
-    Stage = mm1k_stage:start_link(#{name => <<"stage">>, k => 3, loops => 0, seed => 1,
+    Stage = mm1k_stage:start_link(mm1k_stage:start_worker(1),
+                                  #{name => <<"stage">>, k => 3, loops => 0, delay => 0,
                                     next => fun(_) -> Self ! {at_work, self()}, receive go -> Self ! done end end,
                                     dropped => fun() -> Self ! dropped end}),
     Probe = {undefined, ignore},
@@ -16,7 +17,8 @@ queue_holds_k_test() ->
     [begin Worker ! go, receive done -> ok end end || _ <- [0, 1, 2, 3]],
     receive dropped -> error(too_many) after 0 -> ok end,
     mm1k_stage:set(Stage, k, 1),
-    mm1k_stage:stop(Stage).
+    mm1k_stage:stop(Stage),
+    mm1k_stage:stop(Worker).
 
 system_test() ->
     {ok, Pid} = mm1k:start_link(#{rate => 0, k => 5, loops => 10, seed => 1}),
@@ -40,6 +42,15 @@ balance_test() ->
     until_settled(),
     #{sent := Sent, dropped_1 := D1, dropped_2 := D2, done := Done} = mm1k:info(),
     ?assertEqual(Sent, D1 + D2 + Done),
+    ok = mm1k:stop().
+
+%% One worker for both queues takes what comes in order of arrival, and ends with
+%% the system.
+shared_test() ->
+    {ok, _} = mm1k:start_link(#{rate => 1000, loops => 0, delay => 0.1, shared => true, seed => 1}),
+    until_done(50),
+    ?assertEqual({error, {fixed, shared}}, mm1k:set(shared, false)),
+    ?assertMatch(#{shared := true, delay := 0.1}, mm1k:info()),
     ok = mm1k:stop().
 
 bad_options_test() ->
