@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/beamscope/beamscope/diagram"
 	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/figures"
 )
 
 // A Question is what to ask of a diagram.
@@ -42,11 +42,11 @@ type Report struct {
 // A Probe is the part of a Report on one definition or operator. All bounds contain
 // the exact figures.
 type Probe struct {
-	Failure   Bounds     `json:"failure"`
-	Mean      *Bounds    `json:"mean_s"` // on condition of success; null where nothing succeeds
-	Quantiles []Quantile `json:"quantiles"`
-	Within    []Within   `json:"within"`
-	QTA       *QTA       `json:"qta,omitempty"`
+	Failure   Bounds       `json:"failure"`
+	Mean      *Bounds      `json:"mean_s"` // on condition of success; null where nothing succeeds
+	Quantiles []Quantile   `json:"quantiles"`
+	Within    []Within     `json:"within"`
+	QTA       *figures.QTA `json:"qta,omitempty"`
 }
 
 // Bounds contain an exact figure; null is not known to be finite.
@@ -68,20 +68,6 @@ type Within struct {
 	T  float64 `json:"t_s"`
 	Lo float64 `json:"lo"`
 	Hi float64 `json:"hi"`
-}
-
-// A QTA says how a probe stands against the requirement.
-type QTA struct {
-	Met    *bool   `json:"met"`    // null where the bounds cannot tell
-	Slack  *Margin `json:"slack"`  // at least; null unless met
-	Hazard *Margin `json:"hazard"` // at most; null if met
-}
-
-// A Margin is a slack or a hazard. Time is null where there is none to speak of: a
-// hazard that no more time would mend.
-type Margin struct {
-	Time        *float64 `json:"time_s"`
-	Probability float64  `json:"probability"`
 }
 
 // ErrQuestion is a question that cannot be asked: a model that is missing, or of no
@@ -117,7 +103,7 @@ func Answer(q Question) (*Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.Judgement, r.Probes[r.Judged].QTA = &j, verdict(j)
+		r.Judgement, r.Probes[r.Judged].QTA = &j, figures.OfJudgement(&j)
 	}
 	return r, nil
 }
@@ -188,39 +174,11 @@ func quantile(d *dq.DeltaQ, p float64) Quantile {
 	if !ok {
 		return q
 	}
-	q.Lo = number(v.Lo.Seconds())
+	q.Lo = figures.Number(v.Lo.Seconds())
 	if v.Finite() {
-		q.Hi = number(v.Hi.Seconds())
+		q.Hi = figures.Number(v.Hi.Seconds())
 	}
 	return q
 }
 
-func verdict(j dq.Judgement) *QTA {
-	out := &QTA{Slack: margin(j.Slack), Hazard: margin(j.Hazard)}
-	if j.Met != dq.CannotTell {
-		met := j.Met == dq.Yes
-		out.Met = &met
-	}
-	return out
-}
-
-func margin(m *dq.Margin) *Margin {
-	if m == nil {
-		return nil
-	}
-	out := &Margin{Probability: m.Probability}
-	if m.HasTime {
-		out.Time = number(m.Time.Seconds())
-	}
-	return out
-}
-
-func bounds(b dq.Bounds) *Bounds { return &Bounds{number(b.Lo), number(b.Hi)} }
-
-// number is nil for what JSON cannot say.
-func number(x float64) *float64 {
-	if math.IsInf(x, 0) || math.IsNaN(x) {
-		return nil
-	}
-	return &x
-}
+func bounds(b dq.Bounds) *Bounds { return &Bounds{figures.Number(b.Lo), figures.Number(b.Hi)} }

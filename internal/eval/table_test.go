@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/beamscope/beamscope/internal/figures"
 )
 
 func TestDelays(t *testing.T) {
@@ -24,7 +26,7 @@ func TestDelays(t *testing.T) {
 		{0.25, inf, "250ms–∞"},
 		{inf, inf, "∞"},
 	} {
-		if got := delays(number(tt.lo), number(tt.hi)); got != tt.want {
+		if got := delays(figures.Number(tt.lo), figures.Number(tt.hi)); got != tt.want {
 			t.Errorf("%v to %v: %s, want %s", tt.lo, tt.hi, got, tt.want)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/beamscope/beamscope/internal/figures"
+	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
@@ -21,20 +23,25 @@ func NewJSON(w io.Writer) *JSON { return &JSON{enc: json.NewEncoder(w)} }
 
 // line is the format of `beamscope run --json`.
 type line struct {
-	Time       time.Time `json:"time"`
-	Window     window    `json:"window"`
-	Probe      string    `json:"probe"`
-	VM         *vm       `json:"vm"` // null where no VM was running
-	Observed   observed  `json:"observed"`
-	Calculated *observed `json:"calculated"` // null where there is none
-	Starts     uint64    `json:"starts"`
-	Ends       uint64    `json:"ends"`
-	Lost       uint64    `json:"lost"`
-	Unobserved bool      `json:"unobserved,omitempty"` // an unknown number is missing besides
-	Orphan     uint64    `json:"orphan"`
-	Late       uint64    `json:"late"`
-	QTA        *qta      `json:"qta"` // null where none is set
-	Triggers   []string  `json:"triggers"`
+	Time         time.Time    `json:"time"`
+	Window       window       `json:"window"`
+	Probe        string       `json:"probe"`
+	VM           *vm          `json:"vm"` // null where no VM was running
+	Observed     observed     `json:"observed"`
+	Calculated   *calculated  `json:"calculated"` // null where there is none
+	Divergence   *divergence  `json:"divergence"` // null where there is nothing to compare
+	Starts       uint64       `json:"starts"`
+	Ends         uint64       `json:"ends"`
+	Lost         uint64       `json:"lost"`
+	Unobserved   bool         `json:"unobserved,omitempty"` // an unknown number is missing besides
+	Orphan       uint64       `json:"orphan"`
+	Late         uint64       `json:"late"`
+	Insufficient string       `json:"insufficient,omitempty"` // why there is no verdict
+	QTA          *figures.QTA `json:"qta"`                    // null where none is set, or there is nothing to judge
+	Triggers     []string     `json:"triggers"`               // that fired in the window
+	Causes       []string     `json:"causes,omitempty"`       // why they did
+	Active       []string     `json:"active"`                 // triggers whose incident is not over
+	Notices      []string     `json:"notices,omitempty"`      // about the frame, with its first probe
 }
 
 type window struct {
@@ -43,29 +50,63 @@ type window struct {
 }
 
 type vm struct {
-	PID  int    `json:"pid"`
+	PID  int    `json:"pid"` // 0 where it is not known, as of another host
 	Node string `json:"node"`
-}
-
-type qta struct {
-	Met bool `json:"met"`
 }
 
 // observed holds null for what nothing is known of: a window without instances
 // has no probability of success, and a quantile in the intangible mass is none.
 type observed struct {
-	N         uint64              `json:"n"`
-	OK        uint64              `json:"ok"`
-	Failed    uint64              `json:"failed"`
-	Timeout   uint64              `json:"timeout"`
-	Success   *float64            `json:"success"`
-	Quantiles map[string]*float64 `json:"quantiles_s"`
+	N         uint64    `json:"n"`
+	OK        uint64    `json:"ok"`
+	Failed    uint64    `json:"failed"`
+	Timeout   uint64    `json:"timeout"`
+	Success   *float64  `json:"success"`
+	Quantiles quantiles `json:"quantiles_s"`
+}
+
+// calculated has bounds, as the algebra keeps them, besides a single figure of each
+// quantile, which is the upper one, as of what is observed.
+type calculated struct {
+	N         uint64              `json:"n"` // instances of the outcome with the fewest
+	Success   bounds              `json:"success"`
+	Quantiles quantiles           `json:"quantiles_s"`
+	Bounds    map[string]interval `json:"quantile_bounds_s"`
+	QTA       *figures.QTA        `json:"qta"`
+}
+
+// quantiles are delays in seconds, by probability.
+type quantiles map[string]*float64
+
+type bounds struct {
+	Lo float64 `json:"lo"`
+	Hi float64 `json:"hi"`
+}
+
+// interval bounds a delay in seconds; null is in the intangible mass, or may be.
+type interval struct {
+	Lo *float64 `json:"lo"`
+	Hi *float64 `json:"hi"`
+}
+
+type divergence struct {
+	Windows  int     `json:"windows"` // the last ones, that it is found in
+	Distance bounds  `json:"distance"`
+	Nominal  float64 `json:"nominal"`
+	At       float64 `json:"at_s"`
+	Slower   bool    `json:"slower"`
+	PValue   float64 `json:"p_value"`
+	Certain  float64 `json:"certain"`
 }
 
 // Frame writes the lines of a frame.
-func (j *JSON) Frame(f scope.Frame) error {
-	for _, p := range f.Probes {
-		if err := j.enc.Encode(lineOf(f, p)); err != nil {
+func (j *JSON) Frame(f *scope.Frame) error {
+	for i := range f.Probes {
+		l := lineOf(f, &f.Probes[i])
+		if i == 0 {
+			l.Notices = f.Notices
+		}
+		if err := j.enc.Encode(l); err != nil {
 			return err
 		}
 	}
@@ -75,33 +116,46 @@ func (j *JSON) Frame(f scope.Frame) error {
 // Close implements the printer of the command line; nothing is left to write.
 func (j *JSON) Close() error { return nil }
 
-func lineOf(f scope.Frame, p scope.Probe) line {
+func lineOf(f *scope.Frame, p *scope.Probe) line {
 	l := line{
-		Time:       f.Time.UTC(),
-		Window:     window{From: f.Window.From, To: f.Window.To},
-		Probe:      p.Name,
-		Observed:   observedOf(p),
-		Starts:     p.Counts.Starts,
-		Ends:       p.Counts.Ends,
-		Lost:       p.Counts.Loss.Total(),
-		Orphan:     p.Counts.Orphans,
-		Late:       p.Counts.Lates,
-		Unobserved: p.Counts.Unobserved,
-		Triggers:   []string{},
+		Time:         f.Time.UTC(),
+		Window:       window{From: f.Window.From, To: f.Window.To},
+		Probe:        p.Name,
+		Observed:     observedOf(p),
+		Calculated:   calculatedOf(p),
+		Divergence:   divergenceOf(p),
+		Starts:       p.Counts.Starts,
+		Ends:         p.Counts.Ends,
+		Lost:         p.Counts.Loss.Total(),
+		Orphan:       p.Counts.Orphans,
+		Late:         p.Counts.Lates,
+		Unobserved:   p.Counts.Unobserved,
+		Insufficient: p.Insufficient,
+		Triggers:     []string{},
+		Active:       append([]string{}, p.Active...),
 	}
-	if p.Counts.VM.PID != 0 {
-		l.VM = &vm{PID: p.Counts.VM.PID, Node: p.Counts.VM.Node}
+	if p.VM != (outcome.VM{}) {
+		l.VM = &vm{PID: p.VM.PID, Node: p.VM.Node}
+	}
+	if p.Judgement != nil {
+		l.QTA = figures.OfJudgement(p.Judgement)
+	}
+	for _, x := range f.Fired {
+		if x.Probe == p.Name && x.VM == p.VM {
+			l.Triggers = append(l.Triggers, x.Trigger)
+			l.Causes = append(l.Causes, x.Cause)
+		}
 	}
 	return l
 }
 
-func observedOf(p scope.Probe) observed {
+func observedOf(p *scope.Probe) observed {
 	o := observed{
 		N:         p.Observed.Instances(),
 		OK:        p.Observed.Successes(),
 		Failed:    p.Observed.Failures(),
 		Timeout:   p.Observed.Timeouts(),
-		Quantiles: make(map[string]*float64),
+		Quantiles: make(quantiles),
 	}
 	if success, ok := p.Observed.Success(); ok {
 		o.Success = &success
@@ -109,10 +163,55 @@ func observedOf(p scope.Probe) observed {
 	for _, q := range scope.Quantiles() {
 		var seconds *float64
 		if d, ok := p.Observed.QuantileFigure(q); ok {
-			s := d.Seconds()
-			seconds = &s
+			seconds = figures.Seconds(d)
 		}
-		o.Quantiles[strconv.FormatFloat(q, 'g', -1, 64)] = seconds
+		o.Quantiles[quantileName(q)] = seconds
 	}
 	return o
 }
+
+func calculatedOf(p *scope.Probe) *calculated {
+	success, ok := p.Calculated.Success()
+	if !ok {
+		return nil
+	}
+	c := &calculated{
+		N:         p.CalculatedFrom,
+		Success:   bounds(success),
+		Quantiles: make(quantiles),
+		Bounds:    make(map[string]interval),
+	}
+	for _, q := range scope.Quantiles() {
+		var i interval
+		if v, ok := p.Calculated.Quantile(q); ok {
+			i.Lo = figures.Seconds(v.Lo)
+			if v.Finite() {
+				i.Hi = figures.Seconds(v.Hi)
+			}
+		}
+		c.Quantiles[quantileName(q)] = i.Hi
+		c.Bounds[quantileName(q)] = i
+	}
+	if p.CalculatedJudgement != nil {
+		c.QTA = figures.OfJudgement(p.CalculatedJudgement)
+	}
+	return c
+}
+
+func divergenceOf(p *scope.Probe) *divergence {
+	d := p.Divergence
+	if d == nil {
+		return nil
+	}
+	return &divergence{
+		Windows:  p.DivergenceWindows,
+		Distance: bounds(d.Distance),
+		Nominal:  d.Nominal,
+		At:       d.At.Seconds(),
+		Slower:   d.Slower,
+		PValue:   d.PValue,
+		Certain:  d.Certain,
+	}
+}
+
+func quantileName(q float64) string { return strconv.FormatFloat(q, 'g', -1, 64) }

@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
 )
@@ -21,33 +22,105 @@ type Text struct {
 func NewText(w io.Writer) *Text { return &Text{w: w} }
 
 // Frame writes the table of a frame.
-func (t *Text) Frame(f scope.Frame) error {
+func (t *Text) Frame(f *scope.Frame) error {
+	for _, n := range f.Notices {
+		fmt.Fprintf(t.w, "%s  %s\n", f.Time.Format("15:04:05.000"), n)
+	}
 	fmt.Fprintf(t.w, "%s  window %d, %v\n", f.Time.Format("15:04:05.000"), f.Number, f.Window.Duration())
 	tw := tabwriter.NewWriter(t.w, 8, 0, 1, ' ', tabwriter.AlignRight)
 	fmt.Fprint(tw, "probe\tn\t")
 	for _, q := range scope.Quantiles() {
 		fmt.Fprintf(tw, "p%g\t", q*100)
 	}
+	judged := anyJudged(f)
+	if judged {
+		fmt.Fprint(tw, "QTA\t")
+	}
 	fmt.Fprint(tw, "success\tfailed\ttimeout\tlost\torphan\tlate\tΔQ of 0 to dMax\t\n")
 	several := severalVMs(f)
-	for _, p := range f.Probes {
-		t.add(p.Counts)
-		fmt.Fprintf(tw, "%s\t%d\t", label(p, several), p.Observed.Instances())
-		for _, q := range scope.Quantiles() {
-			fmt.Fprintf(tw, "%s\t", quantile(p, q))
+	for i := range f.Probes {
+		p := &f.Probes[i]
+		t.add(p)
+		observedRow(tw, p, several, judged)
+		if !p.Calculated.Empty() {
+			calculatedRow(tw, p, judged)
 		}
-		c := p.Counts
-		fmt.Fprintf(tw, "%s\t%d\t%d\t%s\t%d\t%d\t%s\t\n", success(p), c.Failures, c.Timeouts, lost(c), c.Orphans, c.Lates, curve(p))
 	}
 	if err := tw.Flush(); err != nil {
 		return err
+	}
+	for _, x := range f.Fired {
+		fmt.Fprintf(t.w, "▶ %s: %s of %v: %s\n", x.Trigger, x.Probe, x.VM, x.Cause)
 	}
 	_, err := fmt.Fprintf(t.w, "%s\n\n", costLine(f))
 	return err
 }
 
+func observedRow(w io.Writer, p *scope.Probe, several, judged bool) {
+	fmt.Fprintf(w, "%s\t%d\t", label(p, several), p.Observed.Instances())
+	for _, q := range scope.Quantiles() {
+		fmt.Fprintf(w, "%s\t", quantile(p, q))
+	}
+	if judged {
+		fmt.Fprintf(w, "%s\t", verdict(p.Judgement, p.Insufficient))
+	}
+	c := p.Counts
+	fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%d\t%d\t%s\t\n", success(p), c.Failures, c.Timeouts, lost(c), c.Orphans, c.Lates, curve(p))
+}
+
+// calculatedRow shows what is calculated for a probe below what is observed. In
+// place of late ends, which it has none, is how far the two are apart.
+func calculatedRow(w io.Writer, p *scope.Probe, judged bool) {
+	fmt.Fprintf(w, "calculated\t%d\t", p.CalculatedFrom)
+	for _, q := range scope.Quantiles() {
+		fmt.Fprintf(w, "%s\t", calculatedQuantile(p, q))
+	}
+	if judged {
+		fmt.Fprintf(w, "%s\t", verdict(p.CalculatedJudgement, p.CalculatedInsufficient))
+	}
+	success, _ := p.Calculated.Success()
+	fmt.Fprintf(w, "%.2f%%\t\t\t\t\t%s\t%s\t\n", success.Mid()*100, apart(p), calculatedCurve(p))
+}
+
+// anyJudged tells whether a probe of the frame has a QTA.
+func anyJudged(f *scope.Frame) bool {
+	for i := range f.Probes {
+		if f.Probes[i].Judgement != nil || f.Probes[i].CalculatedJudgement != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// verdict shows whether a QTA is met, in brackets where the window is too poor for
+// anything to be made of it.
+func verdict(j *dq.Judgement, insufficient string) string {
+	if j == nil {
+		return "-"
+	}
+	word := map[dq.Verdict]string{dq.Yes: "met", dq.No: "violated", dq.CannotTell: "open"}[j.Met]
+	if insufficient != "" {
+		return "(" + word + ")"
+	}
+	return word
+}
+
+// apart shows how far observed and calculated ΔQ are apart for sure, and an
+// exclamation mark where chance does not explain it.
+func apart(p *scope.Probe) string {
+	d := p.Divergence
+	if d == nil {
+		return ""
+	}
+	mark := ""
+	if d.Certain <= scope.DivergenceSignificance {
+		mark = "!"
+	}
+	return fmt.Sprintf("Δ%.2f%s", d.Distance.Lo, mark)
+}
+
 // costLine says what observing the window cost.
-func costLine(f scope.Frame) string {
+func costLine(f *scope.Frame) string {
 	window := f.Window.Duration()
 	vms := f.Cost
 	line := fmt.Sprintf("cost: %.0f events/s", float64(vms.Events)/window.Seconds())
@@ -74,8 +147,10 @@ func (t *Text) Close() error {
 	return tw.Flush()
 }
 
-// add adds counts to the totals of their outcome and VM.
-func (t *Text) add(c outcome.Counts) {
+// add adds the counts of a window to the totals of their probe and VM.
+func (t *Text) add(p *scope.Probe) {
+	c := p.Counts
+	c.Bins = nil
 	for i := range t.totals {
 		if t.totals[i].Outcome == c.Outcome && t.totals[i].VM == c.VM {
 			t.totals[i] = t.totals[i].Add(c)
@@ -85,7 +160,6 @@ func (t *Text) add(c outcome.Counts) {
 	if c.VM == (outcome.VM{}) {
 		return // nothing ran, so nothing was counted
 	}
-	c.Bins = nil
 	t.totals = append(t.totals, c)
 }
 
@@ -97,25 +171,25 @@ func lost(c outcome.Counts) string {
 	return fmt.Sprint(c.Loss.Total())
 }
 
-func severalVMs(f scope.Frame) bool {
-	for _, p := range f.Probes {
-		if p.Counts.VM != f.Probes[0].Counts.VM {
+func severalVMs(f *scope.Frame) bool {
+	for i := range f.Probes {
+		if f.Probes[i].VM != f.Probes[0].VM {
 			return true
 		}
 	}
 	return false
 }
 
-func label(p scope.Probe, several bool) string {
+func label(p *scope.Probe, several bool) string {
 	if !several {
 		return p.Name
 	}
-	return fmt.Sprintf("%s of %v", p.Name, p.Counts.VM)
+	return fmt.Sprintf("%s of %v", p.Name, p.VM)
 }
 
 // quantile shows a quantile: "-" where there is no data, "∞" where it falls in
 // the intangible mass.
-func quantile(p scope.Probe, q float64) string {
+func quantile(p *scope.Probe, q float64) string {
 	if p.Observed.Empty() {
 		return "-"
 	}
@@ -126,7 +200,7 @@ func quantile(p scope.Probe, q float64) string {
 	return "≤" + delay(d)
 }
 
-func success(p scope.Probe) string {
+func success(p *scope.Probe) string {
 	s, ok := p.Observed.Success()
 	if !ok {
 		return "-"
@@ -155,18 +229,41 @@ func significant(x float64) string {
 	return fmt.Sprintf("%.2f", x)
 }
 
+// calculatedQuantile shows the upper bound of a quantile.
+func calculatedQuantile(p *scope.Probe, q float64) string {
+	v, ok := p.Calculated.Quantile(q)
+	if !ok || !v.Finite() {
+		return "∞"
+	}
+	return "≤" + delay(v.Hi)
+}
+
+const curveParts = 16
+
 // curve draws the ECDF with a character for each of its parts.
-func curve(p scope.Probe) string {
-	const parts = 16
-	levels := []rune(" ▁▂▃▄▅▆▇█")
+func curve(p *scope.Probe) string {
 	if p.Observed.Empty() {
-		return strings.Repeat("·", parts)
+		return strings.Repeat("·", curveParts)
 	}
 	ecdf := p.Observed.AppendECDF(nil)
+	return draw(func(i int) float64 { return ecdf[i*(len(ecdf)-1)/curveParts] })
+}
+
+// calculatedCurve draws the middle of the bounds over the same delays.
+func calculatedCurve(p *scope.Probe) string {
+	dMax := p.Spec.DMax()
+	return draw(func(i int) float64 {
+		b, _ := p.Calculated.ProbabilityWithin(dMax * time.Duration(i) / curveParts)
+		return b.Mid()
+	})
+}
+
+// draw draws a probability, given at the end of each part.
+func draw(at func(part int) float64) string {
+	levels := []rune(" ▁▂▃▄▅▆▇█")
 	var b strings.Builder
-	for i := range parts {
-		at := ((i + 1) * (len(ecdf) - 1)) / parts
-		b.WriteRune(levels[int(ecdf[at]*float64(len(levels)-1)+0.5)])
+	for i := range curveParts {
+		b.WriteRune(levels[int(at(i+1)*float64(len(levels)-1)+0.5)])
 	}
 	return b.String()
 }

@@ -158,11 +158,13 @@ func lacks(j *dq.Judgement) string {
 // each other, or the diagram is wrong.
 type divergence struct{ distance float64 }
 
-// Below these a divergence is put down to chance, or does not matter.
-const (
-	divergenceSignificance = 0.01
-	divergenceDistance     = 0.05
-)
+// DivergenceSignificance is the p-value above which a divergence is put down to
+// chance.
+const DivergenceSignificance = 0.01
+
+// divergenceDistance is below which a divergence does not matter, if nobody says
+// otherwise.
+const divergenceDistance = 0.05
 
 func parseDivergence(setting string) (Trigger, error) {
 	if setting == isTrue {
@@ -191,7 +193,7 @@ func (t divergence) Check(p *Probe) State {
 		return Insufficient
 	}
 	d := p.Divergence
-	return alarmIf(d.Distance.Lo >= t.distance && d.Certain <= divergenceSignificance)
+	return alarmIf(d.Distance.Lo >= t.distance && d.Certain <= DivergenceSignificance)
 }
 
 func (t divergence) Cause(p *Probe) string {
