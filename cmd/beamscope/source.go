@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/beamscope/beamscope/diagram"
@@ -70,32 +69,3 @@ func (e *diagramError) Error() string {
 
 // Unwrap is the errors without the name of the file.
 func (e *diagramError) Unwrap() error { return e.errs }
-
-// replaceFile writes a file at once, or not at all. One that exists keeps its
-// permissions, and a symbolic link stays one.
-func replaceFile(name, content string) (err error) {
-	mode := os.FileMode(0o644)
-	if target, err := filepath.EvalSymlinks(name); err == nil {
-		name = target
-	}
-	if info, err := os.Stat(name); err == nil {
-		if !info.Mode().IsRegular() { // such as /dev/stdout
-			return os.WriteFile(name, []byte(content), mode)
-		}
-		mode = info.Mode().Perm()
-	}
-	temp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(temp.Name()))
-		}
-	}()
-	_, err = temp.WriteString(content)
-	if err = errors.Join(err, temp.Chmod(mode), temp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(temp.Name(), name)
-}
