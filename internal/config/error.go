@@ -43,8 +43,8 @@ func place(file string, line int, path string) string {
 type DiagramError struct {
 	Errs diagram.Errors
 
-	// prefix is what stands before each error instead of its place in the diagram,
-	// which is where to look only if the diagram has a file of its own.
+	// prefix returns what stands before an error at a place of the diagram: where
+	// to look for it.
 	prefix func(diagram.Pos) string
 }
 

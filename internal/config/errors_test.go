@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,6 +14,13 @@ import (
 // Every error says where it is and what to do. Each is in the form in which it is
 // printed, behind the name of the file.
 func TestErrors(t *testing.T) {
+	many := func(n int) string {
+		text := ""
+		for i := range n {
+			text += fmt.Sprintf(" -> a%d", i)
+		}
+		return text
+	}
 	qta := func(text string) string { return "outcomes:\n  a:\n    qta: " + text }
 	triggers := func(text string) string { return "outcomes:\n  a:\n    triggers: " + text }
 	const (
@@ -100,6 +108,7 @@ func TestErrors(t *testing.T) {
 		{"diagram: ''", `:1: no outcomes: name what to observe, as in outcomes: {worker_1: {span: worker_1}}`},
 		{"outcomes: {}\ndiagram: '# nothing'", `:1: outcomes: empty: name at least one outcome, as in {worker_1: {span: worker_1}}`},
 		{"diagram: p = " + strings.Repeat("a", 256), `:1: diagram: the name aaaaaaaaaaaaaaaaaaaa… is too long: a probe's has at most 255 letters`},
+		{"window: 1s\ndiagram: p = a" + many(4200), `:2: diagram: diagram too large: 4202 outcomes, operators and sequences: at most 4096`},
 		{"diagram: p = a -> b\noutcomes:\n  x: {span: a}", `:3: outcomes.x: span "a" is that of a in the diagram too: give a an entry with a span of its own`},
 
 		{good + "history: 0", `:2: history: "0" is not a whole number from 1 to 1024`},
@@ -168,6 +177,8 @@ func TestErrors(t *testing.T) {
 		{triggers("{failure: 2}"), `:3: outcomes.a.triggers.failure: "2": write the share of instances that may fail or time out, from 0 to below 1, as in 0.05`},
 		{triggers("{condition: p98 > 1}"),
 			`:3: outcomes.a.triggers.condition: unknown name p98 (1:1): write a condition such as p99 > 20*ms && n > 100`},
+		{triggers(`{condition: "n > \e"}`),
+			`:3: outcomes.a.triggers.condition: unrecognized character: U+001B (1:5): write a condition such as p99 > 20*ms && n > 100`},
 		{triggers("{qta: true}"), `:3: outcomes.a.triggers.qta: nothing is required of a: write qta beside triggers, as in qta: {p50: 12ms}`},
 		{triggers("{hazard: true}"), `:3: outcomes.a.triggers.hazard: nothing is required of a: write qta beside triggers, as in qta: {p50: 12ms}`},
 		{triggers("{divergence: true}"), `:3: outcomes.a.triggers.divergence: a is not calculated: only the definitions and operators of a diagram are`},
