@@ -16,7 +16,7 @@ var updateDocs = flag.Bool("update-docs", false, "write what commands print into
 // What the documents show is what happens: blocks "```dq NAME" are files, and in
 // blocks "```console" what follows a line "$ COMMAND" is what it prints.
 func TestDocs(t *testing.T) {
-	for _, name := range []string{"diagrams.md", "eval.md"} {
+	for _, name := range []string{"diagrams.md", "eval.md", "scope-file.md"} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join("..", "..", "docs", name)
 			source, err := os.ReadFile(path)

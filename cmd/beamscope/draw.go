@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/beamscope/beamscope/diagram"
+	"github.com/beamscope/beamscope/internal/atomicfile"
 )
 
 func newDrawCommand() *cobra.Command {
@@ -24,7 +25,7 @@ func newDrawCommand() *cobra.Command {
 				return err
 			}
 			if cmd.Flags().Changed("svg") {
-				if err := replaceFile(svg, diagram.SVG(file)); err != nil {
+				if err := atomicfile.Write(svg, []byte(diagram.SVG(file))); err != nil {
 					return err
 				}
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/atomicfile"
 	"github.com/beamscope/beamscope/internal/eval"
 )
 
@@ -137,7 +138,7 @@ func (f evalFlags) refused(cmd *cobra.Command, err error) error {
 
 func (f evalFlags) print(w io.Writer, r *eval.Report) error {
 	if f.svg != "" {
-		if err := replaceFile(f.svg, eval.SVG(r)); err != nil {
+		if err := atomicfile.Write(f.svg, []byte(eval.SVG(r))); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/beamscope/beamscope/diagram"
+	"github.com/beamscope/beamscope/internal/atomicfile"
 )
 
 type fmtFlags struct {
@@ -64,7 +65,7 @@ func (f fmtFlags) format(cmd *cobra.Command, name string) error {
 		}
 	}
 	if f.write && formatted != source {
-		return replaceFile(name, formatted)
+		return atomicfile.Write(name, []byte(formatted))
 	}
 	if f.write || f.list {
 		return nil

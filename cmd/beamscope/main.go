@@ -41,7 +41,7 @@ func run(args []string) int {
 		return statusDone
 	}
 	printError(os.Stderr, err)
-	if errors.Is(err, errUsage) || errors.Is(err, config.ErrInvalid) || errors.As(err, new(*diagramError)) {
+	if errors.Is(err, errUsage) || errors.Is(err, config.ErrInvalid) {
 		return statusUsage
 	}
 	return statusFailed
@@ -55,7 +55,7 @@ func printError(w io.Writer, err error) {
 		for _, err := range e {
 			printError(w, err)
 		}
-	case *diagramError:
+	case *config.DiagramError:
 		fmt.Fprintln(w, e)
 	default:
 		fmt.Fprintln(w, "beamscope:", e)

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -91,11 +93,12 @@ type observation struct {
 // observe runs the oscilloscope until the context is done or the observation is
 // over. Progress goes to log.
 func observe(ctx context.Context, c config.Config, o observation, log io.Writer) (err error) {
-	for _, key := range c.Later {
-		fmt.Fprintf(log, "%s: kept, but this version does nothing with it\n", key)
+	system, err := c.System()
+	if err != nil {
+		return err
 	}
-	windows := outcome.Plan{From: monotonic.Now(), Window: c.Window, Specs: c.Specs()}
-	vms, err := outcome.NewVMSource(outcome.VMConfig{Target: c.Target, Plan: windows})
+	plan := system.Plan(monotonic.Now())
+	vms, err := outcome.NewVMSource(outcome.VMConfig{Target: c.Target, Plan: plan})
 	if err != nil {
 		return err
 	}
@@ -103,12 +106,12 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 	var source outcome.Source = vms
 	if o.record != "" {
 		var end func() error
-		if source, end, err = recordTo(o.record, vms, c); err != nil {
+		if source, end, err = recordTo(o.record, vms, plan); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, end()) }()
 	}
-	s, err := scope.New(source, windows, c.Specs())
+	s, err := scope.New(source, plan, plan.Specs)
 	if err != nil {
 		return err
 	}
@@ -116,12 +119,20 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 	if err := printFrames(ctx, s, windowsIn(o.duration, c.Window), noting(o.printer, seen), log); err != nil {
 		return err
 	}
-	for _, spec := range c.Specs() {
-		if !seen[spec.Name] {
-			fmt.Fprintf(log, "no span named %q was seen for outcome %s: is that its name, and is it started in this VM?\n", spec.Span, spec.Name)
+	for _, spec := range plan.Specs {
+		if !seen[spec.Name] && expected(c, system, spec.Name) {
+			fmt.Fprintf(log, "no span named %q was seen for outcome %s: is that its name, and is it started in this VM?\n", cmp.Or(spec.Span, spec.Wrapper), spec.Name)
 		}
 	}
 	return nil
+}
+
+// expected tells whether spans of a probe should be seen: a definition or an
+// operator of the diagram that has no entry may be calculated only. Without a
+// diagram, every probe has one.
+func expected(c config.Config, s *scope.System, name string) bool {
+	hasName := func(o config.Outcome) bool { return o.Name == name }
+	return slices.ContainsFunc(c.Outcomes, hasName) || slices.Contains(s.Diagram.Outcomes(), name)
 }
 
 // noting returns a printer that also notes which outcomes had any event.
@@ -143,13 +154,13 @@ func (n *notingPrinter) Frame(f scope.Frame) error {
 }
 
 // recordTo has what a source delivers written to a file as well; end ends that.
-func recordTo(path string, source outcome.Source, c config.Config) (teed outcome.Source, end func() error, err error) {
+func recordTo(path string, source outcome.Source, plan outcome.Plan) (teed outcome.Source, end func() error, err error) {
 	file, err := os.Create(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	note := fmt.Sprintf("recorded %s on %s/%s", time.Now().UTC().Format(time.DateOnly), runtime.GOOS, runtime.GOARCH)
-	w, err := recording.NewWriter(file, note, c.Window, c.Specs())
+	w, err := recording.NewWriter(file, note, plan.Window, plan.Specs)
 	if err != nil {
 		return nil, nil, errors.Join(err, file.Close())
 	}

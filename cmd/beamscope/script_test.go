@@ -87,6 +87,7 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 	return map[string]func(*testscript.TestScript, bool, []string){
 		"fails":  fails,
 		"frames": frames,
+		"status": status,
 	}
 }
 

@@ -1,31 +1,25 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/beamscope/beamscope/diagram"
+	"github.com/beamscope/beamscope/internal/config"
 )
 
 // stdinName is the argument that stands for standard input.
 const stdinName = "-"
 
 // readDiagram reads the diagram in a file, or in stdin where the name is "-". It
-// returns a [*diagramError] for one that is wrong.
+// returns a [*config.DiagramError] for one that is wrong.
 func readDiagram(name string, stdin io.Reader) (file *diagram.File, source string, err error) {
 	source, err = readSource(name, stdin)
 	if err != nil {
 		return nil, "", err
 	}
-	file, err = diagram.Parse(source)
-	var errs diagram.Errors
-	if errors.As(err, &errs) {
-		return nil, "", &diagramError{name: shownName(name), errs: errs}
-	}
+	file, err = config.ParseDiagram(shownName(name), source)
 	return file, source, err
 }
 
@@ -51,51 +45,4 @@ func shownName(name string) string {
 		return "standard input"
 	}
 	return name
-}
-
-// A diagramError is all that is wrong with the diagram in a file.
-type diagramError struct {
-	name string
-	errs diagram.Errors
-}
-
-// Error is each error with its place, file:line:column, as editors read it.
-func (e *diagramError) Error() string {
-	texts := make([]string, len(e.errs))
-	for i, err := range e.errs {
-		texts[i] = e.name + ":" + err.Error()
-	}
-	return strings.Join(texts, "\n")
-}
-
-// Unwrap is the errors without the name of the file.
-func (e *diagramError) Unwrap() error { return e.errs }
-
-// replaceFile writes a file at once, or not at all. One that exists keeps its
-// permissions, and a symbolic link stays one.
-func replaceFile(name, content string) (err error) {
-	mode := os.FileMode(0o644)
-	if target, err := filepath.EvalSymlinks(name); err == nil {
-		name = target
-	}
-	if info, err := os.Stat(name); err == nil {
-		if !info.Mode().IsRegular() { // such as /dev/stdout
-			return os.WriteFile(name, []byte(content), mode)
-		}
-		mode = info.Mode().Perm()
-	}
-	temp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(temp.Name()))
-		}
-	}()
-	_, err = temp.WriteString(content)
-	if err = errors.Join(err, temp.Chmod(mode), temp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(temp.Name(), name)
 }

@@ -1,27 +1,26 @@
-// Package config reads scope files, the YAML that says what to observe. It is
-// strict: what it does not know is an error, with the line and what to do.
+// Package config reads and writes scope files, the YAML that says what to observe.
+// It is strict: what it does not know is an error, with the line and what to do.
+//
+// A [Config] is what a file says, and can be edited; [Config.System] is what an
+// oscilloscope makes of it, and [Config.Save] writes it back. Both refuse whatever
+// a file could not say.
 package config
 
 import (
-	"bytes"
-	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
-	"go.yaml.in/yaml/v4"
-
 	"github.com/beamscope/beamscope/dq"
-	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
 // Defaults for what a scope file leaves out.
 const (
-	DefaultWindow = time.Second
-	DefaultBase   = time.Millisecond
-	DefaultBins   = 50
+	DefaultWindow     = time.Second
+	DefaultBase       = time.Millisecond
+	DefaultBins       = 50
+	DefaultConfidence = 0.95
+	DefaultListen     = "127.0.0.1:8080"
 )
 
 // Bounds of the polling window.
@@ -30,146 +29,103 @@ const (
 	MaxWindow = 10 * time.Second
 )
 
-// maxFile bounds the size of a scope file in bytes.
-const maxFile = 1 << 20
-
-// ErrInvalid is wrapped by every error about the contents of a scope file.
-var ErrInvalid = errors.New("invalid configuration")
-
-// An Error says what is wrong with a scope file, and where.
-type Error struct {
-	File string
-	Line int    // from 1; 0 where it concerns the whole file
-	Path string // of the key, "outcomes.worker_1.dmax"; "" where there is none
-	Text string // what is wrong and what to do
-}
-
-// Error returns "file:line: path: text".
-func (e *Error) Error() string {
-	s := e.File
-	if e.Line > 0 {
-		s += fmt.Sprintf(":%d", e.Line)
-	}
-	if e.Path != "" {
-		s += ": " + e.Path
-	}
-	return s + ": " + e.Text
-}
-
-// Unwrap returns [ErrInvalid].
-func (e *Error) Unwrap() error { return ErrInvalid }
-
 // A Config is what a scope file says.
 type Config struct {
-	Target   vm.Target
-	Diagram  string // source of the outcome diagram, "" where there is none
-	Window   time.Duration
-	Base     time.Duration
-	Outcomes []Outcome // in the order of the file, at least one
+	Dir    string // that paths in the file are relative to
+	Target vm.Target
 
-	// Later are the keys that are understood and kept, but have no effect in
-	// this version, as "file:line: path".
-	Later []string
+	// Diagram is the source of the outcome diagram, "" where there is none, and
+	// DiagramFile the name of the file that it is in, "" where it is in the scope
+	// file itself.
+	Diagram     string
+	DiagramFile string
+
+	Window     time.Duration
+	Base       time.Duration // width of a bin where the exponent is 0
+	History    int           // windows whose mean and bounds are kept
+	Confidence float64       // of the bounds, above 0 and below 1
+	Samples    uint64        // instances that a verdict on a window needs at least
+	HoldOff    time.Duration // between two firings of one trigger at least
+
+	Wrapper   Wrapper
+	Snapshots Snapshots
+	Outcomes  []Outcome // that have an entry, in the order of the file
 }
 
-// An Outcome is one entry of outcomes.
+// A Wrapper says how to reach systems with the published wrapper, over TCP. The
+// zero Wrapper is none.
+type Wrapper struct {
+	Listen  string   // address at which instances come in
+	Connect []string // addresses of wrappers that take commands
+	Remote  bool     // addresses may be those of other machines
+}
+
+// Snapshots say what is kept when a trigger fires.
+type Snapshots struct {
+	Dir    string        // to write them to; relative to that of the scope file
+	Before int           // windows before the one in which it fired
+	After  time.Duration // for which to go on after it
+	Keep   int           // number of snapshots, beyond which the oldest go
+	Size   int64         // and of bytes, likewise; whole KiB
+}
+
+// An Outcome is one entry of outcomes: a probe that is not observed as by default.
 type Outcome struct {
 	Name      string
-	Span      string // name of the wrapper's spans
-	Grid      dq.Grid
+	Span      string // name of the spans of VM probes; or
+	Wrapper   string // of those that the published wrapper sends
+	Scale     Scale
 	ExitFails bool
+	QTA       *QTA      // nil where nothing is required
+	Triggers  []Trigger // in the order of their kinds
 }
 
-// Spec returns the outcome as a source wants it.
-func (o Outcome) Spec() outcome.Spec {
-	return outcome.Spec{
-		Name:      o.Name,
-		Span:      o.Span,
-		BinWidth:  o.Grid.Width(),
-		Bins:      o.Grid.Bins(),
-		ExitFails: o.ExitFails,
+// A Scale divides the delays of an outcome into bins. It is by an exponent, as in
+// the thesis: dMax = base · 2^Exponent · Bins; or by dMax itself.
+type Scale struct {
+	DMax     time.Duration // 0 for one by exponent
+	Exponent int
+	Bins     int
+}
+
+// Grid returns the grid of the scale.
+func (s Scale) Grid(base time.Duration) (dq.Grid, error) {
+	if s.DMax != 0 {
+		return dq.DMaxGrid(s.DMax, s.Bins)
+	}
+	return dq.BaseGrid(base, s.Exponent, s.Bins)
+}
+
+// A QTA is what the ΔQ of an outcome is required to be.
+type QTA struct {
+	Points  []dq.Step // in the order of their probabilities, which are all different
+	Failure float64   // largest share that may fail or time out; 1 where any may
+}
+
+// A Trigger is a kind of trigger and its setting, as [scope.ParseTrigger] reads
+// them.
+type Trigger struct{ Kind, Setting string }
+
+// Path returns where a file is that a configuration names.
+func (c Config) Path(name string) string { return inDir(c.Dir, name) }
+
+func defaults() Config {
+	return Config{
+		Window:     DefaultWindow,
+		Base:       DefaultBase,
+		History:    scope.DefaultHistory,
+		Confidence: DefaultConfidence,
+		Samples:    scope.DefaultSamples,
+		HoldOff:    scope.DefaultHoldOff,
+		Snapshots:  defaultSnapshots(),
 	}
 }
 
-// Specs returns the outcomes as a source wants them.
-func (c Config) Specs() []outcome.Spec {
-	specs := make([]outcome.Spec, 0, len(c.Outcomes))
-	for _, o := range c.Outcomes {
-		specs = append(specs, o.Spec())
-	}
-	return specs
+func defaultSnapshots() Snapshots {
+	return Snapshots{Dir: "snapshots", Before: 30, After: 5 * time.Second, Keep: 100, Size: 100 * miB}
 }
 
-// Load reads a scope file. Paths in it are relative to its folder.
-func Load(path string) (Config, error) {
-	data, err := readFile(path)
-	if err != nil {
-		return Config{}, err
-	}
-	return Parse(path, data)
-}
-
-func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, unreadable(path, err)
-	}
-	if info.IsDir() {
-		return nil, &Error{File: path, Text: "is a folder: name the scope file in it"}
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxFile {
-		return nil, &Error{File: path, Text: fmt.Sprintf("not a file of at most %d KiB", maxFile>>10)}
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, unreadable(path, err)
-	}
-	return data, nil
-}
-
-func unreadable(path string, err error) error {
-	return &Error{File: path, Text: fmt.Sprintf("cannot be read: %v", reason(err))}
-}
-
-// reason returns why a file could not be read, without its path.
-func reason(err error) error {
-	var at *os.PathError
-	if errors.As(err, &at) {
-		return at.Err
-	}
-	return err
-}
-
-// Parse reads the contents of a scope file; the path is for messages and for
-// the files that it names.
-func Parse(path string, data []byte) (Config, error) {
-	var doc yaml.Node
-	if err := yaml.Unmarshal(data, &doc); err != nil {
-		return Config{}, syntaxError(path, err)
-	}
-	if err := alone(path, data); err != nil {
-		return Config{}, err
-	}
-	if len(doc.Content) == 0 {
-		return Config{}, &Error{File: path, Text: "empty: write outcomes, see docs/scope-file.md"}
-	}
-	r := &reader{file: path, dir: filepath.Dir(path)}
-	c, err := r.config(value{node: doc.Content[0]})
-	if err != nil {
-		return Config{}, err
-	}
-	return c, nil
-}
-
-// alone refuses a second YAML document: nothing of it would be read.
-func alone(path string, data []byte) error {
-	d := yaml.NewDecoder(bytes.NewReader(data))
-	var first, second yaml.Node
-	if err := d.Decode(&first); err != nil {
-		return nil // empty, which is found out elsewhere
-	}
-	if err := d.Decode(&second); err == nil {
-		return &Error{File: path, Line: second.Line, Text: "a second YAML document: write one"}
-	}
-	return nil
+// defaultOutcome returns how a probe without an entry is observed.
+func defaultOutcome(name string) Outcome {
+	return Outcome{Name: name, Span: name, Scale: Scale{Bins: DefaultBins}}
 }

@@ -26,15 +26,29 @@ type entry struct {
 	value
 }
 
+// at is the place of the key.
+func (e entry) at() value { return value{e.keyNode, e.path} }
+
 // A reader turns values into a configuration.
 type reader struct {
-	file  string
-	dir   string // of the file
-	later []string
+	file string
+	dir  string // of the file
+	open func(path string) ([]byte, error)
+
+	composition composition // by the diagram, once that is read
 }
 
 func (r *reader) errorf(v value, format string, args ...any) error {
-	return &Error{File: r.file, Line: v.node.Line, Path: v.path, Text: fmt.Sprintf(format, args...)}
+	return &Error{File: r.file, Line: v.node.Line, Path: v.path, Text: printable(fmt.Sprintf(format, args...))}
+}
+
+// printable returns a text as one line for a terminal.
+func printable(text string) string {
+	if !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return text
+	}
+	quoted := strconv.Quote(text)
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
 // mapping returns the entries of a mapping, whose keys are strings and different.
@@ -55,12 +69,11 @@ func (r *reader) mapping(v value) ([]entry, error) {
 			path = v.path + "." + path
 		}
 		e := entry{key: key.Value, keyNode: key, value: value{node.Content[i+1], path}}
-		at := value{key, path}
 		if key.Kind != yaml.ScalarNode || key.Value == "" {
 			return nil, r.errorf(value{key, v.path}, "a key that is not a word")
 		}
 		if line, twice := seen[key.Value]; twice {
-			return nil, r.errorf(at, "there already on line %d: remove one", line)
+			return nil, r.errorf(e.at(), "there already on line %d: remove one", line)
 		}
 		seen[key.Value] = key.Line
 		entries = append(entries, e)
@@ -86,10 +99,10 @@ func (r *reader) fields(v value, known map[string]func(value) error, later ...st
 	for _, e := range entries {
 		read, ok := known[e.key]
 		if !ok && slices.Contains(later, e.key) {
-			return r.errorf(value{e.keyNode, e.path}, "outcomes of VM probes are not there in this version: use span")
+			return r.errorf(e.at(), "outcomes of VM probes are not there in this version: use span")
 		}
 		if !ok {
-			return r.unknown(e, known)
+			return r.unknown(e, names(known))
 		}
 		if err := read(e.value); err != nil {
 			return err
@@ -98,13 +111,29 @@ func (r *reader) fields(v value, known map[string]func(value) error, later ...st
 	return nil
 }
 
-func (r *reader) unknown(e entry, known map[string]func(value) error) error {
-	names := make([]string, 0, len(known))
+func names(known map[string]func(value) error) []string {
+	var names []string
 	for name := range known {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	return r.errorf(value{e.keyNode, e.path}, "unknown key: use one of %s", strings.Join(names, ", "))
+	return names
+}
+
+func (r *reader) unknown(e entry, known []string) error {
+	return r.errorf(e.at(), "unknown key: use one of %s", strings.Join(known, ", "))
+}
+
+// list returns the values of a list.
+func (r *reader) list(v value) ([]value, error) {
+	if v.node.Kind != yaml.SequenceNode {
+		return nil, r.errorf(v, "%s where a list is expected, as in [a, b]", describe(v.node))
+	}
+	var values []value
+	for _, node := range v.node.Content {
+		values = append(values, value{node, v.path})
+	}
+	return values, nil
 }
 
 func (r *reader) text(v value) (string, error) {
@@ -122,34 +151,35 @@ func (r *reader) integer(v value, low, high int) (int, error) {
 	return n, nil
 }
 
-// short shows a duration without the zeros that time.Duration shows behind it.
-func short(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
+func (r *reader) boolean(v value) (bool, error) {
+	switch v.node.Value {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
 	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
+	return false, r.errorf(v, "%s is neither true nor false", shown(v.node))
 }
 
-var durationForm = regexp.MustCompile(`^([0-9]*\.?[0-9]+)(ns|us|µs|ms|s|m|h)$`)
+// share reads a number from 0 to 1 for which ok holds.
+func (r *reader) share(v value, ok func(float64) bool, want string) (float64, error) {
+	x, isNumber := parseNumber(v.node.Value)
+	if v.node.Kind != yaml.ScalarNode || !isNumber || !ok(x) {
+		return 0, r.errorf(v, "%s is not a number %s", shown(v.node), want)
+	}
+	return x, nil
+}
 
 // duration reads a delay that is a whole number of nanoseconds.
 func (r *reader) duration(v value, low, high time.Duration) (time.Duration, error) {
-	bad := func(what string) error {
-		return r.errorf(v, "%s %s: write a number and a unit (ns, us, ms, s, m, h), as in 500ms, from %s to %s", shown(v.node), what, short(low), short(high))
+	d, ok := parseDuration(v.node.Value)
+	what := "is out of range"
+	if v.node.Kind != yaml.ScalarNode || !ok {
+		what, ok = "is not a duration", false
 	}
-	if v.node.Kind != yaml.ScalarNode || !durationForm.MatchString(v.node.Value) {
-		return 0, bad("is not a duration")
-	}
-	d, err := time.ParseDuration(v.node.Value)
-	if err != nil {
-		return 0, bad("is not a duration")
-	}
-	if d < low || d > high {
-		return 0, bad("is out of range")
+	if !ok || d < low || d > high {
+		return 0, r.errorf(v, "%s %s: write a number and a unit (ns, us, ms, s, m, h), as in 500ms, from %s to %s",
+			shown(v.node), what, formatDuration(low), formatDuration(high))
 	}
 	return d, nil
 }
@@ -199,8 +229,7 @@ func syntaxError(file string, err error) error {
 
 // atLine gives an error that has no place of its own that of a value.
 func (r *reader) atLine(v value, err error) error {
-	var placed *Error
-	if err == nil || errors.As(err, &placed) {
+	if err == nil || errors.Is(err, ErrInvalid) {
 		return err
 	}
 	return r.errorf(v, "%v", err)

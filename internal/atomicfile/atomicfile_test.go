@@ -1,0 +1,60 @@
+package atomicfile_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/beamscope/beamscope/internal/atomicfile"
+)
+
+// A file is new or replaced, keeps its permissions, and nothing else is left.
+func TestWrite(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "a")
+	for _, content := range []string{"first", "second, longer", ""} {
+		if err := atomicfile.Write(name, []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(name); err != nil || string(got) != content {
+			t.Errorf("%q, error %v, want %q", got, err, content)
+		}
+		if info, err := os.Stat(name); err != nil || content != "first" && info.Mode().Perm() != 0o600 {
+			t.Errorf("%v, error %v, want the permissions it had", info.Mode(), err)
+		}
+		if err := os.Chmod(name, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
+		t.Errorf("left behind: %v, error %v", files, err)
+	}
+}
+
+// A symbolic link stays one: what it leads to is replaced.
+func TestWriteThroughLink(t *testing.T) {
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
+	if err := os.WriteFile(file, []byte("before"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("file", link); err != nil {
+		t.Fatal(err)
+	}
+	if err := atomicfile.Write(link, []byte("after")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(file); err != nil || string(got) != "after" {
+		t.Errorf("%q, error %v", got, err)
+	}
+	if target, err := os.Readlink(link); err != nil || target != "file" {
+		t.Errorf("the link leads to %q, error %v", target, err)
+	}
+}
+
+// Where nothing can be written, that is an error, and nothing is left.
+func TestWriteFails(t *testing.T) {
+	if err := atomicfile.Write(filepath.Join(t.TempDir(), "none", "a"), nil); err == nil {
+		t.Error("no error in a folder that does not exist")
+	}
+}

@@ -1,0 +1,122 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/diagram"
+)
+
+// ParseDiagram reads the outcome diagram in a file of its own, whose name is for
+// messages. It returns a [*DiagramError] for one that is wrong.
+func ParseDiagram(name, source string) (*diagram.File, error) {
+	return parseDiagram(source, inFile(name))
+}
+
+// inFile returns where a place in a diagram is that has a file of its own.
+func inFile(name string) func(diagram.Pos) string {
+	return func(at diagram.Pos) string { return fmt.Sprintf("%s:%d:%d: ", name, at.Line, at.Column) }
+}
+
+func parseDiagram(source string, prefix func(diagram.Pos) string) (*diagram.File, error) {
+	file, err := diagram.Parse(source)
+	var errs diagram.Errors
+	if errors.As(err, &errs) {
+		return nil, &DiagramError{errs, prefix}
+	}
+	return file, err
+}
+
+// A composition is what a diagram makes of its names.
+type composition struct {
+	file       *diagram.File
+	names      []string // each once: definitions and operators, then outcomes
+	calculated map[string]bool
+}
+
+func compose(file *diagram.File) (composition, error) {
+	program, err := diagram.Compile(file)
+	if err != nil {
+		return composition{}, err
+	}
+	c := composition{file: file, names: program.Names(), calculated: make(map[string]bool)}
+	for _, name := range c.names {
+		c.calculated[name] = true
+	}
+	c.names = append(c.names, file.Outcomes()...)
+	return c, nil
+}
+
+// diagram reads the source of the diagram, and the name of the file that it is in
+// if the scope file names one.
+func (r *reader) diagram(v value) (source, file string, err error) {
+	source, err = r.text(v)
+	if err != nil {
+		return "", "", err
+	}
+	if name := strings.TrimSpace(source); isFileName(name) {
+		file = name
+		if source, err = r.diagramFile(v, name); err != nil {
+			return "", "", err
+		}
+	} else if r.composition.file, err = parseDiagram(source, r.inScopeFile(v)); err != nil {
+		return "", "", err
+	}
+	return source, file, r.compose(v)
+}
+
+// isFileName tells the name of a diagram's file from a diagram.
+func isFileName(text string) bool {
+	return filepath.Ext(text) == ".dq" && !strings.ContainsAny(text, "=\n")
+}
+
+func (r *reader) diagramFile(v value, name string) (source string, err error) {
+	path := inDir(r.dir, name)
+	data, err := r.open(path)
+	if err != nil {
+		return "", r.errorf(v, "%s %v", shown(v.node), err)
+	}
+	r.composition.file, err = ParseDiagram(path, string(data))
+	return string(data), err
+}
+
+// inScopeFile returns where a place in a diagram is in the scope file that it is
+// written in. Only in a literal block are its lines those of the file.
+func (r *reader) inScopeFile(v value) func(diagram.Pos) string {
+	if r.file == "" {
+		return inFile(v.path)
+	}
+	return func(at diagram.Pos) string {
+		line := v.node.Line
+		if v.node.Style&yaml.LiteralStyle != 0 {
+			line += at.Line
+		}
+		return place(r.file, line, v.path)
+	}
+}
+
+// compose checks that every name of the diagram can be a probe.
+func (r *reader) compose(v value) (err error) {
+	if r.composition, err = compose(r.composition.file); err != nil {
+		return r.errorf(v, "%v", err)
+	}
+	for _, name := range r.composition.names {
+		if len(name) > bpf.MaxNameLen {
+			return r.errorf(v, "the name %s… is too long: a probe's has at most %d letters", name[:20], bpf.MaxNameLen)
+		}
+	}
+	return nil
+}
+
+// inDir returns the path of a file whose name is relative to a folder.
+func inDir(dir, name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(dir, name)
+}

@@ -1,0 +1,239 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Format writes the configuration as a scope file in its one form: what differs
+// from the defaults, and window, base and scales in any case. What Format writes,
+// Parse reads as the same configuration. Comments of the file that it came from are
+// not in it, but those inside a diagram are.
+func (c Config) Format() []byte {
+	var w writer
+	w.field(0, "target", flow(c.target()))
+	w.diagram(c)
+	w.field(0, "window", formatDuration(c.Window))
+	w.field(0, "base", formatDuration(c.Base))
+	for _, f := range c.changed() {
+		w.field(0, f.key, f.value)
+	}
+	w.field(0, "wrapper", flow(c.Wrapper.fields()))
+	w.field(0, "snapshots", flow(c.Snapshots.changed()))
+	if len(c.Outcomes) > 0 {
+		w.WriteString("outcomes:\n")
+	}
+	for _, o := range c.Outcomes {
+		w.outcome(o)
+	}
+	return w.Bytes()
+}
+
+// A field is a key and its value, as they are written.
+type field struct{ key, value string }
+
+func (c Config) target() []field {
+	switch {
+	case c.Target.PID != 0:
+		return []field{{"pid", strconv.Itoa(c.Target.PID)}}
+	case c.Target.Node != "":
+		return []field{{"node", quote(c.Target.Node)}}
+	case c.Target.Exe != "":
+		return []field{{"exe", quote(c.Target.Exe)}}
+	}
+	return nil
+}
+
+// changed returns what is not as by default.
+func (c Config) changed() []field {
+	d := defaults()
+	return differing(
+		[]field{
+			{"history", strconv.Itoa(c.History)},
+			{"confidence", formatNumber(c.Confidence)},
+			{"samples", strconv.FormatUint(c.Samples, 10)},
+			{"hold_off", formatDuration(c.HoldOff)},
+		},
+		c.History != d.History, c.Confidence != d.Confidence, c.Samples != d.Samples, c.HoldOff != d.HoldOff)
+}
+
+func (s Snapshots) changed() []field {
+	d := defaultSnapshots()
+	return differing(
+		[]field{
+			{"dir", quote(s.Dir)},
+			{"before", strconv.Itoa(s.Before)},
+			{"after", formatDuration(s.After)},
+			{"keep", strconv.Itoa(s.Keep)},
+			{"size", formatSize(s.Size)},
+		},
+		s.Dir != d.Dir, s.Before != d.Before, s.After != d.After, s.Keep != d.Keep, s.Size != d.Size)
+}
+
+// differing returns the fields that differ from a default.
+func differing(fields []field, differ ...bool) []field {
+	var out []field
+	for i, f := range fields {
+		if differ[i] {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func (w Wrapper) fields() []field {
+	if w.Listen == "" {
+		return nil
+	}
+	fields := []field{{"listen", quote(w.Listen)}}
+	if len(w.Connect) > 0 {
+		words := make([]string, len(w.Connect))
+		for i, address := range w.Connect {
+			words[i] = quote(address)
+		}
+		fields = append(fields, field{"connect", "[" + strings.Join(words, ", ") + "]"})
+	}
+	if w.Remote {
+		fields = append(fields, field{"remote", "true"})
+	}
+	return fields
+}
+
+func (s Scale) fields() []field {
+	bins := field{"bins", strconv.Itoa(s.Bins)}
+	if s.DMax != 0 {
+		return []field{{"dmax", formatDuration(s.DMax)}, bins}
+	}
+	return []field{{"exponent", strconv.Itoa(s.Exponent)}, bins}
+}
+
+// fields writes points as quantiles, unless one of them is that of all executions,
+// which has no name as such.
+func (q *QTA) fields() []field {
+	var fields, points []field
+	last := len(q.Points) - 1
+	for _, p := range q.Points {
+		if q.Points[last].P == 1 {
+			points = append(points, field{formatNumber(p.P), formatDuration(p.T)})
+		} else {
+			fields = append(fields, field{formatPercent(p.P), formatDuration(p.T)})
+		}
+	}
+	if points != nil {
+		fields = append(fields, field{"points", flow(points)})
+	}
+	if q.Failure != 1 || fields == nil {
+		fields = append(fields, field{"failure", formatNumber(q.Failure)})
+	}
+	return fields
+}
+
+func triggerFields(triggers []Trigger) []field {
+	var fields []field
+	for _, t := range triggers {
+		fields = append(fields, field{t.Kind, quote(t.Setting)})
+	}
+	return fields
+}
+
+// flow writes fields on one line; "" where there are none.
+func flow(fields []field) string {
+	if len(fields) == 0 {
+		return ""
+	}
+	words := make([]string, len(fields))
+	for i, f := range fields {
+		words[i] = f.key + ": " + f.value
+	}
+	return "{" + strings.Join(words, ", ") + "}"
+}
+
+// A writer writes YAML.
+type writer struct{ bytes.Buffer }
+
+// indent is that of what belongs to a key.
+const indent = "  "
+
+// field writes a line for a key, unless its value is "".
+func (w *writer) field(depth int, key, value string) {
+	if value != "" {
+		fmt.Fprintf(w, "%s%s: %s\n", strings.Repeat(indent, depth), key, value)
+	}
+}
+
+func (w *writer) outcome(o Outcome) {
+	fmt.Fprintf(w, "%s%s:\n", indent, quote(o.Name))
+	if o.Wrapper != "" {
+		w.field(2, "wrapper", quote(o.Wrapper))
+	} else {
+		w.field(2, "span", quote(o.Span))
+	}
+	for _, f := range o.Scale.fields() {
+		w.field(2, f.key, f.value)
+	}
+	if o.ExitFails {
+		w.field(2, "exit", "failure")
+	}
+	if o.QTA != nil {
+		w.field(2, "qta", flow(o.QTA.fields()))
+	}
+	w.field(2, "triggers", flow(triggerFields(o.Triggers)))
+}
+
+func (w *writer) diagram(c Config) {
+	switch {
+	case c.DiagramFile != "":
+		w.field(0, "diagram", quote(c.DiagramFile))
+	case c.Diagram != "" && fitsBlock(c.Diagram):
+		w.block("diagram", c.Diagram)
+	case c.Diagram != "":
+		w.field(0, "diagram", quote(c.Diagram))
+	}
+}
+
+// fitsBlock tells whether a text is the same when it is read back from a block.
+func fitsBlock(text string) bool {
+	return strings.Trim(text, "\n") != "" &&
+		!strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' })
+}
+
+// block writes a text as it is, line by line.
+func (w *writer) block(key, text string) {
+	fmt.Fprintf(w, "%s: |%s\n", key, blockIndicators(text))
+	for line := range strings.Lines(strings.TrimSuffix(text, "\n") + "\n") {
+		if line != "\n" {
+			w.WriteString(indent)
+		}
+		w.WriteString(line)
+	}
+}
+
+// blockIndicators say what cannot be told from a block itself: its indentation
+// where its first line has some of its own, and how many lines end it.
+func blockIndicators(text string) string {
+	s := ""
+	if strings.ContainsAny(text[:1], " \t\n") {
+		s = strconv.Itoa(len(indent))
+	}
+	switch {
+	case !strings.HasSuffix(text, "\n"):
+		s += "-"
+	case strings.HasSuffix(text, "\n\n"):
+		s += "+"
+	}
+	return s
+}
+
+var plainForm = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_./@:+-]*[A-Za-z0-9_])?$`)
+
+// quote writes a text so that it is read back as it is. YAML has Go's escapes.
+func quote(text string) string {
+	if !plainForm.MatchString(text) || strings.EqualFold(text, "null") {
+		return strconv.Quote(text)
+	}
+	return text
+}

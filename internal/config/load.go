@@ -1,0 +1,98 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// maxFile bounds the size of a file in bytes.
+const maxFile = 1 << 20
+
+// Load reads a scope file. Paths in it are relative to its folder. Errors are
+// a [*DiagramError] for what is wrong with a diagram, and an [*Error] for the rest.
+func Load(path string) (Config, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return Config{}, &Error{File: path, Text: "is a folder: name the scope file in it"}
+	}
+	data, err := readFile(path)
+	if err != nil {
+		return Config{}, &Error{File: path, Text: err.Error()}
+	}
+	return Parse(path, data)
+}
+
+// readFile reads a file of limited size. Its errors go behind the file's name.
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxFile {
+		return nil, fmt.Errorf("is not a file of at most %d KiB", maxFile>>10)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	return data, nil
+}
+
+// unreadable says why a file could not be read, without its path.
+func unreadable(err error) error {
+	var at *os.PathError
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	return fmt.Errorf("cannot be read: %w", err)
+}
+
+// Parse reads the contents of a scope file; the path is for messages and for
+// the files that it names. Errors are those of Load.
+func Parse(path string, data []byte) (Config, error) {
+	r := &reader{file: path, dir: filepath.Dir(path), open: readFile}
+	return r.document(data)
+}
+
+// check returns an error unless a scope file could say what c does: whatever is
+// edited has to pass the one who reads it.
+func (c Config) check() error {
+	r := &reader{dir: c.Dir, open: func(string) ([]byte, error) { return []byte(c.Diagram), nil }}
+	_, err := r.document(c.Format())
+	var at *Error
+	if errors.As(err, &at) {
+		at.Line = 0 // of a file that nobody has seen
+	}
+	return err
+}
+
+func (r *reader) document(data []byte) (Config, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return Config{}, syntaxError(r.file, err)
+	}
+	if err := r.alone(data); err != nil {
+		return Config{}, err
+	}
+	if len(doc.Content) == 0 {
+		return Config{}, &Error{File: r.file, Text: "empty: write outcomes, see docs/scope-file.md"}
+	}
+	return r.config(value{node: doc.Content[0]})
+}
+
+// alone refuses a second YAML document: nothing of it would be read.
+func (r *reader) alone(data []byte) error {
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	var first, second yaml.Node
+	if err := d.Decode(&first); err != nil {
+		return nil // empty, which is found out elsewhere
+	}
+	if err := d.Decode(&second); err == nil {
+		return &Error{File: r.file, Line: second.Line, Text: "a second YAML document: write one"}
+	}
+	return nil
+}

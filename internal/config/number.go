@@ -1,0 +1,111 @@
+package config
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var (
+	numberForm   = regexp.MustCompile(`^([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$`)
+	durationForm = regexp.MustCompile(`^([0-9]*\.?[0-9]+)(ns|us|µs|ms|s|m|h)$`)
+	sizeForm     = regexp.MustCompile(`^([0-9]+)(KiB|MiB|GiB)$`)
+	percentForm  = regexp.MustCompile(`^p([0-9]+(\.[0-9]+)?)$`)
+)
+
+// parseNumber parses a decimal number that is not negative.
+func parseNumber(text string) (float64, bool) {
+	x, err := strconv.ParseFloat(text, 64)
+	return x, err == nil && numberForm.MatchString(text)
+}
+
+func formatNumber(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+
+func parseDuration(text string) (time.Duration, bool) {
+	d, err := time.ParseDuration(text)
+	return d, err == nil && durationForm.MatchString(text)
+}
+
+// formatDuration writes a duration exactly, as parseDuration reads it: in the
+// largest unit of which it is at least one, minutes and hours only if whole.
+func formatDuration(d time.Duration) string {
+	switch {
+	case d >= time.Hour && d%time.Hour == 0:
+		return decimal(d, time.Hour) + "h"
+	case d >= time.Minute && d%time.Minute == 0:
+		return decimal(d, time.Minute) + "m"
+	case d >= time.Second || d == 0:
+		return decimal(d, time.Second) + "s"
+	case d >= time.Millisecond:
+		return decimal(d, time.Millisecond) + "ms"
+	case d >= time.Microsecond:
+		return decimal(d, time.Microsecond) + "us"
+	}
+	return decimal(d, time.Nanosecond) + "ns"
+}
+
+// decimal returns how many units d is. A unit of which it is not a whole number is a
+// power of ten.
+func decimal(d, unit time.Duration) string {
+	whole := strconv.FormatInt(int64(d/unit), 10)
+	rest := d % unit
+	if rest == 0 {
+		return whole
+	}
+	digits := strconv.FormatInt(int64(unit+rest), 10)[1:] // with the zeros before
+	return whole + "." + strings.TrimRight(digits, "0")
+}
+
+// Units of sizes in bytes.
+const (
+	kiB = 1 << 10
+	miB = 1 << 20
+	giB = 1 << 30
+)
+
+func parseSize(text string) (int64, bool) {
+	m := sizeForm.FindStringSubmatch(text)
+	if m == nil {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(m[1], 10, 32)
+	return n * map[string]int64{"KiB": kiB, "MiB": miB, "GiB": giB}[m[2]], err == nil
+}
+
+func formatSize(n int64) string {
+	switch {
+	case n%giB == 0:
+		return strconv.FormatInt(n/giB, 10) + "GiB"
+	case n%miB == 0:
+		return strconv.FormatInt(n/miB, 10) + "MiB"
+	case n%kiB == 0:
+		return strconv.FormatInt(n/kiB, 10) + "KiB"
+	}
+	return strconv.FormatInt(n, 10) + "B" // which parseSize refuses
+}
+
+// parsePercent parses the name of a quantile, such as p99.9, to a probability
+// above 0 and below 1.
+func parsePercent(text string) (float64, bool) {
+	m := percentForm.FindStringSubmatch(text)
+	if m == nil {
+		return 0, false
+	}
+	p, err := strconv.ParseFloat(m[1]+"e-2", 64) // exact, where a division is not
+	return p, err == nil && p > 0 && p < 1
+}
+
+// formatPercent returns the name of the quantile of a probability above 0 and below
+// 1, as parsePercent reads it.
+func formatPercent(p float64) string {
+	digits := strconv.FormatFloat(p, 'f', -1, 64)[len("0."):] + "00"
+	whole, rest := strings.TrimLeft(digits[:2], "0"), strings.TrimRight(digits[2:], "0")
+	if whole == "" {
+		whole = "0"
+	}
+	if rest != "" {
+		rest = "." + rest
+	}
+	return "p" + whole + rest
+}

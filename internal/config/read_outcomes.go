@@ -1,0 +1,183 @@
+package config
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/beamscope/beamscope/bpf"
+)
+
+// outcomes reads the entries of outcomes, which may be none where there is a
+// diagram: its names are outcomes by default. whole is the scope file.
+func (r *reader) outcomes(whole, v value, base time.Duration) ([]Outcome, error) {
+	if v.node == nil {
+		if len(r.composition.names) == 0 {
+			return nil, r.errorf(whole, "no outcomes: name what to observe, as in outcomes: {worker_1: {span: worker_1}}")
+		}
+		return nil, nil
+	}
+	entries, err := r.mapping(v)
+	if err != nil {
+		return nil, err
+	}
+	if len(entries) == 0 && len(r.composition.names) == 0 {
+		return nil, r.errorf(v, "empty: name at least one outcome, as in {worker_1: {span: worker_1}}")
+	}
+	var out []Outcome
+	for _, e := range entries {
+		o, err := r.outcome(e, base)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, o)
+	}
+	return out, r.different(entries, out)
+}
+
+// different checks that no spans belong to two outcomes.
+func (r *reader) different(entries []entry, outcomes []Outcome) error {
+	spans, wrappers := make(map[string]string), make(map[string]string)
+	for i, o := range outcomes {
+		taken, name, what := spans, o.Span, "span"
+		if o.Wrapper != "" {
+			taken, name, what = wrappers, o.Wrapper, "wrapper"
+		}
+		if other, ok := taken[name]; ok {
+			return r.errorf(entries[i].value, "%s %q is observed by %s already: an instance belongs to one outcome", what, name, other)
+		}
+		taken[name] = o.Name
+	}
+	for _, o := range withDefaults(outcomes, r.composition.names)[len(outcomes):] {
+		other, ok := spans[o.Span]
+		for i := range entries {
+			if ok && entries[i].key == other {
+				return r.errorf(entries[i].value, "span %q is that of %s in the diagram too: give %s an entry with a span of its own", o.Span, o.Name, o.Name)
+			}
+		}
+	}
+	return nil
+}
+
+func sentByWrapper(outcomes []Outcome) bool {
+	for _, o := range outcomes {
+		if o.Wrapper != "" {
+			return true
+		}
+	}
+	return false
+}
+
+var outcomeName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func (r *reader) outcome(e entry, base time.Duration) (Outcome, error) {
+	if !outcomeName.MatchString(e.key) || len(e.key) > bpf.MaxNameLen {
+		return Outcome{}, r.errorf(e.at(), "a name is made of up to %d letters, digits and underscores, and begins with no digit", bpf.MaxNameLen)
+	}
+	if e.node.Kind == yaml.ScalarNode && e.node.Tag == "!!null" {
+		return defaultOutcome(e.key), nil
+	}
+	o := Outcome{Name: e.key}
+	var scale scaleForm
+	var exit, qta, triggers value
+	fields := map[string]func(value) error{
+		"span":     func(v value) (err error) { o.Span, err = r.span(v); return err },
+		"wrapper":  func(v value) (err error) { o.Wrapper, err = r.span(v); return err },
+		"exit":     func(v value) (err error) { exit = v; o.ExitFails, err = r.exit(v); return err },
+		"exponent": func(v value) error { return r.optional(v, &scale.exponent, minExponent, maxExponent) },
+		"bins":     func(v value) error { return r.optional(v, &scale.bins, 1, maxBins) },
+		"dmax":     func(v value) (err error) { scale.dMax, err = r.duration(v, minWidth, maxDMax); return err },
+		"qta":      func(v value) error { qta = v; return nil },
+		"triggers": func(v value) error { triggers = v; return nil },
+	}
+	if err := r.fields(e.value, fields, "vm", "start", "end", "key"); err != nil {
+		return Outcome{}, err
+	}
+	if err := r.source(e, &o, exit); err != nil {
+		return Outcome{}, err
+	}
+	return r.required(e, o, scale, base, qta, triggers)
+}
+
+// source settles where the instances of an outcome come from.
+func (r *reader) source(e entry, o *Outcome, exit value) error {
+	switch {
+	case o.Span != "" && o.Wrapper != "":
+		return r.errorf(e.value, "span and wrapper contradict each other: give one of them")
+	case o.Wrapper != "" && o.ExitFails:
+		return r.errorf(exit, "exits of processes are not seen over TCP: write span instead of wrapper, or leave exit out")
+	case o.Wrapper == "" && o.Span == "":
+		o.Span = o.Name
+	}
+	return nil
+}
+
+// required reads what depends on the delays that an outcome can have.
+func (r *reader) required(e entry, o Outcome, form scaleForm, base time.Duration, qta, triggers value) (Outcome, error) {
+	scale, err := form.scale()
+	if err != nil {
+		return Outcome{}, r.atLine(e.value, err)
+	}
+	o.Scale = scale
+	grid, err := scale.Grid(base)
+	if err != nil {
+		return Outcome{}, r.atLine(e.value, err)
+	}
+	if qta.node != nil {
+		if o.QTA, err = r.qta(qta, grid.DMax()); err != nil {
+			return Outcome{}, err
+		}
+	}
+	if triggers.node != nil {
+		o.Triggers, err = r.triggers(triggers, o)
+	}
+	return o, err
+}
+
+func (r *reader) optional(v value, to **int, low, high int) error {
+	n, err := r.integer(v, low, high)
+	*to = &n
+	return err
+}
+
+func (r *reader) span(v value) (string, error) {
+	name, err := r.text(v)
+	if err == nil && (name == "" || len(name) > bpf.MaxNameLen || strings.ContainsRune(name, 0)) {
+		return "", r.errorf(v, "a span's name has 1 to %d bytes and no NUL", bpf.MaxNameLen)
+	}
+	return name, err
+}
+
+func (r *reader) exit(v value) (bool, error) {
+	switch v.node.Value {
+	case "failure":
+		return true, nil
+	case "timeout":
+		return false, nil
+	}
+	return false, r.errorf(v, "%s is neither timeout nor failure", shown(v.node))
+}
+
+// A scaleForm is what a scope file gives of a scale.
+type scaleForm struct {
+	exponent, bins *int
+	dMax           time.Duration // 0 where it is not given
+}
+
+func (f scaleForm) scale() (Scale, error) {
+	s := Scale{DMax: f.dMax, Bins: DefaultBins}
+	if f.bins != nil {
+		s.Bins = *f.bins
+	}
+	if f.exponent == nil {
+		return s, nil
+	}
+	if f.dMax != 0 {
+		return Scale{}, errors.New("dmax and exponent contradict each other: give one of them")
+	}
+	s.Exponent = *f.exponent
+	return s, nil
+}

@@ -1,0 +1,64 @@
+package config
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/beamscope/beamscope/internal/scope"
+)
+
+// triggers reads the triggers of an outcome, which is known but for these.
+func (r *reader) triggers(v value, o Outcome) ([]Trigger, error) {
+	entries, err := r.mapping(v)
+	if err != nil {
+		return nil, err
+	}
+	var triggers []Trigger
+	for _, e := range entries {
+		t, err := r.trigger(e)
+		if err != nil {
+			return nil, err
+		}
+		if t == nil {
+			continue
+		}
+		if err := r.possible(e, o); err != nil {
+			return nil, err
+		}
+		triggers = append(triggers, Trigger{t.Kind(), t.Setting()})
+	}
+	slices.SortFunc(triggers, func(a, b Trigger) int { return cmp.Compare(a.Kind, b.Kind) })
+	return triggers, nil
+}
+
+// trigger returns nil for one that is off.
+func (r *reader) trigger(e entry) (scope.Trigger, error) {
+	if kinds := scope.TriggerKinds(); !slices.Contains(kinds, e.key) {
+		return nil, r.unknown(e, kinds)
+	}
+	setting, err := r.text(e.value)
+	if err != nil {
+		return nil, err
+	}
+	t, err := scope.ParseTrigger(e.key, setting)
+	if err != nil {
+		return nil, r.errorf(e.value, "%s", strings.TrimPrefix(err.Error(), scope.ErrTrigger.Error()+": "+e.key+": "))
+	}
+	return t, nil
+}
+
+// possible refuses a trigger that could never fire.
+func (r *reader) possible(e entry, o Outcome) error {
+	switch e.key {
+	case "qta", "hazard":
+		if o.QTA == nil {
+			return r.errorf(e.value, "nothing is required of %s: write qta beside triggers, as in qta: {p50: 12ms}", o.Name)
+		}
+	case "divergence":
+		if !r.composition.calculated[o.Name] {
+			return r.errorf(e.value, "%s is not calculated: only the definitions and operators of a diagram are", o.Name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package config
+
+import (
+	"math"
+
+	"github.com/beamscope/beamscope/diagram"
+	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/scope"
+)
+
+// System returns what an oscilloscope does with the configuration. Its probes are
+// the outcomes in their order, and then the names of the diagram that have no
+// entry: definitions and operators, then outcomes, as they come in the diagram. It
+// returns an error for what no scope file could say: never where the configuration
+// is as it was read.
+func (c Config) System() (*scope.System, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	outcomes, file, err := c.probes()
+	if err != nil {
+		return nil, err
+	}
+	s := &scope.System{
+		Window:  c.Window,
+		Diagram: file,
+		History: c.History,
+		Z:       quantile(c.Confidence),
+		Samples: c.Samples,
+		HoldOff: c.HoldOff,
+	}
+	for _, o := range outcomes {
+		probe, err := o.probe(c)
+		if err != nil {
+			return nil, err
+		}
+		s.Probes = append(s.Probes, probe)
+	}
+	return s, nil
+}
+
+// probes returns the outcomes with those that have no entry, and the diagram.
+func (c Config) probes() ([]Outcome, *diagram.File, error) {
+	if c.Diagram == "" {
+		return c.Outcomes, nil, nil
+	}
+	file, err := diagram.Parse(c.Diagram)
+	if err != nil {
+		return nil, nil, err
+	}
+	composed, err := compose(file)
+	return withDefaults(c.Outcomes, composed.names), file, err
+}
+
+// withDefaults returns entries, and outcomes as they are by default for the names
+// that have none.
+func withDefaults(entries []Outcome, names []string) []Outcome {
+	all := append([]Outcome(nil), entries...)
+	has := make(map[string]bool)
+	for _, o := range entries {
+		has[o.Name] = true
+	}
+	for _, name := range names {
+		if !has[name] {
+			all = append(all, defaultOutcome(name))
+		}
+	}
+	return all
+}
+
+func (o Outcome) probe(c Config) (scope.ProbeSystem, error) {
+	grid, err := o.Scale.Grid(c.Base)
+	if err != nil {
+		return scope.ProbeSystem{}, err
+	}
+	p := scope.ProbeSystem{Spec: outcome.Spec{
+		Name:      o.Name,
+		Span:      o.Span,
+		Wrapper:   o.Wrapper,
+		BinWidth:  grid.Width(),
+		Bins:      grid.Bins(),
+		ExitFails: o.ExitFails,
+	}}
+	if o.QTA != nil {
+		qta, err := dq.NewQTA(o.QTA.Failure, o.QTA.Points...)
+		if err != nil {
+			return scope.ProbeSystem{}, err
+		}
+		p.QTA = &qta
+	}
+	for _, t := range o.Triggers {
+		trigger, err := scope.ParseTrigger(t.Kind, t.Setting)
+		if err != nil {
+			return scope.ProbeSystem{}, err
+		}
+		p.Triggers = append(p.Triggers, trigger)
+	}
+	return p, nil
+}
+
+// quantile returns how many standard deviations to either side of the mean hold a
+// share of a normal distribution. Two of them are rounded as in the thesis (5.1.3).
+func quantile(confidence float64) float64 {
+	switch confidence {
+	case 0.68:
+		return dq.Z68
+	case 0.95:
+		return dq.Z95
+	}
+	return math.Sqrt2 * math.Erfinv(confidence)
+}

@@ -1,0 +1,146 @@
+package config_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/beamscope/beamscope/diagram"
+	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/scope"
+)
+
+func system(t *testing.T, c config.Config) *scope.System {
+	t.Helper()
+	s, err := c.System()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func specs(s *scope.System) []outcome.Spec {
+	var specs []outcome.Spec
+	for _, p := range s.Probes {
+		specs = append(specs, p.Spec)
+	}
+	return specs
+}
+
+// A system has the outcomes in their order, and then the names of the diagram that
+// have no entry.
+func TestSystemProbes(t *testing.T) {
+	s := system(t, parse(t, every))
+	byDefault := func(name string) outcome.Spec {
+		return outcome.Spec{Name: name, Span: name, BinWidth: 2 * time.Microsecond, Bins: 50}
+	}
+	want := []outcome.Spec{
+		{Name: "by_exponent", Span: "by_exponent", BinWidth: 16 * time.Microsecond, Bins: 10},
+		{Name: "by_dmax", Span: "żółw", BinWidth: 500 * time.Millisecond, Bins: 3},
+		{Name: "narrow", Span: "narrow", BinWidth: time.Microsecond, Bins: 1000},
+		{Name: "tcp", Wrapper: "narrow", BinWidth: 2 * time.Microsecond, Bins: 50},
+		{Name: "whole", Span: "whole", BinWidth: time.Millisecond, Bins: 50, ExitFails: true},
+		byDefault("race"), byDefault("a"), byDefault("b"), byDefault("c"),
+	}
+	if diff := cmp.Diff(want, specs(s)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// A diagram is enough.
+func TestSystemOfDiagram(t *testing.T) {
+	for _, text := range []string{
+		"diagram: p = x -> a:q(y, s:r); r = z -> y",
+		"outcomes: {}\ndiagram: p = x -> a:q(y, s:r); r = z -> y",
+	} {
+		s := system(t, parse(t, text))
+		var names []string
+		for _, spec := range specs(s) {
+			names = append(names, spec.Name)
+		}
+		if got, want := strings.Join(names, " "), "p q r x y z"; got != want {
+			t.Errorf("probes %s, want %s", got, want)
+		}
+		if got, want := diagram.Format(s.Diagram), "p = x -> a:q(y, s:r);\nr = z -> y;\n"; got != want {
+			t.Errorf("diagram %s, want %s", got, want)
+		}
+	}
+}
+
+// What is required, and what is kept, gets to the system.
+func TestSystemRequirements(t *testing.T) {
+	s := system(t, parse(t, every))
+	if s.Window != 250*time.Millisecond || s.History != 60 || s.Samples != 20 || s.HoldOff != 30*time.Second {
+		t.Errorf("%+v", s)
+	}
+	whole := s.Probes[4]
+	want := []dq.Step{{T: 6500 * time.Microsecond, P: 0.5}, {T: 12 * time.Millisecond, P: 0.75}, {T: 50 * time.Millisecond, P: 0.999}}
+	if diff := cmp.Diff(want, whole.QTA.Steps()); diff != "" || whole.QTA.MinSuccess() != 0.95 {
+		t.Errorf("QTA: success %v, -want +got:\n%s", whole.QTA.MinSuccess(), diff)
+	}
+	var triggers []string
+	for _, trigger := range whole.Triggers {
+		triggers = append(triggers, trigger.Kind()+"="+trigger.Setting())
+	}
+	if got, want := strings.Join(triggers, " "), "condition=p99 > 20*ms && n > 100 divergence=true failure=0.05 hazard=0.1 load=5000 loss=true qta=true"; got != want {
+		t.Errorf("triggers %s, want %s", got, want)
+	}
+	for i, p := range s.Probes {
+		if i != 4 && (p.QTA != nil || p.Triggers != nil) {
+			t.Errorf("%+v: nothing is required of it", p)
+		}
+	}
+}
+
+// Bounds are as wide as they are likely to hold; two widths are those of the thesis.
+func TestConfidence(t *testing.T) {
+	for confidence, want := range map[string]float64{
+		"0.68":  dq.Z68,
+		"0.95":  dq.Z95,
+		".950":  dq.Z95,
+		"0.5":   0.6744897501960817,
+		"0.99":  2.5758293035489004,
+		"0.999": 3.290526731491899,
+	} {
+		got := system(t, parse(t, "outcomes: {a: }\nconfidence: "+confidence)).Z
+		if math.Abs(got-want) > 1e-12 || (want == dq.Z68 || want == dq.Z95) && got != want {
+			t.Errorf("confidence %s: z is %v, want %v", confidence, got, want)
+		}
+	}
+}
+
+// A configuration that was edited is checked as one that is read, and says what is
+// wrong by the keys of a scope file.
+func TestSystemOfEdited(t *testing.T) {
+	for _, test := range []struct {
+		edit func(c *config.Config)
+		want string
+	}{
+		{func(c *config.Config) { c.Outcomes[0].Scale.Bins = 0 }, `outcomes.a.bins: "0" is not a whole number from 1 to 65536`},
+		{func(c *config.Config) { c.Outcomes[0].Scale.Bins = 1001 }, `outcomes.a: invalid grid: 1001 bins: want 1 to 1000`},
+		{func(c *config.Config) { c.Outcomes[0].Name = "a: b" }, `outcomes.a: b: a name is made of up to 255 letters, digits and underscores, and begins with no digit`},
+		{func(c *config.Config) { c.Outcomes = nil }, `no outcomes: name what to observe, as in outcomes: {worker_1: {span: worker_1}}`},
+		{func(c *config.Config) { c.Window = time.Minute },
+			`window: "1m" is out of range: write a number and a unit (ns, us, ms, s, m, h), as in 500ms, from 100ms to 10s`},
+		{func(c *config.Config) { c.Snapshots.Size = 1000 },
+			`snapshots.size: "1000B" is not a size from 1MiB to 1024GiB: write a whole number and a unit (KiB, MiB, GiB), as in 100MiB`},
+		{func(c *config.Config) { c.Outcomes[0].Triggers = []config.Trigger{{Kind: "qta", Setting: "true"}} },
+			`outcomes.a.triggers.qta: nothing is required of a: write qta beside triggers, as in qta: {p50: 12ms}`},
+		{func(c *config.Config) { c.Outcomes[0].QTA = &config.QTA{Points: []dq.Step{{T: time.Second, P: 0.5}}} },
+			`outcomes.a.qta.p50: "1s" is above dMax, 50ms, where delays end: lower it, or raise dMax`},
+		{func(c *config.Config) { c.Diagram = "p = s:q\n" }, "diagram:1:7: s:q is not defined\np = s:q\n      ^"},
+		{func(c *config.Config) { c.Diagram, c.DiagramFile = "p =", "system.dq" }, "system.dq:1:4: unexpected the end of the source: want a name\np =\n   ^"},
+	} {
+		c := minimal()
+		test.edit(&c)
+		if _, err := c.System(); !errors.Is(err, config.ErrInvalid) || err.Error() != test.want {
+			t.Errorf("error %v, want %s", err, test.want)
+		}
+	}
+}
