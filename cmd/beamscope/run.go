@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -102,11 +100,12 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 	defer func() { err = errors.Join(err, vms.Close()) }()
 	var source outcome.Source = vms
 	if o.record != "" {
-		var end func() error
-		if source, end, err = recordTo(o.record, vms, c); err != nil {
-			return err
+		recorded, openErr := record(o.record, vms, &recording.Config{Plan: windows})
+		if openErr != nil {
+			return openErr
 		}
-		defer func() { err = errors.Join(err, end()) }()
+		defer func() { err = errors.Join(err, recorded.w.Close()) }()
+		source = recorded
 	}
 	s, err := scope.New(source, windows, c.Specs())
 	if err != nil {
@@ -140,20 +139,6 @@ func (n *notingPrinter) Frame(f scope.Frame) error {
 		}
 	}
 	return n.printer.Frame(f)
-}
-
-// recordTo has what a source delivers written to a file as well; end ends that.
-func recordTo(path string, source outcome.Source, c config.Config) (teed outcome.Source, end func() error, err error) {
-	file, err := os.Create(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	note := fmt.Sprintf("recorded %s on %s/%s", time.Now().UTC().Format(time.DateOnly), runtime.GOOS, runtime.GOARCH)
-	w, err := recording.NewWriter(file, note, c.Window, c.Specs())
-	if err != nil {
-		return nil, nil, errors.Join(err, file.Close())
-	}
-	return recording.Tee(source, w), func() error { return errors.Join(w.Close(), file.Close()) }, nil
 }
 
 // windowsIn returns how many windows it takes to cover a duration.

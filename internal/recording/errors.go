@@ -1,0 +1,16 @@
+package recording
+
+import "errors"
+
+// What may be wrong with a recording.
+var (
+	ErrNotRecording = errors.New("not a recording")
+	ErrVersion      = errors.New("a recording of a version that this program does not know")
+	ErrDamaged      = errors.New("damaged recording")
+)
+
+// What may be wrong with what is to be recorded.
+var (
+	ErrLimit    = errors.New("more than a recording holds")
+	ErrNoConfig = errors.New("a window without a configuration before it")
+)
