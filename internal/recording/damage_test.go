@@ -46,7 +46,7 @@ func TestTruncatedEverywhere(t *testing.T) {
 	entries, _ := readAll(data)
 	for n := range data {
 		got, err := readAll(data[:n])
-		if !ours(err) {
+		if n == 0 != errors.Is(err, recording.ErrNotRecording) || n > 0 != errors.Is(err, recording.ErrTorn) {
 			t.Fatalf("%d of %d bytes: %v", n, len(data), err)
 		}
 		if want := entries[:intact(data, n)]; !reflect.DeepEqual(want, nonNil(got)) {
@@ -63,7 +63,7 @@ func TestEveryBitFlipped(t *testing.T) {
 		bad := bytes.Clone(data)
 		bad[bit/8] ^= 1 << (bit % 8)
 		got, err := readAll(bad)
-		if !ours(err) {
+		if !ours(err) || errors.Is(err, recording.ErrTorn) {
 			t.Fatalf("bit %d: %v", bit, err)
 		}
 		if want := entries[:intact(data, bit/8)]; !reflect.DeepEqual(want, nonNil(got)) {
@@ -111,12 +111,12 @@ func TestMessages(t *testing.T) {
 		"text":            {[]byte("outcomes: {}\n"), recording.ErrNotRecording, "not a recording"},
 		"another version": {other, recording.ErrVersion, "version 2: want 1"},
 		"version":         {flipped(8), recording.ErrDamaged, "at byte 0: the check of the version does not match"},
-		"no header":       {data[:16], recording.ErrDamaged, "at byte 16: it breaks off: the end is missing"},
+		"no header":       {data[:16], recording.ErrTorn, "at byte 16: it breaks off: the end is missing"},
 		"not a header":    {append(bytes.Clone(data[:16]), data[at[0]:]...), recording.ErrDamaged, "it does not begin with a header"},
 		"length":          {flipped(at[2] + 2), recording.ErrDamaged, "the head of the block does not match its check"},
-		"payload":         {flipped(at[4] + 9), recording.ErrDamaged, "after 1 windows, at byte"},
-		"cut":             {data[:at[5]+11], recording.ErrDamaged, "after 1 windows, at byte 342: it breaks off within a block of"},
-		"no end":          {data[:at[6]], recording.ErrDamaged, "after 2 windows, at byte"},
+		"payload":         {flipped(at[4] + 9), recording.ErrDamaged, "damaged recording: after 1 window, at byte"},
+		"cut":             {data[:at[5]+11], recording.ErrTorn, "torn: after 1 window, at byte 342: it breaks off within a block of"},
+		"no end":          {data[:at[6]], recording.ErrTorn, "after 2 windows, at byte"},
 		"behind the end":  {append(bytes.Clone(data), 0), recording.ErrDamaged, "something follows the end"},
 		"a block less":    {append(bytes.Clone(data[:at[4]]), data[at[5]:]...), recording.ErrDamaged, "the end is that of 7 blocks and 2 windows, and there are 6 and 2"},
 		"two headers":     {append(bytes.Clone(data[:at[0]]), data[16:]...), recording.ErrDamaged, "a second header"},

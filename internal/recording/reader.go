@@ -47,9 +47,10 @@ func NewReader(r io.Reader) (*Reader, error) {
 }
 
 // Next returns the next entry, which is the caller's. It returns io.EOF only at the
-// clean end of a recording; where that is missing, or anything is not as it was
-// written, the error wraps [ErrDamaged] and says where. All before that was
-// returned, as it was written. After an error there is nothing more to read.
+// clean end of a recording. Where that is missing the error wraps [ErrTorn], and where
+// anything is not as it was written [ErrDamaged]; it says where, and after how many
+// windows. All before that was returned, as it was written. After an error there is
+// nothing more to read.
 func (r *Reader) Next() (Entry, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -108,16 +109,23 @@ func (r *Reader) Close() error {
 }
 
 // damage returns the error for the block at the offset.
-func (r *Reader) damage(what string) error {
-	return fmt.Errorf("%w: after %d windows, at byte %d: %s", ErrDamaged, r.batches, r.offset, what)
-}
+func (r *Reader) damage(what string) error { return r.at(ErrDamaged, what) }
 
 // cut returns the error for a read that got less than it needs.
 func (r *Reader) cut(err error, what string) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return r.damage(what)
+		return r.at(ErrTorn, what)
 	}
 	return fmt.Errorf("read recording: %w", err)
+}
+
+// at adds to an error where it is.
+func (r *Reader) at(err error, what string) error {
+	windows := "windows"
+	if r.batches == 1 {
+		windows = "window"
+	}
+	return fmt.Errorf("%w: after %d %s, at byte %d: %s", err, r.batches, windows, r.offset, what)
 }
 
 // preamble reads the magic and the version.
@@ -152,7 +160,7 @@ func (r *Reader) read() (Entry, error) {
 	}
 	entry, err := decode(k, payload, r.names)
 	if errors.Is(err, ErrVersion) {
-		return nil, fmt.Errorf("%w: after %d windows, at byte %d", err, r.batches, r.offset)
+		return nil, r.at(ErrVersion, fmt.Sprintf("a block of kind %q", byte(k)))
 	}
 	if err != nil {
 		return nil, r.damage(fmt.Sprintf("block %c: %v", k, err))
@@ -210,7 +218,7 @@ func decode(k kind, payload []byte, names []string) (Entry, error) {
 	case kindEnd:
 		entry = &end{d.uint(), d.uint()}
 	default:
-		return nil, fmt.Errorf("%w: a block of kind %q", ErrVersion, byte(k))
+		return nil, ErrVersion
 	}
 	if err := d.end(); err != nil {
 		return nil, err
