@@ -20,7 +20,6 @@ import (
 	"github.com/beamscope/beamscope/internal/export"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/outcome"
-	"github.com/beamscope/beamscope/internal/recording"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/vm"
 )
@@ -33,7 +32,7 @@ var demoScope []byte
 // demoRecording is what `beamscope demo --for 40s --record` wrote on a machine
 // that has what it takes, for those that have not.
 //
-//go:embed mm1k.rec.gz
+//go:embed mm1k.bsr
 var demoRecording []byte
 
 // withoutTerminal is how long the demonstration runs where nobody can end it.
@@ -160,16 +159,15 @@ func overload(ctx context.Context, beam *erlang.VM, f demoFlags, log io.Writer) 
 
 // showRecording shows the bundled recording at the pace at which it was made.
 func showRecording(ctx context.Context, duration time.Duration, out, log io.Writer) error {
-	source, err := recording.Open(bytes.NewReader(demoRecording))
+	source, err := newPlayback(bytes.NewReader(demoRecording))
 	if err != nil {
 		return err
 	}
-	defer source.Close()
-	h := source.Header
-	fmt.Fprintln(log, h.Note)
-	s, err := scope.New(source, outcome.Plan{From: monotonic.Now(), Window: h.Window}, h.Specs)
+	fmt.Fprintln(log, source.Header.Note)
+	window := source.plan.Window
+	s, err := scope.New(source, outcome.Plan{From: monotonic.Now(), Window: window}, source.plan.Specs)
 	if err != nil {
 		return err
 	}
-	return printFrames(ctx, s, windowsIn(duration, h.Window), export.NewText(out), log)
+	return printFrames(ctx, s, windowsIn(duration, window), export.NewText(out), log)
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/beamscope/beamscope/internal/export"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/outcome"
-	"github.com/beamscope/beamscope/internal/recording"
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
@@ -25,13 +24,12 @@ const bundledTotals = `totals
 
 // The bundled recording gives the frames of the run that it was made of.
 func TestBundledRecording(t *testing.T) {
-	source, err := recording.Open(bytes.NewReader(demoRecording))
+	source, err := newPlayback(bytes.NewReader(demoRecording))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer source.Close()
 	windows := outcome.Plan{From: monotonic.Now(), Window: time.Millisecond}
-	s, err := scope.New(source, windows, source.Header.Specs)
+	s, err := scope.New(source, windows, source.plan.Specs)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,82 @@
+package recording
+
+import (
+	"fmt"
+
+	"github.com/beamscope/beamscope/internal/outcome"
+)
+
+// check returns an error wrapping ErrLimit for a configuration that no reader
+// takes.
+func (c *Config) check() error {
+	if len(c.Files) > MaxFiles {
+		return fmt.Errorf("%w: %d files: at most %d", ErrLimit, len(c.Files), MaxFiles)
+	}
+	for _, f := range c.Files {
+		if err := checkText(f.Name); err != nil {
+			return err
+		}
+		if len(f.Text) > MaxFile {
+			return fmt.Errorf("%w: %s has %d bytes: at most %d", ErrLimit, f.Name, len(f.Text), MaxFile)
+		}
+	}
+	return checkPlan(&c.Plan)
+}
+
+func checkPlan(p *outcome.Plan) error {
+	if p.Window <= 0 {
+		return fmt.Errorf("%w: windows of %v: want more than 0", ErrLimit, p.Window)
+	}
+	if len(p.Specs) > MaxSpecs {
+		return fmt.Errorf("%w: %d outcomes: at most %d", ErrLimit, len(p.Specs), MaxSpecs)
+	}
+	for i := range p.Specs {
+		if err := checkSpec(&p.Specs[i]); err != nil {
+			return fmt.Errorf("outcome %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+func checkSpec(s *outcome.Spec) error {
+	for _, text := range []string{s.Name, s.Span, s.Wrapper} {
+		if err := checkText(text); err != nil {
+			return err
+		}
+	}
+	if s.Bins < 0 || s.Bins > MaxBins {
+		return fmt.Errorf("%w: %d bins: want 0 to %d", ErrLimit, s.Bins, MaxBins)
+	}
+	if s.Detail > outcome.Everything {
+		return fmt.Errorf("%w: detail %d: at most %d", ErrLimit, s.Detail, outcome.Everything)
+	}
+	return nil
+}
+
+// checkBatch returns an error wrapping ErrLimit for a batch that no reader takes,
+// except for texts that are too long.
+func checkBatch(b *outcome.Batch) error {
+	if len(b.Counts) > MaxCounts {
+		return fmt.Errorf("%w: %d counts: at most %d", ErrLimit, len(b.Counts), MaxCounts)
+	}
+	if len(b.Instances) > MaxInstances {
+		return fmt.Errorf("%w: %d instances: at most %d", ErrLimit, len(b.Instances), MaxInstances)
+	}
+	bins := 0
+	for i := range b.Counts {
+		n := len(b.Counts[i].Bins)
+		if n > MaxBins {
+			return fmt.Errorf("%w: outcome %s has %d bins: at most %d", ErrLimit, b.Counts[i].Outcome, n, MaxBins)
+		}
+		bins += n
+	}
+	if bins > MaxTotalBins {
+		return fmt.Errorf("%w: %d bins: at most %d", ErrLimit, bins, MaxTotalBins)
+	}
+	for i := range b.Instances {
+		if s := b.Instances[i].Status; s > outcome.Timeout {
+			return fmt.Errorf("%w: %v: at most %d", ErrLimit, s, outcome.Timeout)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+package recording_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/beamscope/beamscope/internal/recording"
+)
+
+// ours reports whether an error is one that a reader may give for bad data.
+func ours(err error) bool {
+	return errors.Is(err, recording.ErrDamaged) || errors.Is(err, recording.ErrNotRecording) || errors.Is(err, recording.ErrVersion)
+}
+
+// ends returns where the blocks of a recording end.
+func ends(data []byte) []int {
+	var ends []int
+	for at := 16; at < len(data); {
+		at += 12 + int(binary.LittleEndian.Uint32(data[at:])>>8)
+		ends = append(ends, at)
+	}
+	return ends
+}
+
+// intact returns how many entries behind the header end before the byte at n.
+func intact(data []byte, n int) int {
+	whole := 0
+	for _, end := range ends(data) {
+		if end <= n {
+			whole++
+		}
+	}
+	return max(0, whole-1)
+}
+
+// Wherever a recording breaks off, all before is read, and it is told.
+func TestTruncatedEverywhere(t *testing.T) {
+	data, _ := everything(t)
+	entries, _ := readAll(data)
+	for n := range data {
+		got, err := readAll(data[:n])
+		if n == 0 != errors.Is(err, recording.ErrNotRecording) || n > 0 != errors.Is(err, recording.ErrTorn) {
+			t.Fatalf("%d of %d bytes: %v", n, len(data), err)
+		}
+		if want := entries[:intact(data, n)]; !reflect.DeepEqual(want, nonNil(got)) {
+			t.Fatalf("%d of %d bytes: %s", n, len(data), diff(want, got))
+		}
+	}
+}
+
+// Whichever bit is wrong, all before its block is read, and it is told.
+func TestEveryBitFlipped(t *testing.T) {
+	data, _ := everything(t)
+	entries, _ := readAll(data)
+	for bit := range 8 * len(data) {
+		bad := bytes.Clone(data)
+		bad[bit/8] ^= 1 << (bit % 8)
+		got, err := readAll(bad)
+		if !ours(err) || errors.Is(err, recording.ErrTorn) {
+			t.Fatalf("bit %d: %v", bit, err)
+		}
+		if want := entries[:intact(data, bit/8)]; !reflect.DeepEqual(want, nonNil(got)) {
+			t.Fatalf("bit %d: %s", bit, diff(want, got))
+		}
+	}
+}
+
+func nonNil(entries []recording.Entry) []recording.Entry {
+	return append([]recording.Entry{}, entries...)
+}
+
+// resealed returns the data with the checks of the block at i made right again, as
+// somebody does who wants to harm.
+func resealed(data []byte, i int, change func(block []byte)) []byte {
+	data = bytes.Clone(data)
+	at := append([]int{16}, ends(data)...)
+	block := data[at[i]:at[i+1]]
+	change(block)
+	table := crc32.MakeTable(crc32.Castagnoli)
+	binary.LittleEndian.PutUint32(block[4:], crc32.Checksum(block[:4], table))
+	body := block[:len(block)-4]
+	binary.LittleEndian.PutUint32(block[len(body):], crc32.Checksum(body, table))
+	return data
+}
+
+// Messages say what is wrong, and where.
+func TestMessages(t *testing.T) {
+	data, _ := everything(t)
+	at := ends(data)
+	flipped := func(n int) []byte {
+		bad := bytes.Clone(data)
+		bad[n] ^= 0x10
+		return bad
+	}
+	other := bytes.Clone(data)
+	other[8] = 2
+	binary.LittleEndian.PutUint32(other[12:], crc32.Checksum(other[:12], crc32.MakeTable(crc32.Castagnoli)))
+	for name, test := range map[string]struct {
+		data []byte
+		want error
+		text string
+	}{
+		"empty":           {nil, recording.ErrNotRecording, "not a recording"},
+		"text":            {[]byte("outcomes: {}\n"), recording.ErrNotRecording, "not a recording"},
+		"another version": {other, recording.ErrVersion, "version 2: want 1"},
+		"version":         {flipped(8), recording.ErrDamaged, "at byte 0: the check of the version does not match"},
+		"no header":       {data[:16], recording.ErrTorn, "at byte 16: it breaks off: the end is missing"},
+		"not a header":    {append(bytes.Clone(data[:16]), data[at[0]:]...), recording.ErrDamaged, "it does not begin with a header"},
+		"length":          {flipped(at[2] + 2), recording.ErrDamaged, "the head of the block does not match its check"},
+		"payload":         {flipped(at[4] + 9), recording.ErrDamaged, "damaged recording: after 1 window, at byte"},
+		"cut":             {data[:at[5]+11], recording.ErrTorn, "torn: after 1 window, at byte 342: it breaks off within a block of"},
+		"no end":          {data[:at[6]], recording.ErrTorn, "after 2 windows, at byte"},
+		"behind the end":  {append(bytes.Clone(data), 0), recording.ErrDamaged, "something follows the end"},
+		"a block less":    {append(bytes.Clone(data[:at[4]]), data[at[5]:]...), recording.ErrDamaged, "the end is that of 7 blocks and 2 windows, and there are 6 and 2"},
+		"two headers":     {append(bytes.Clone(data[:at[0]]), data[16:]...), recording.ErrDamaged, "a second header"},
+		"no config":       {append(bytes.Clone(data[:at[2]]), data[at[3]:]...), recording.ErrDamaged, "a window without a configuration before it"},
+		"kind":            {resealed(data, 5, func(b []byte) { b[0] = 'Q' }), recording.ErrVersion, "a block of kind 'Q'"},
+		"contents":        {resealed(data, 5, func(b []byte) { b[0] = 'B' }), recording.ErrDamaged, "block B: "},
+	} {
+		_, err := readAll(test.data)
+		if !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.text) {
+			t.Errorf("%s: got %v, want %q in it", name, err, test.text)
+		}
+	}
+}
+
+// A disk that fails is no damage of the recording.
+func TestReadError(t *testing.T) {
+	data, _ := everything(t)
+	broken := errors.New("broken disk")
+	for n := range data {
+		r, err := recording.NewReader(io.MultiReader(bytes.NewReader(data[:n]), iotest.ErrReader(broken)))
+		for err == nil {
+			_, err = r.Next()
+		}
+		if !errors.Is(err, broken) || ours(err) {
+			t.Fatalf("after %d bytes: %v", n, err)
+		}
+	}
+}
+
+// An error stays.
+func TestErrorStays(t *testing.T) {
+	data, _ := everything(t)
+	r, err := recording.NewReader(iotest.OneByteReader(bytes.NewReader(data[:len(data)-1])))
+	for err == nil {
+		_, err = r.Next()
+	}
+	if _, again := r.Next(); again != err {
+		t.Errorf("first %v, then %v", err, again)
+	}
+}
+
+// Payloads of all kinds, whatever they are, with the checks right.
+func FuzzPayload(f *testing.F) {
+	data, _ := everything(f)
+	start := 16
+	for _, end := range ends(data) {
+		f.Add(data[start], data[start+8:end-4])
+		start = end
+	}
+	f.Fuzz(func(t *testing.T, kind byte, payload []byte) {
+		blocks := bytes.Clone(data[:ends(data)[2]])
+		block := append(append([]byte{}, data[16:24]...), payload...)
+		binary.LittleEndian.PutUint32(block, uint32(len(payload))<<8|uint32(kind))
+		blocks = append(append(blocks, data[ends(data)[2]:ends(data)[3]]...), append(block, 0, 0, 0, 0)...)
+		sealed := resealed(blocks, 4, func([]byte) {})
+		_, err := readAll(sealed)
+		if !ours(err) {
+			t.Fatalf("got %v", err)
+		}
+	})
+}
+
+func FuzzReader(f *testing.F) {
+	data, _ := everything(f)
+	f.Add(data)
+	f.Add(data[:len(data)/2])
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if _, err := readAll(data); err != nil && !ours(err) {
+			t.Fatalf("got %v", err)
+		}
+	})
+}

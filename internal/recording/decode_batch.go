@@ -1,0 +1,151 @@
+package recording
+
+import (
+	"time"
+
+	"github.com/beamscope/beamscope/internal/outcome"
+)
+
+// What counts and instances take in a payload at least, in bytes.
+const (
+	minCounts   = 4
+	minInstance = 8
+)
+
+// batch is the inverse of Encoder.AppendBatch.
+func (d *decoder) batch() *outcome.Batch {
+	var b outcome.Batch
+	b.Window.From = d.int()
+	b.Window.To = b.Window.From + d.int()
+	b.Time = d.time()
+	if n := d.count("counts", MaxCounts, minCounts); n > 0 {
+		b.Counts = make([]outcome.Counts, n)
+	}
+	room := MaxTotalBins
+	for i := range b.Counts {
+		d.counts(&b.Counts[i], room)
+		room -= len(b.Counts[i].Bins)
+	}
+	if n := d.count("instances", MaxInstances, minInstance); n > 0 {
+		b.Instances = make([]outcome.Instance, n)
+	}
+	last := &outcome.Instance{End: b.Window.From}
+	for i := range b.Instances {
+		d.instance(&b.Instances[i], last)
+		last = &b.Instances[i]
+	}
+	b.Rejected = outcome.Rejected{Count: d.uint(), Last: d.name()}
+	b.Cost = outcome.Cost{Events: d.uint(), PerEvent: time.Duration(d.int()), Collector: time.Duration(d.int())}
+	return &b
+}
+
+func (d *decoder) counts(c *outcome.Counts, room int) {
+	c.Outcome = d.name()
+	c.VM = d.vm()
+	mask := d.uint()
+	if mask >= unobserved<<1 {
+		d.fail("figures that are not known, in %#x", mask)
+	}
+	c.Unobserved = mask&unobserved != 0
+	for i, f := range figures(c) {
+		if mask&(1<<i) != 0 {
+			*f = d.uint()
+		}
+	}
+	c.Bins = d.bins(min(room, MaxBins))
+}
+
+// bins is the inverse of appendBins. Bins of 0 take no bytes, hence the limit.
+func (d *decoder) bins(limit int) []uint64 {
+	n := d.uint()
+	if n > uint64(limit) {
+		d.fail("%d bins: at most %d here", n, limit)
+		return nil
+	}
+	if n == 0 || d.err != nil {
+		return nil
+	}
+	bins := make([]uint64, n)
+	for rest := bins; len(rest) > 0 && d.err == nil; {
+		rest = rest[d.run(len(rest)):]
+		if len(rest) == 0 {
+			break
+		}
+		values := d.run(len(rest))
+		if values == 0 {
+			d.fail("a run of no bins")
+		}
+		for i := range values {
+			rest[i] = d.uint()
+		}
+		rest = rest[values:]
+	}
+	return bins
+}
+
+// run returns the length of a run of bins.
+func (d *decoder) run(limit int) int {
+	n := d.uint()
+	if n > uint64(limit) {
+		d.fail("a run of %d bins, where %d are left", n, limit)
+		return 0
+	}
+	return int(n)
+}
+
+func (d *decoder) instance(i, last *outcome.Instance) {
+	flags := d.byte()
+	if flags >= 1<<(parentBit+1) || flags&(1<<parentBit-1) > byte(outcome.Timeout) {
+		d.fail("an instance of status %d", flags)
+	}
+	i.Status = outcome.Status(flags & (1<<parentBit - 1))
+	i.Outcome = d.name()
+	i.VM = d.vm()
+	i.End = last.End + d.int()
+	i.Start = i.End - d.int()
+	i.ID = last.ID + uint64(d.int())
+	if flags&(1<<parentBit) != 0 {
+		i.Parent = i.ID - uint64(d.int())
+	}
+	i.Process = last.Process + outcome.PID(d.int())
+	i.Class = d.name()
+}
+
+func (d *decoder) name() string {
+	switch n := d.uint(); {
+	case n == noName:
+		return ""
+	case n == newName:
+		return d.newName()
+	case n-firstName < uint64(len(d.plan)):
+		return d.plan[n-firstName]
+	case n-firstName-uint64(len(d.plan)) < uint64(len(d.names)):
+		return d.names[n-firstName-uint64(len(d.plan))]
+	default:
+		d.fail("name %d, which is not defined", n)
+		return ""
+	}
+}
+
+func (d *decoder) newName() string {
+	if len(d.names) == MaxNames {
+		d.fail("more than %d names", MaxNames)
+	}
+	name := d.text()
+	d.names = append(d.names, name)
+	return name
+}
+
+func (d *decoder) vm() outcome.VM {
+	n := d.uint()
+	if n == newVM {
+		vm := outcome.VM{PID: int(d.int()), Node: d.name()}
+		d.vms = append(d.vms, vm)
+		return vm
+	}
+	if n-firstVM >= uint64(len(d.vms)) {
+		d.fail("VM %d, which is not defined", n)
+		return outcome.VM{}
+	}
+	return d.vms[n-firstVM]
+}

@@ -1,0 +1,36 @@
+package recording_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the recording of this version")
+
+// A recording of version 1 is what it always was.
+func TestVersion1(t *testing.T) {
+	path := filepath.Join("testdata", "version1.bsr")
+	data, want := everything(t)
+	if *update {
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	golden, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(data, golden) {
+		t.Error("it is written in another way: that is another version")
+	}
+	got, err := readAll(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,180 @@
+package recording_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/recording"
+)
+
+var (
+	header = recording.Header{
+		Time: time.Date(2026, 11, 21, 1, 45, 0, 123, time.UTC), Monotonic: 77, Note: "a note",
+		Facts: []recording.Fact{{Name: "kernel", Text: "6.1"}},
+	}
+	config = recording.Config{
+		Files: []recording.File{{Name: "scope.yaml", Text: []byte("window: 1s\n")}},
+		Plan: outcome.Plan{From: 100, Window: time.Second, Specs: []outcome.Spec{
+			{Name: "a", Span: "sa", BinWidth: time.Millisecond, Bins: 5, ExitFails: true, Detail: outcome.Worst},
+			{Name: "b", Wrapper: "wb", BinWidth: time.Microsecond, Bins: 2},
+		}},
+	}
+	notice = outcome.Notice{Time: 500, Text: "observing pid 7"}
+	cause  = recording.Cause{
+		Time: 600, Number: 3, Trigger: "load", Setting: "5000", Probe: "a",
+		VM: outcome.VM{PID: 7, Node: "a@b"}, Text: "5001 instances a second",
+	}
+	snapshot = recording.Snapshot{First: 1, Prelude: 2, Before: 3, Causes: 4, Omitted: 5, Complete: true}
+	batch    = outcome.Batch{
+		Window: outcome.Window{From: 100, To: 1_000_000_100},
+		Time:   time.Date(2026, 11, 21, 1, 45, 1, 5, time.UTC),
+		Counts: []outcome.Counts{
+			{Outcome: "a", VM: cause.VM, Starts: 3, Successes: 2, Timeouts: 1, Bins: []uint64{0, 0, 1, 300, 0}, Loss: outcome.Loss{Cut: 9}},
+			{Outcome: "b", VM: cause.VM, Unobserved: true},
+		},
+		Instances: []outcome.Instance{
+			{Outcome: "a", VM: cause.VM, Start: 90, End: 200, ID: 1 << 63, Parent: 5, Process: 88, Class: "c"},
+			{Outcome: "a", VM: cause.VM, Status: outcome.Timeout, Start: 190, End: 300, ID: 4, Class: "c"},
+		},
+		Rejected: outcome.Rejected{Count: 1, Last: "x"},
+		Cost:     outcome.Cost{Events: 8, PerEvent: 1234, Collector: time.Millisecond},
+	}
+)
+
+// everything is a recording with every kind of entry, and what it consists of.
+func everything(t testing.TB) (data []byte, entries []recording.Entry) {
+	entries = []recording.Entry{&snapshot, &cause, &config, &batch, &notice, &batch}
+	return record(t, entries...), entries
+}
+
+type fatal interface{ Fatal(...any) }
+
+func record(t fatal, entries ...recording.Entry) []byte {
+	var e recording.Encoder
+	dst, err := e.AppendHeader(nil, &header)
+	batches := uint64(0)
+	for _, entry := range entries {
+		if err != nil {
+			t.Fatal(err)
+		}
+		dst, err = appendEntry(&e, dst, entry)
+		if _, ok := entry.(*outcome.Batch); ok {
+			batches++
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if dst, err = e.AppendEnd(dst, uint64(len(entries)+1), batches); err != nil {
+		t.Fatal(err)
+	}
+	return dst
+}
+
+func appendEntry(e *recording.Encoder, dst []byte, entry recording.Entry) ([]byte, error) {
+	switch entry := entry.(type) {
+	case *recording.Config:
+		return e.AppendConfig(dst, entry)
+	case *outcome.Batch:
+		return e.AppendBatch(dst, entry)
+	case *outcome.Notice:
+		return e.AppendNotice(dst, entry)
+	case *recording.Snapshot:
+		return e.AppendSnapshot(dst, entry)
+	case *recording.Cause:
+		return e.AppendCause(dst, entry)
+	}
+	return dst, errors.ErrUnsupported
+}
+
+// readAll returns what can be read, and the error behind it: nil at a clean end.
+func readAll(data []byte) (entries []recording.Entry, err error) {
+	r, err := recording.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	for {
+		entry, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return entries, nil
+		}
+		if err != nil {
+			return entries, err
+		}
+		entries = append(entries, entry)
+	}
+}
+
+// diff compares what was written with what was read. A slice that is empty is read
+// as nil.
+func diff(want, got any) string { return cmp.Diff(want, got, cmpopts.EquateEmpty()) }
+
+// batches generates all that a batch may be, extreme figures included.
+func batches() *rapid.Generator[outcome.Batch] {
+	name := rapid.OneOf(rapid.SampledFrom([]string{"", "a", "b", "x@y", "é"}), rapid.String())
+	vm := rapid.Custom(func(t *rapid.T) outcome.VM {
+		return outcome.VM{PID: rapid.Int().Draw(t, "pid"), Node: name.Draw(t, "node")}
+	})
+	n := rapid.Uint64()
+	counts := rapid.Custom(func(t *rapid.T) outcome.Counts {
+		c := rapid.Make[outcome.Counts]().Draw(t, "counts")
+		c.Outcome, c.VM = name.Draw(t, "outcome"), vm.Draw(t, "vm")
+		c.Bins = rapid.SliceOf(rapid.OneOf(rapid.Just(uint64(0)), n)).Draw(t, "bins")
+		return c
+	})
+	instance := rapid.Custom(func(t *rapid.T) outcome.Instance {
+		i := rapid.Make[outcome.Instance]().Draw(t, "instance")
+		i.Outcome, i.VM, i.Class = name.Draw(t, "outcome"), vm.Draw(t, "vm"), name.Draw(t, "class")
+		i.Status = outcome.Status(rapid.IntRange(0, 2).Draw(t, "status"))
+		return i
+	})
+	return rapid.Custom(func(t *rapid.T) outcome.Batch {
+		return outcome.Batch{
+			Window:    rapid.Make[outcome.Window]().Draw(t, "window"),
+			Time:      time.Unix(rapid.Int64Range(-1<<40, 1<<40).Draw(t, "s"), rapid.Int64Range(0, 999_999_999).Draw(t, "ns")).UTC(),
+			Counts:    rapid.SliceOf(counts).Draw(t, "counts"),
+			Instances: rapid.SliceOf(instance).Draw(t, "instances"),
+			Rejected:  outcome.Rejected{Count: n.Draw(t, "rejected"), Last: name.Draw(t, "last")},
+			Cost:      rapid.Make[outcome.Cost]().Draw(t, "cost"),
+		}
+	})
+}
+
+// busy returns a configuration and a batch of it, as of a system with exponential
+// delays.
+func busy(outcomes, bins, instances, single int) (recording.Config, outcome.Batch) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	from := int64(6646004295842)
+	c := recording.Config{Plan: outcome.Plan{From: from, Window: time.Second}}
+	b := outcome.Batch{Window: c.Plan.At(7), Time: header.Time, Cost: outcome.Cost{Events: 1894, PerEvent: 2764, Collector: 1e6}}
+	vm := outcome.VM{PID: 29736, Node: "mm1k@localhost"}
+	for i := range outcomes {
+		name := "worker_" + string(rune('a'+i/26)) + string(rune('a'+i%26))
+		c.Plan.Specs = append(c.Plan.Specs, outcome.Spec{Name: name, Span: name, BinWidth: time.Millisecond, Bins: bins})
+		counts := outcome.Counts{
+			Outcome: name, VM: vm, Starts: uint64(instances), Ends: uint64(instances),
+			Successes: uint64(instances), Bins: make([]uint64, bins),
+		}
+		for range instances {
+			counts.Bins[min(int(rng.ExpFloat64()*float64(bins)/5), bins-1)]++
+		}
+		b.Counts = append(b.Counts, counts)
+	}
+	for i := range single {
+		end := b.Window.From + int64(i)*1e9/int64(single)
+		b.Instances = append(b.Instances, outcome.Instance{
+			Outcome: b.Counts[i%outcomes].Outcome, VM: vm, Start: end - int64(rng.ExpFloat64()*5e6), End: end,
+			ID: uint64(1e6 + i*3), Parent: uint64(1e6 + i*3 - 2), Process: outcome.PID(120 + rng.IntN(4)),
+		})
+	}
+	return c, b
+}

@@ -1,0 +1,228 @@
+package recording_test
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/recording"
+)
+
+// What was recorded is read as it was, in order.
+func TestEveryEntry(t *testing.T) {
+	data, want := everything(t)
+	r, err := recording.NewReader(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := diff(header, r.Header); diff != "" {
+		t.Error(diff)
+	}
+	got, err := readAll(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Whatever a batch is, it is read as it was.
+func TestBatches(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := []recording.Entry{&config}
+		for _, b := range rapid.SliceOfN(batches(), 1, 4).Draw(t, "batches") {
+			want = append(want, &b)
+		}
+		got, err := readAll(record(t, want...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := diff(want, got); diff != "" {
+			t.Fatal(diff)
+		}
+		for _, entry := range got[1:] {
+			if l := entry.(*outcome.Batch).Time.Location(); l != time.UTC {
+				t.Fatalf("time in %v", l)
+			}
+		}
+	})
+}
+
+// Nothing that an entry has is left out: not by what is there now, and not by what
+// may be added.
+func TestNoFieldIsForgotten(t *testing.T) {
+	for _, entry := range []recording.Entry{
+		new(recording.Config), new(outcome.Batch), new(outcome.Notice), new(recording.Snapshot), new(recording.Cause),
+	} {
+		next := uint64(0)
+		fill(t, reflect.ValueOf(entry).Elem(), &next)
+		entries := []recording.Entry{&config, entry}
+		got, err := readAll(record(t, entries...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := diff(entries, got); diff != "" {
+			t.Errorf("%T: %s", entry, diff)
+		}
+	}
+}
+
+// fill sets everything in v to something that is not zero.
+func fill(t *testing.T, v reflect.Value, next *uint64) {
+	*next++
+	switch v.Kind() {
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			v.Set(reflect.ValueOf(time.Unix(int64(*next), 7).UTC()))
+			return
+		}
+		for i := range v.NumField() {
+			fill(t, v.Field(i), next)
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fill(t, v.Index(0), next)
+		fill(t, v.Index(1), next)
+	case reflect.String:
+		v.SetString("text " + string(rune('a'+*next)))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(int64(*next))
+	case reflect.Uint64:
+		v.SetUint(*next)
+	case reflect.Uint8:
+		v.SetUint(1)
+	default:
+		t.Fatalf("do not know how to fill a %v", v.Type())
+	}
+}
+
+// A batch belongs to the configuration before it, also when that changes.
+func TestChangedConfiguration(t *testing.T) {
+	swapped := config
+	swapped.Plan.Specs = []outcome.Spec{config.Plan.Specs[1], config.Plan.Specs[0], {Name: "x"}}
+	want := []recording.Entry{&config, &batch, &swapped, &batch, &config, &batch}
+	got, err := readAll(record(t, want...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Wherever the clock is, its time is kept in UTC.
+func TestTimeZone(t *testing.T) {
+	b := batch
+	b.Time = batch.Time.In(time.FixedZone("", 3600))
+	got, err := readAll(record(t, &config, &b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := diff(&batch, got[1]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What a reader would refuse is not written.
+func TestLimits(t *testing.T) {
+	t.Parallel() // it is much
+
+	long := string(make([]byte, recording.MaxText+1))
+	bins := make([]uint64, recording.MaxBins)
+	for name, entry := range map[string]recording.Entry{
+		"no window":    &recording.Config{},
+		"file":         &recording.Config{Files: []recording.File{{Text: make([]byte, recording.MaxFile+1)}}, Plan: config.Plan},
+		"files":        &recording.Config{Files: make([]recording.File, recording.MaxFiles+1), Plan: config.Plan},
+		"file name":    &recording.Config{Files: []recording.File{{Name: long}}, Plan: config.Plan},
+		"outcomes":     &recording.Config{Plan: outcome.Plan{Window: 1, Specs: make([]outcome.Spec, recording.MaxSpecs+1)}},
+		"span":         &recording.Config{Plan: outcome.Plan{Window: 1, Specs: []outcome.Spec{{Span: long}}}},
+		"plan's bins":  &recording.Config{Plan: outcome.Plan{Window: 1, Specs: []outcome.Spec{{Bins: recording.MaxBins + 1}}}},
+		"detail":       &recording.Config{Plan: outcome.Plan{Window: 1, Specs: []outcome.Spec{{Detail: 3}}}},
+		"notice":       &outcome.Notice{Text: long},
+		"cause":        &recording.Cause{Text: long},
+		"bins":         &outcome.Batch{Counts: []outcome.Counts{{Bins: append(bins, 0)}}},
+		"all bins":     &outcome.Batch{Counts: manyCounts(recording.MaxTotalBins/recording.MaxBins+1, bins)},
+		"counts":       &outcome.Batch{Counts: make([]outcome.Counts, recording.MaxCounts+1)},
+		"instances":    &outcome.Batch{Instances: make([]outcome.Instance, recording.MaxInstances+1)},
+		"status":       &outcome.Batch{Instances: []outcome.Instance{{Status: 3}}},
+		"name":         &outcome.Batch{Counts: []outcome.Counts{{Outcome: long}}},
+		"block":        &outcome.Batch{Instances: extremeInstances(recording.MaxInstances)},
+		"block, files": &recording.Config{Files: manyFiles(), Plan: config.Plan},
+	} {
+		var e recording.Encoder
+		begun, err := e.AppendConfig([]byte("before"), &config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := appendEntry(&e, begun, entry)
+		if !errors.Is(err, recording.ErrLimit) {
+			t.Errorf("%s: got %v, want ErrLimit", name, err)
+		}
+		if !bytes.Equal(got, begun) {
+			t.Errorf("%s: something was appended", name)
+		}
+	}
+}
+
+func manyCounts(n int, bins []uint64) []outcome.Counts {
+	counts := make([]outcome.Counts, n)
+	for i := range counts {
+		counts[i].Bins = bins
+	}
+	return counts
+}
+
+// extremeInstances are instances that differ as much as they can.
+func extremeInstances(n int) []outcome.Instance {
+	instances := make([]outcome.Instance, n)
+	for i := range instances {
+		if i%2 == 0 {
+			instances[i] = outcome.Instance{Start: 1 << 62, End: -1 << 62, ID: 1 << 63, Process: 1 << 63}
+		}
+	}
+	return instances
+}
+
+func manyFiles() []recording.File {
+	files := make([]recording.File, 5)
+	for i := range files {
+		files[i].Text = make([]byte, recording.MaxFile)
+	}
+	return files
+}
+
+// Entries at the limits are read back.
+func TestAtTheLimits(t *testing.T) {
+	t.Parallel() // it is much
+
+	bins := make([]uint64, recording.MaxBins)
+	want := []recording.Entry{
+		&config,
+		&outcome.Batch{Time: header.Time, Counts: manyCounts(recording.MaxTotalBins/recording.MaxBins, bins)},
+		&outcome.Batch{Time: header.Time, Instances: make([]outcome.Instance, recording.MaxInstances)},
+		&outcome.Notice{Text: string(make([]byte, recording.MaxText))},
+	}
+	got, err := readAll(record(t, want...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(want, got) {
+		t.Error("not what was written")
+	}
+}
+
+// Nothing is recorded that could not be understood.
+func TestNoConfig(t *testing.T) {
+	var e recording.Encoder
+	if _, err := e.AppendBatch(nil, &batch); !errors.Is(err, recording.ErrNoConfig) {
+		t.Errorf("got %v, want ErrNoConfig", err)
+	}
+}

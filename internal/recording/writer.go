@@ -1,0 +1,80 @@
+package recording
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/beamscope/beamscope/internal/outcome"
+)
+
+// A Writer writes a recording, each entry with one call of Write. After an error
+// of that it writes nothing more, as nobody could read it.
+type Writer struct {
+	out     io.Writer
+	file    *os.File // that Create made, nil otherwise
+	encoder Encoder
+	buf     []byte
+	err     error
+
+	blocks, batches uint64
+}
+
+// NewWriter writes the header of a recording. The caller closes the Writer.
+func NewWriter(w io.Writer, h Header) (*Writer, error) {
+	out := &Writer{out: w}
+	if err := out.write(out.encoder.AppendHeader(nil, &h)); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Config writes a configuration, which holds for the batches that follow.
+func (w *Writer) Config(c *Config) error { return w.write(w.encoder.AppendConfig(w.buf[:0], c)) }
+
+// Batch writes a batch.
+func (w *Writer) Batch(b *outcome.Batch) error {
+	err := w.write(w.encoder.AppendBatch(w.buf[:0], b))
+	if err == nil {
+		w.batches++
+	}
+	return err
+}
+
+// Notice writes a notice.
+func (w *Writer) Notice(n *outcome.Notice) error {
+	return w.write(w.encoder.AppendNotice(w.buf[:0], n))
+}
+
+// Cause writes the cause of a trigger that fired.
+func (w *Writer) Cause(c *Cause) error { return w.write(w.encoder.AppendCause(w.buf[:0], c)) }
+
+// Close ends the recording. A file of [Create] is then on the disk, and closed;
+// the writer of [NewWriter] is not.
+func (w *Writer) Close() error {
+	err := w.write(w.encoder.AppendEnd(w.buf[:0], w.blocks, w.batches))
+	w.err = errors.Join(w.err, os.ErrClosed)
+	if w.file != nil {
+		return errors.Join(err, syncAndClose(w.file))
+	}
+	return err
+}
+
+// write writes a block, unless it could not be encoded: that is an error, and the
+// next one may be written all the same.
+func (w *Writer) write(block []byte, err error) error {
+	if w.err == nil && err != nil {
+		return fmt.Errorf("recording: %w", err)
+	}
+	if w.err != nil {
+		return w.err
+	}
+	w.buf = block
+	if _, err := w.out.Write(block); err != nil {
+		w.err = fmt.Errorf("write recording: %w", err)
+		return w.err
+	}
+	w.blocks++
+	return nil
+}

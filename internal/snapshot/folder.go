@@ -1,0 +1,182 @@
+package snapshot
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/recording"
+)
+
+// temporary is what the names of files match that are being written.
+const temporary = ".snapshot-*.tmp"
+
+// abandoned is after how long nobody is writing a temporary file any more.
+const abandoned = time.Hour
+
+// writeFile writes a file into a folder, at once or not at all. It never replaces
+// one: where there is one of this name, a number is added.
+func writeFile(dir, name string, parts [][]byte) (path string, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	temp, err := writeTemporary(dir, parts)
+	if err != nil {
+		return "", err
+	}
+	path, err = freePath(dir, name)
+	if err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
+		return "", errors.Join(err, os.Remove(temp))
+	}
+	return path, syncFolder(dir)
+}
+
+// writeTemporary writes a temporary file, so that it is on the disk.
+func writeTemporary(dir string, parts [][]byte) (path string, err error) {
+	file, err := os.CreateTemp(dir, temporary) // with mode 0600
+	if err != nil {
+		return "", err
+	}
+	for _, part := range parts {
+		if err == nil {
+			_, err = file.Write(part)
+		}
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(file.Name()))
+	}
+	return file.Name(), nil
+}
+
+// freePath returns a path in the folder where nothing is.
+func freePath(dir, name string) (string, error) {
+	stem := strings.TrimSuffix(name, extension)
+	for n := 2; ; n++ {
+		path := filepath.Join(dir, name)
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+			return path, nil
+		} else if err != nil {
+			return "", err
+		}
+		name = fmt.Sprintf("%s_%d%s", stem, n, extension) // sorts after the first
+	}
+}
+
+// syncFolder has the names in a folder on the disk.
+func syncFolder(dir string) error {
+	file, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Sync(), file.Close())
+}
+
+// A found file is a snapshot in a folder.
+type found struct {
+	path string
+	size int64
+}
+
+// find returns the snapshots in a folder, the oldest first: the regular files that
+// are called like snapshots and begin like recordings. A folder that is not there
+// has none.
+func find(dir string) ([]found, error) {
+	entries, err := os.ReadDir(dir) // sorted
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var files []found
+	for _, entry := range entries {
+		if !isName(entry.Name()) || !entry.Type().IsRegular() {
+			continue
+		}
+		info, err := entry.Info()
+		path := filepath.Join(dir, entry.Name())
+		if err == nil && isRecording(path) { // else it has just gone, or is not ours
+			files = append(files, found{path, info.Size()})
+		}
+	}
+	return files, nil
+}
+
+// isRecording reports whether a file begins like a recording, be it damaged or of
+// another version.
+func isRecording(path string) bool {
+	r, err := recording.Open(path)
+	if err != nil {
+		return errors.Is(err, recording.ErrDamaged) || errors.Is(err, recording.ErrVersion)
+	}
+	return r.Close() == nil
+}
+
+// prune deletes the oldest snapshots until there are no more than so many files and
+// bytes, and what was left behind by writers that were killed. The file to keep
+// stays.
+func prune(dir, keep string, files int, size int64) error {
+	all, err := find(dir)
+	if err != nil {
+		return err
+	}
+	var total int64
+	for _, file := range all {
+		total += file.size
+	}
+	n := len(all)
+	for _, file := range all {
+		if n <= files && total <= size {
+			break
+		}
+		if file.path == keep {
+			continue
+		}
+		if err := remove(file.path); err != nil {
+			return err
+		}
+		n--
+		total -= file.size
+	}
+	return removeAbandoned(dir)
+}
+
+func removeAbandoned(dir string) error {
+	temps, err := filepath.Glob(filepath.Join(escaped(dir), temporary))
+	if err != nil {
+		return err
+	}
+	for _, path := range temps {
+		info, err := os.Lstat(path)
+		if err != nil || time.Since(info.ModTime()) < abandoned {
+			continue
+		}
+		if err := remove(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// escaped returns a path as a pattern that matches it alone.
+func escaped(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// remove deletes a file, if nobody else has.
+func remove(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,229 @@
+package snapshot
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/recording"
+)
+
+// What is usual for the Options.
+const (
+	DefaultBefore   = 30
+	DefaultPrelude  = 30 // the windows of a mean, as a rule
+	DefaultAfter    = 5 * time.Second
+	DefaultMaxFiles = 100
+	DefaultMaxBytes = 100 << 20
+)
+
+// Bounds of what is kept in memory.
+const (
+	MaxWindows = 4096 // before the one that triggers
+	MaxCauses  = 64   // of a snapshot; further ones are counted
+	maxNotices = 256  // between two windows; further ones are dropped
+	maxWaiting = 4    // snapshots that wait for the one that is being written
+)
+
+// Errors of a Keeper.
+var (
+	ErrOptions = errors.New("snapshots are not possible so")
+	ErrBusy    = errors.New("snapshot dropped: the disk is too slow")
+)
+
+// Options say what a Keeper keeps, and where.
+type Options struct {
+	Dir     string           // folder of the snapshots, made when it is needed
+	Header  recording.Header // of the snapshots
+	Before  int              // windows to show before the one that triggers
+	Prelude int              // windows before those, for their history
+	After   time.Duration    // that is kept after the window that triggers
+
+	// Bounds of the folder; the oldest snapshots make way for a new one. That one
+	// is kept, however large it is.
+	MaxFiles int
+	MaxBytes int64
+
+	// Written is called for each snapshot when it is on the disk, or could not be
+	// written: then the path is "". With a path, the error is one of deleting old
+	// snapshots. It is called from a goroutine of the Keeper; nil is no call.
+	Written func(path string, err error)
+}
+
+func (o *Options) check() error {
+	switch {
+	case o.Dir == "":
+		return fmt.Errorf("%w: no folder", ErrOptions)
+	case o.Before < 0 || o.Prelude < 0 || o.Before > MaxWindows || o.Prelude > MaxWindows-o.Before:
+		return fmt.Errorf("%w: %d and %d windows: want 0 to %d together", ErrOptions, o.Prelude, o.Before, MaxWindows)
+	case o.After < 0:
+		return fmt.Errorf("%w: %v after the trigger: want 0 or more", ErrOptions, o.After)
+	case o.MaxFiles < 1 || o.MaxBytes < 1:
+		return fmt.Errorf("%w: a folder of %d files and %d bytes: want 1 or more", ErrOptions, o.MaxFiles, o.MaxBytes)
+	}
+	return nil
+}
+
+// A Keeper keeps the last windows, and makes snapshots of them. Its methods are
+// called from one goroutine and do not wait for the disk, except for Close. An
+// error of encoding wraps those of [recording.Encoder]; what it concerns is left
+// out, all else is kept.
+type Keeper struct {
+	opts    Options
+	encoder recording.Encoder
+	scratch []byte
+
+	ring     ring
+	next     slot // what came since the last window
+	batches  uint64
+	last     outcome.Window
+	lastTime time.Time
+
+	pending *pending // nil where no snapshot is under way
+	jobs    chan *pending
+	writing sync.WaitGroup
+}
+
+// New returns a Keeper. It is to be closed. Errors wrap [ErrOptions].
+func New(o Options) (*Keeper, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	k := &Keeper{opts: o, ring: newRing(o.Prelude + o.Before + 1), jobs: make(chan *pending, maxWaiting)}
+	k.writing.Go(k.write)
+	return k, nil
+}
+
+// Config tells what is observed from the next window on.
+func (k *Keeper) Config(c *recording.Config) error {
+	block, err := k.encoder.AppendConfig(k.scratch[:0], c)
+	if err != nil {
+		return fmt.Errorf("snapshot: %w", err)
+	}
+	k.scratch, k.next.config = k.next.config, block
+	return nil
+}
+
+// Notice keeps a notice.
+func (k *Keeper) Notice(n *outcome.Notice) error {
+	notices := &k.next.notices
+	if notices.blocks == maxNotices {
+		return nil
+	}
+	data, err := k.encoder.AppendNotice(notices.data, n)
+	if err != nil {
+		return fmt.Errorf("snapshot: %w", err)
+	}
+	notices.data = data
+	notices.blocks++
+	return nil
+}
+
+// Batch keeps a window. Where the snapshot under way had all that it wants before,
+// it is written; the error wraps [ErrBusy] where too many wait for that.
+func (k *Keeper) Batch(b *outcome.Batch) error {
+	err := k.complete()
+	block, encodeErr := k.encoder.AppendBatch(k.next.batch[:0], b)
+	if encodeErr != nil {
+		return errors.Join(err, fmt.Errorf("snapshot: %w", encodeErr))
+	}
+	k.next.batch = block
+	window := k.ring.push(&k.next)
+	k.batches++
+	k.last, k.lastTime = b.Window, b.Time
+	if k.pending != nil {
+		k.pending.body.addWindow(window)
+	}
+	return err
+}
+
+// complete has the snapshot under way written, if it has all that it wants. That is
+// not before the next window, as triggers fire after the windows that they are
+// about.
+func (k *Keeper) complete() error {
+	p := k.pending
+	if p == nil || k.last.To < p.until {
+		return nil
+	}
+	k.pending = nil
+	p.Complete = true
+	select {
+	case k.jobs <- p:
+		return nil
+	default:
+		return fmt.Errorf("%w: %s", ErrBusy, p.name)
+	}
+}
+
+// Fire begins a snapshot because of what was seen in the last window, or adds a
+// cause to the one under way. Before the first window it does nothing.
+func (k *Keeper) Fire(c *recording.Cause) error {
+	if k.batches == 0 {
+		return nil
+	}
+	if k.pending != nil {
+		return k.pending.add(c)
+	}
+	p := k.begin(c)
+	if err := p.add(c); err != nil {
+		return err
+	}
+	k.pending = p
+	return nil
+}
+
+// begin returns a snapshot of what is in the ring.
+func (k *Keeper) begin(c *recording.Cause) *pending {
+	before := k.ring.len - 1
+	shown := min(before, k.opts.Before)
+	return &pending{
+		Snapshot: recording.Snapshot{
+			First:   k.batches - uint64(k.ring.len),
+			Prelude: uint64(before - shown),
+			Before:  uint64(shown),
+		},
+		name:  fileName(k.lastTime, c),
+		until: k.last.To + int64(k.opts.After),
+		body:  k.ring.body(),
+	}
+}
+
+// Close has the snapshot under way written as it is, marked as incomplete if it is,
+// and waits until all are written.
+func (k *Keeper) Close() {
+	if p := k.pending; p != nil {
+		p.Complete = k.last.To >= p.until
+		p.body.addNotices(&k.next)
+		k.jobs <- p
+		k.pending = nil
+	}
+	close(k.jobs)
+	k.writing.Wait()
+}
+
+// write writes snapshots, one after the other.
+func (k *Keeper) write() {
+	for p := range k.jobs {
+		path, err := k.save(p)
+		if k.opts.Written != nil {
+			k.opts.Written(path, err)
+		}
+	}
+}
+
+func (k *Keeper) save(p *pending) (path string, err error) {
+	parts, err := p.parts(&k.opts.Header)
+	if err != nil {
+		return "", fmt.Errorf("write snapshot %s: %w", p.name, err)
+	}
+	path, err = writeFile(k.opts.Dir, p.name, parts)
+	if err != nil {
+		return "", fmt.Errorf("write snapshot %s: %w", p.name, err)
+	}
+	if err := prune(k.opts.Dir, path, k.opts.MaxFiles, k.opts.MaxBytes); err != nil {
+		return path, fmt.Errorf("delete old snapshots: %w", err)
+	}
+	return path, nil
+}

@@ -1,0 +1,55 @@
+package snapshot
+
+import (
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/recording"
+)
+
+// The name of a snapshot's file is when it was triggered, in UTC, then the probe,
+// if there is one, and the trigger.
+const (
+	timeLayout = "20060102T150405.000Z"
+	extension  = ".bsr"
+	maxPart    = 64 // characters of a probe or a trigger
+)
+
+// fileName returns the name for a snapshot that was triggered at a wall time.
+func fileName(t time.Time, c *recording.Cause) string {
+	name := t.UTC().Format(timeLayout)
+	for _, part := range []string{c.Probe, c.Trigger} {
+		if part != "" {
+			name += "-" + sanitised(part)
+		}
+	}
+	return name + extension
+}
+
+// sanitised returns a text with nothing in it but letters of ASCII, digits and _.
+func sanitised(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '_'
+	}, text)
+	return text[:min(len(text), maxPart)]
+}
+
+// isName reports whether a snapshot's file may have this name.
+func isName(name string) bool {
+	ok, err := regexp.MatchString(`^\d{8}T\d{6}\.\d{3}Z(-\w+){0,2}\.bsr$`, name)
+	return ok && err == nil
+}
+
+// timeOf returns the time in the name of a snapshot's file, zero where there is
+// none such.
+func timeOf(name string) time.Time {
+	t, err := time.Parse(timeLayout, name[:min(len(name), len(timeLayout))])
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
