@@ -208,11 +208,12 @@ type Loss struct {
 	Cut        uint64 // instances given up because what to observe changed while they were open
 	Exits      uint64 // exits of processes that were not noted: failures that show as timeouts
 	Crowded    uint64 // instances and losses of VMs beyond those that can be told apart
+	Rejected   uint64 // events that were understood only so far as to know whose they are
 }
 
 // Total returns the sum over all reasons.
 func (l Loss) Total() uint64 {
-	return l.Unreadable + l.NoRoom + l.Missed + l.Cut + l.Exits + l.Crowded
+	return l.Unreadable + l.NoRoom + l.Missed + l.Cut + l.Exits + l.Crowded + l.Rejected
 }
 
 // Add returns the sum of two losses, reason by reason.
@@ -224,6 +225,7 @@ func (l Loss) Add(m Loss) Loss {
 		Cut:        l.Cut + m.Cut,
 		Exits:      l.Exits + m.Exits,
 		Crowded:    l.Crowded + m.Crowded,
+		Rejected:   l.Rejected + m.Rejected,
 	}
 }
 
@@ -251,8 +253,9 @@ type Batch struct {
 	Cost     Cost
 }
 
-// Rejected counts what came in and could not be understood, so that it belongs to
-// no outcome for sure.
+// Rejected counts what came in and could not be understood. Where it is certain
+// all the same to which outcome it belongs, it is counted in the loss of that one
+// as well.
 type Rejected struct {
 	Count uint64 // in the window
 	Last  string // the last one, shortened, and what is wrong with it; "" where there was none
@@ -277,8 +280,9 @@ type Source interface {
 	// Plan changes what is observed. It is called before p.From, which is where a
 	// window of the plan before ends; windows up to there are still of that one.
 	// Outcomes whose spec stays the same are observed without a gap. Of one whose
-	// spec changes, what began before p.From and ends later is lost as cut. On an
-	// error everything is as it was.
+	// spec changes, what began before p.From and ends later is lost as cut. A plan
+	// that has not begun is replaced by one with the same From. On an error
+	// everything is as it was.
 	Plan(p Plan) error
 
 	// Collect returns what ended in the window. Windows follow each other without

@@ -1,0 +1,228 @@
+package outcome
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// ErrNoSource says that none of the joined sources observes an outcome.
+var ErrNoSource = errors.New("no source observes this outcome")
+
+// A Part is a source and the outcomes that it observes among those of a plan.
+type Part struct {
+	Source Source
+	Wants  func(Spec) bool
+}
+
+// Only returns the plan with those of its specs that are wanted, in their order.
+// It is what a source was made for that is the part of others.
+func (p Plan) Only(wants func(Spec) bool) Plan {
+	specs := make([]Spec, 0, len(p.Specs))
+	for _, s := range p.Specs {
+		if wants(s) {
+			specs = append(specs, s)
+		}
+	}
+	p.Specs = specs
+	return p
+}
+
+// A Joint is several sources as one.
+type Joint struct {
+	parts  []part
+	plans  []jointPlan // the one in force, and those to come
+	why    error       // the last one that ended did so
+	counts []Counts
+	ends   []Instance
+}
+
+// A part is one of the sources, with what it delivered last.
+type part struct {
+	Part
+	ended bool
+	batch Batch
+	taken int // of the counts in it
+}
+
+// A jointPlan is a plan that says which part observes each of its specs.
+type jointPlan struct {
+	Plan
+	owner []int
+}
+
+// Join makes one source out of several, each of which was made for its specs of
+// the plan: those that it wants and none before it does. The Joint ends when all
+// of them have. The error wraps [ErrNoSource].
+func Join(p Plan, parts ...Part) (*Joint, error) {
+	j := &Joint{parts: make([]part, len(parts)), why: ErrEnded}
+	for i, p := range parts {
+		j.parts[i].Part = p
+	}
+	first, err := j.divide(p)
+	if err != nil {
+		return nil, err
+	}
+	j.plans = []jointPlan{first}
+	return j, nil
+}
+
+// divide finds out which part observes what.
+func (j *Joint) divide(p Plan) (jointPlan, error) {
+	p.Specs = slices.Clone(p.Specs)
+	divided := jointPlan{Plan: p}
+	for _, spec := range p.Specs {
+		i := slices.IndexFunc(j.parts, func(p part) bool { return p.Wants(spec) })
+		if i < 0 {
+			return jointPlan{}, fmt.Errorf("%s: %w", spec.Name, ErrNoSource)
+		}
+		divided.owner = append(divided.owner, i)
+	}
+	return divided, nil
+}
+
+// of returns the plan of a part.
+func (p jointPlan) of(part int) Plan {
+	i := -1
+	return p.Only(func(Spec) bool { i++; return p.owner[i] == part })
+}
+
+// Plan implements [Source]. Where a part fails, those before it get back the plan
+// that they had; if that fails as well, the error says so.
+func (j *Joint) Plan(p Plan) error {
+	next, err := j.divide(p)
+	if err != nil {
+		return err
+	}
+	last := j.plans[len(j.plans)-1]
+	for i := range j.parts {
+		if err := j.parts[i].plan(next.of(i)); err != nil {
+			return errors.Join(err, j.restore(i, last, p.From))
+		}
+	}
+	j.plans = slices.DeleteFunc(j.plans, func(old jointPlan) bool { return old.From == p.From })
+	j.plans = append(j.plans, next)
+	return nil
+}
+
+// restore has the first parts go on as they were planned, from a time on.
+func (j *Joint) restore(parts int, old jointPlan, from int64) error {
+	old.From = from
+	var errs []error
+	for i := range j.parts[:parts] {
+		if err := j.parts[i].plan(old.of(i)); err != nil {
+			errs = append(errs, fmt.Errorf("go on as before: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// plan plans the part, unless it has ended.
+func (p *part) plan(plan Plan) error {
+	if p.ended {
+		return nil
+	}
+	return p.Source.Plan(plan)
+}
+
+// Collect implements [Source]. What it returns of a part that has ended before
+// others are counts without a VM.
+func (j *Joint) Collect(ctx context.Context, w Window) (Batch, error) {
+	for len(j.plans) > 1 && j.plans[1].From <= w.From {
+		j.plans = j.plans[1:]
+	}
+	running := false
+	for i := range j.parts {
+		if err := j.parts[i].collect(ctx, w); errors.Is(err, ErrEnded) {
+			j.why = err
+		} else if err != nil {
+			return Batch{}, err
+		}
+		running = running || !j.parts[i].ended
+	}
+	if running {
+		return j.merge(w), nil
+	}
+	if !slices.ContainsFunc(j.parts, func(p part) bool { return len(p.batch.Counts) > 0 }) {
+		return Batch{}, j.why
+	}
+	return j.merge(w), j.why
+}
+
+// collect collects what the part has, nothing once it has ended.
+func (p *part) collect(ctx context.Context, w Window) error {
+	p.batch, p.taken = Batch{}, 0
+	if p.ended {
+		return nil
+	}
+	var err error
+	p.batch, err = p.Source.Collect(ctx, w)
+	p.ended = errors.Is(err, ErrEnded)
+	return err
+}
+
+// merge makes one batch of those of the parts.
+func (j *Joint) merge(w Window) Batch {
+	merged := Batch{Window: w}
+	j.counts = j.counts[:0]
+	for i, spec := range j.plans[0].Specs {
+		j.counts = j.parts[j.plans[0].owner[i]].take(j.counts, spec)
+	}
+	j.ends = j.ends[:0]
+	for _, p := range j.parts {
+		if merged.Time.IsZero() {
+			merged.Time = p.batch.Time
+		}
+		j.ends = append(j.ends, p.batch.Instances...)
+		merged.Rejected.Count += p.batch.Rejected.Count
+		merged.Rejected.Last = cmp.Or(merged.Rejected.Last, p.batch.Rejected.Last)
+		merged.Cost = merged.Cost.Add(p.batch.Cost)
+	}
+	slices.SortStableFunc(j.ends, func(a, b Instance) int { return cmp.Compare(a.End, b.End) })
+	merged.Counts, merged.Instances = j.counts, j.ends
+	return merged
+}
+
+// take appends the part's counts of an outcome, in the order of which it has them,
+// or empty ones where it has none as it has ended.
+func (p *part) take(counts []Counts, spec Spec) []Counts {
+	before := p.taken
+	for p.taken < len(p.batch.Counts) && p.batch.Counts[p.taken].Outcome == spec.Name {
+		p.taken++
+	}
+	if p.taken == before {
+		return append(counts, Counts{Outcome: spec.Name, Bins: make([]uint64, spec.Bins)})
+	}
+	return append(counts, p.batch.Counts[before:p.taken]...)
+}
+
+// Add returns the sum of two costs, with the mean price of an event.
+func (c Cost) Add(d Cost) Cost {
+	sum := Cost{Events: c.Events + d.Events, PerEvent: max(c.PerEvent, d.PerEvent), Collector: c.Collector + d.Collector}
+	if sum.Events > 0 {
+		paid := float64(c.Events)*float64(c.PerEvent) + float64(d.Events)*float64(d.PerEvent)
+		sum.PerEvent = time.Duration(paid / float64(sum.Events))
+	}
+	return sum
+}
+
+// Watch implements [Source].
+func (j *Joint) Watch() []Notice {
+	var notices []Notice
+	for _, p := range j.parts {
+		notices = append(notices, p.Source.Watch()...)
+	}
+	return notices
+}
+
+// Close implements [Source].
+func (j *Joint) Close() error {
+	errs := make([]error, len(j.parts))
+	for i, p := range j.parts {
+		errs[i] = p.Source.Close()
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,234 @@
+package outcome_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/beamscope/beamscope/internal/outcome"
+)
+
+// A script is a source that does what it says, and notes what it was asked.
+type script struct {
+	batches []outcome.Batch // of the windows in turn
+	err     error           // of the last one
+	refuses string          // a plan with this outcome
+	plans   []outcome.Plan
+	notices []outcome.Notice
+	closed  error
+}
+
+var errScript = errors.New("refused")
+
+func (s *script) Plan(p outcome.Plan) error {
+	for _, spec := range p.Specs {
+		if spec.Name == s.refuses {
+			return errScript
+		}
+	}
+	s.plans = append(s.plans, p)
+	return nil
+}
+
+func (s *script) Collect(_ context.Context, w outcome.Window) (outcome.Batch, error) {
+	if len(s.batches) == 0 {
+		return outcome.Batch{}, s.err
+	}
+	b := s.batches[0]
+	b.Window, b.Time = w, time.Unix(w.To, 0)
+	s.batches = s.batches[1:]
+	if len(s.batches) == 0 {
+		return b, s.err
+	}
+	return b, nil
+}
+
+func (s *script) Watch() []outcome.Notice { return s.notices }
+func (s *script) Close() error            { return s.closed }
+
+func isSpan(s outcome.Spec) bool    { return s.Span != "" }
+func isWrapper(s outcome.Spec) bool { return s.Wrapper != "" }
+
+// joined has outcomes of two sources in turn.
+func joined(from int64) outcome.Plan {
+	return outcome.Plan{From: from, Window: 10, Specs: []outcome.Spec{
+		{Name: "a", Span: "a", BinWidth: 1, Bins: 2},
+		{Name: "b", Wrapper: "b", BinWidth: 1, Bins: 3},
+		{Name: "c", Span: "c", BinWidth: 1, Bins: 2},
+	}}
+}
+
+func join(t *testing.T, p outcome.Plan, spans, wrappers outcome.Source) *outcome.Joint {
+	t.Helper()
+	j, err := outcome.Join(p, outcome.Part{Source: spans, Wants: isSpan}, outcome.Part{Source: wrappers, Wants: isWrapper})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func counts(name string, pid int) outcome.Counts {
+	return outcome.Counts{Outcome: name, VM: outcome.VM{PID: pid}, Successes: uint64(pid), Bins: make([]uint64, 2)}
+}
+
+// A batch has what all sources have: counts in the order of the plan and then as
+// each source has them, instances in the order of their ends, sums of the rest.
+func TestJoinMerges(t *testing.T) {
+	vms := &script{batches: []outcome.Batch{{
+		Counts:    []outcome.Counts{counts("a", 1), counts("a", 2), counts("c", 1), counts("c", 2)},
+		Instances: []outcome.Instance{{Outcome: "a", End: 3}, {Outcome: "c", End: 7}},
+		Cost:      outcome.Cost{Events: 100, PerEvent: 4, Collector: 1},
+		Rejected:  outcome.Rejected{Count: 1},
+	}, {}}}
+	wrappers := &script{batches: []outcome.Batch{{
+		Counts:    []outcome.Counts{counts("b", 3)},
+		Instances: []outcome.Instance{{Outcome: "b", End: 1}, {Outcome: "b", End: 3}, {Outcome: "b", End: 9}},
+		Cost:      outcome.Cost{Events: 300, PerEvent: 8},
+		Rejected:  outcome.Rejected{Count: 2, Last: "x"},
+	}, {}}}
+	got, err := join(t, joined(0), vms, wrappers).Collect(t.Context(), outcome.Window{From: 0, To: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := outcome.Batch{
+		Window: outcome.Window{From: 0, To: 10},
+		Time:   time.Unix(10, 0),
+		Counts: []outcome.Counts{counts("a", 1), counts("a", 2), counts("b", 3), counts("c", 1), counts("c", 2)},
+		Instances: []outcome.Instance{
+			{Outcome: "b", End: 1}, {Outcome: "a", End: 3}, {Outcome: "b", End: 3}, {Outcome: "c", End: 7}, {Outcome: "b", End: 9},
+		},
+		Cost:     outcome.Cost{Events: 400, PerEvent: 7, Collector: 1},
+		Rejected: outcome.Rejected{Count: 3, Last: "x"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// Each source gets its own part of a plan, and where one refuses it the others go
+// on as they were.
+func TestJoinPlans(t *testing.T) {
+	vms, wrappers := &script{}, &script{refuses: "new"}
+	j := join(t, joined(0), vms, wrappers)
+	next := joined(20)
+	next.Specs = append(next.Specs, outcome.Spec{Name: "d", Wrapper: "d"})
+	if err := j.Plan(next); err != nil {
+		t.Fatal(err)
+	}
+	refused := joined(40)
+	refused.Specs = append(refused.Specs, outcome.Spec{Name: "new", Wrapper: "new"}, outcome.Spec{Name: "e", Span: "e"})
+	if err := j.Plan(refused); !errors.Is(err, errScript) {
+		t.Fatalf("error %v, want %v", err, errScript)
+	}
+	restored := next.Only(isSpan)
+	restored.From = 40
+	if diff := cmp.Diff([]outcome.Plan{next.Only(isSpan), refused.Only(isSpan), restored}, vms.plans); diff != "" {
+		t.Errorf("plans of the first source, -want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff([]outcome.Plan{next.Only(isWrapper)}, wrappers.plans); diff != "" {
+		t.Errorf("plans of the second source, -want +got:\n%s", diff)
+	}
+}
+
+// Where the sources before cannot go on as they were either, the error says so.
+func TestJoinCannotGoBack(t *testing.T) {
+	vms, wrappers := &script{refuses: "a"}, &script{refuses: "new"}
+	next := joined(20)
+	next.Specs = []outcome.Spec{{Name: "new", Wrapper: "new"}}
+	err := join(t, joined(0), vms, wrappers).Plan(next)
+	if want := "refused\ngo on as before: refused"; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+// The counts of a window are those of the plan in force, whatever was planned
+// meanwhile.
+func TestJoinFollowsPlans(t *testing.T) {
+	vms := &script{batches: []outcome.Batch{{Counts: []outcome.Counts{counts("a", 1), counts("c", 1)}}, {Counts: []outcome.Counts{counts("c", 1)}}, {}}}
+	wrappers := &script{batches: []outcome.Batch{{Counts: []outcome.Counts{counts("b", 2)}}, {}, {}}}
+	j := join(t, joined(0), vms, wrappers)
+	next := joined(10)
+	next.Specs = next.Specs[2:]
+	if err := j.Plan(next); err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range [][]outcome.Counts{{counts("a", 1), counts("b", 2), counts("c", 1)}, {counts("c", 1)}} {
+		got, err := j.Collect(t.Context(), joined(0).At(uint64(n)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got.Counts); diff != "" {
+			t.Errorf("window %d, -want +got:\n%s", n, diff)
+		}
+	}
+}
+
+// It ends when all sources have. Until then the outcomes of those that have ended
+// are without a VM.
+func TestJoinEnds(t *testing.T) {
+	gone := fmt.Errorf("pid 1 has exited: %w", outcome.ErrEnded)
+	vms := &script{err: gone, batches: []outcome.Batch{{Counts: []outcome.Counts{counts("a", 1), counts("c", 1)}}}}
+	wrappers := &script{err: outcome.ErrEnded, batches: []outcome.Batch{
+		{Counts: []outcome.Counts{counts("b", 2)}}, {Counts: []outcome.Counts{counts("b", 2)}},
+	}}
+	j := join(t, joined(0), vms, wrappers)
+	none := func(name string) outcome.Counts { return outcome.Counts{Outcome: name, Bins: make([]uint64, 2)} }
+	for n, want := range []struct {
+		counts []outcome.Counts
+		err    error
+	}{
+		{[]outcome.Counts{counts("a", 1), counts("b", 2), counts("c", 1)}, nil},
+		{[]outcome.Counts{none("a"), counts("b", 2), none("c")}, outcome.ErrEnded},
+		{nil, outcome.ErrEnded},
+	} {
+		got, err := j.Collect(t.Context(), joined(0).At(uint64(n)))
+		if !errors.Is(err, want.err) {
+			t.Errorf("window %d: error %v, want %v", n, err, want.err)
+		}
+		if diff := cmp.Diff(want.counts, got.Counts); diff != "" {
+			t.Errorf("window %d, -want +got:\n%s", n, diff)
+		}
+	}
+	if err := j.Plan(joined(30)); err != nil || len(vms.plans) > 0 {
+		t.Errorf("a source that has ended was planned: %v", err)
+	}
+}
+
+// An error of one source is that of all.
+func TestJoinFails(t *testing.T) {
+	j := join(t, joined(0), &script{err: errScript}, &script{batches: make([]outcome.Batch, 2)})
+	if _, err := j.Collect(t.Context(), outcome.Window{To: 10}); !errors.Is(err, errScript) {
+		t.Errorf("error %v, want %v", err, errScript)
+	}
+}
+
+// An outcome that no source wants is refused, in the first plan and in others.
+func TestJoinNoSource(t *testing.T) {
+	j := join(t, joined(0), &script{}, &script{})
+	p := joined(10)
+	p.Specs = append(p.Specs, outcome.Spec{Name: "nobody's"})
+	if err := j.Plan(p); !errors.Is(err, outcome.ErrNoSource) {
+		t.Errorf("error %v, want %v", err, outcome.ErrNoSource)
+	}
+	if _, err := outcome.Join(p); !errors.Is(err, outcome.ErrNoSource) {
+		t.Errorf("error %v, want %v", err, outcome.ErrNoSource)
+	}
+}
+
+// All notices are passed on, and all sources closed.
+func TestJoinWatchesAndCloses(t *testing.T) {
+	one, two := &script{closed: errors.New("one")}, &script{closed: errors.New("two")}
+	one.notices = []outcome.Notice{{Text: "first"}}
+	two.notices = []outcome.Notice{{Text: "second"}}
+	j := join(t, joined(0), one, two)
+	if diff := cmp.Diff(append(one.notices, two.notices...), j.Watch()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if err := j.Close(); !errors.Is(err, one.closed) || !errors.Is(err, two.closed) {
+		t.Errorf("error %v", err)
+	}
+}

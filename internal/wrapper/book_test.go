@@ -1,0 +1,326 @@
+package wrapper
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/beamscope/beamscope/internal/outcome"
+)
+
+const ms = int64(time.Millisecond)
+
+// spec is an outcome with a dMax of so many bins of 1 ms.
+func spec(name string, bins int) outcome.Spec {
+	return outcome.Spec{Name: name, Wrapper: name, BinWidth: time.Millisecond, Bins: bins}
+}
+
+// plan has windows of 100 ms.
+func plan(from int64, specs ...outcome.Spec) outcome.Plan {
+	return outcome.Plan{From: from, Window: 100 * time.Millisecond, Specs: specs}
+}
+
+func mustPlan(t testing.TB, s schedule, p outcome.Plan) schedule {
+	t.Helper()
+	s, err := s.with(p, p.From)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// A ledger is a book of which windows are collected in turn.
+type ledger struct {
+	*book
+	t        *testing.T
+	schedule schedule
+}
+
+func newLedger(t *testing.T, p outcome.Plan) *ledger {
+	return &ledger{book: newBook(outcome.VM{PID: 1}, p.From, newBudget()), t: t, schedule: mustPlan(t, nil, p)}
+}
+
+func (l *ledger) plan(p outcome.Plan) {
+	l.t.Helper()
+	l.schedule = mustPlan(l.t, l.schedule, p)
+	l.replan(l.schedule, p.From)
+}
+
+// put enters an instance that ends at a time, in ms, after a delay.
+func (l *ledger) put(name string, end int64, delay time.Duration, s outcome.Status) {
+	l.t.Helper()
+	if !l.enter(l.schedule, []byte(name), ended{start: end*ms - int64(delay), end: end * ms, status: s}) {
+		l.t.Errorf("%s is not wanted", name)
+	}
+}
+
+// collect returns the counts of the next window.
+func (l *ledger) collect() []outcome.Counts {
+	l.t.Helper()
+	l.schedule = l.schedule.since(l.next)
+	e := &l.schedule[0]
+	cells, _ := l.book.collect(e, e.plan.At(e.plan.Number(l.next)))
+	var counts []outcome.Counts
+	for _, c := range cells {
+		counts = append(counts, c.counts)
+	}
+	return counts
+}
+
+// want compares the counts of the next window, in which nothing happened but this.
+func (l *ledger) want(want ...outcome.Counts) {
+	l.t.Helper()
+	e := &l.schedule.since(l.next)[0]
+	for i := range want {
+		want[i].VM, want[i].Outcome = outcome.VM{PID: 1}, e.courses[i].spec.Name
+		if want[i].Bins == nil {
+			want[i].Bins = make([]uint64, e.courses[i].spec.Bins)
+		}
+	}
+	at := l.next / ms
+	if diff := cmp.Diff(want, l.collect()); diff != "" {
+		l.t.Errorf("window at %d ms, -want +got:\n%s", at, diff)
+	}
+}
+
+// An instance ends after dMax at the latest, whatever the wrapper says, and in the
+// window that contains that time. Exactly dMax is in the last bin.
+func TestSettle(t *testing.T) {
+	l := newLedger(t, plan(0, spec("a", 3)))
+	l.put("a", 50, 0, outcome.Success)
+	l.put("a", 50, time.Millisecond, outcome.Success)
+	l.put("a", 50, 3*time.Millisecond, outcome.Success)
+	l.put("a", 50, 3*time.Millisecond+1, outcome.Success)
+	l.put("a", 50, 3*time.Millisecond, outcome.Failure)
+	l.put("a", 50, 3*time.Millisecond+1, outcome.Failure)
+	l.put("a", 50, 3*time.Millisecond, outcome.Timeout)
+	l.put("a", 120, 40*time.Millisecond, outcome.Timeout) // at 83 ms
+	l.put("a", 100, 0, outcome.Failure)                   // windows are half-open
+	l.want(outcome.Counts{Ends: 8, Successes: 3, Failures: 1, Timeouts: 4, Bins: []uint64{1, 1, 1}})
+	l.want(outcome.Counts{Ends: 1, Failures: 1})
+}
+
+// A timeout before dMax is that of another plan: how the instance would have ended
+// is not known.
+func TestEarlyTimeout(t *testing.T) {
+	l := newLedger(t, plan(0, spec("a", 3)))
+	l.put("a", 50, 2*time.Millisecond, outcome.Timeout)
+	l.want(outcome.Counts{Ends: 1, Loss: outcome.Loss{Cut: 1}})
+}
+
+// What ended in a window that was collected is missed in the next one.
+func TestMissed(t *testing.T) {
+	l := newLedger(t, plan(0, spec("a", 3), spec("b", 3)))
+	l.collect()
+	l.put("a", 50, 0, outcome.Success)
+	l.put("a", 101, 10*time.Millisecond, outcome.Success) // timed out at 94 ms
+	l.put("a", 150, 0, outcome.Failure)
+	l.want(outcome.Counts{Ends: 1, Failures: 1, Loss: outcome.Loss{Missed: 2}}, outcome.Counts{})
+	l.want(outcome.Counts{}, outcome.Counts{})
+}
+
+// Where we are too late to collect, windows beyond those with room are marked, and
+// hold nothing, also when there is room again.
+func TestBlind(t *testing.T) {
+	l := newLedger(t, plan(0, spec("a", 3)))
+	for n := range int64(maxOpen + 2) {
+		l.put("a", 100*n+50, 0, outcome.Failure)
+	}
+	l.want(outcome.Counts{Ends: 1, Failures: 1, Loss: outcome.Loss{Missed: 2}})
+	l.put("a", 100*maxOpen+60, 0, outcome.Failure)
+	l.put("a", 100*(maxOpen+2)+50, 0, outcome.Failure)
+	l.want(outcome.Counts{Ends: 1, Failures: 1, Loss: outcome.Loss{Missed: 1}})
+	for range maxOpen - 2 {
+		l.want(outcome.Counts{Ends: 1, Failures: 1})
+	}
+	l.want(outcome.Counts{Unobserved: true})
+	l.want(outcome.Counts{Unobserved: true})
+	l.want(outcome.Counts{Ends: 1, Failures: 1})
+	l.want(outcome.Counts{})
+}
+
+// Where a plan changes an outcome, what began before and ends after is cut. Those
+// that stay the same go on, also where only other single instances are wanted.
+func TestReplan(t *testing.T) {
+	same, other := spec("same", 30), spec("detail", 30)
+	l := newLedger(t, plan(0, same, spec("changed", 30), other, spec("dropped", 30)))
+	other.Detail = outcome.Worst
+	l.plan(plan(100*ms, other, spec("changed", 20), same, spec("new", 30)))
+	for _, name := range []string{"same", "changed", "detail", "dropped"} {
+		l.put(name, 99, 10*time.Millisecond, outcome.Failure)
+		l.put(name, 110, 20*time.Millisecond, outcome.Failure)
+		l.put(name, 110, 10*time.Millisecond, outcome.Failure)
+		l.put(name, 125, 31*time.Millisecond, outcome.Success) // timed out at 124 ms, or 114
+		l.put(name, 125, 65*time.Millisecond, outcome.Success) // timed out at 90 ms
+	}
+	l.put("new", 99, 10*time.Millisecond, outcome.Failure) // before it was observed
+	l.put("new", 110, 20*time.Millisecond, outcome.Failure)
+	before := outcome.Counts{Ends: 2, Failures: 1, Timeouts: 1}
+	l.want(before, before, before, before)
+	after := outcome.Counts{Ends: 3, Failures: 2, Timeouts: 1}
+	l.want(after, outcome.Counts{Ends: 3, Failures: 1, Loss: outcome.Loss{Cut: 2}}, after, outcome.Counts{Ends: 1, Failures: 1})
+}
+
+// What began under another grid is cut long after that was forgotten.
+func TestCutLater(t *testing.T) {
+	l := newLedger(t, plan(0, spec("a", 1000)))
+	l.plan(plan(100*ms, spec("a", 900)))
+	l.collect()
+	l.collect()
+	l.put("a", 250, 200*time.Millisecond, outcome.Success)
+	l.put("a", 250, 100*time.Millisecond, outcome.Failure)
+	l.put("a", 99, 10*time.Millisecond, outcome.Success)
+	l.want(outcome.Counts{Ends: 2, Failures: 1, Loss: outcome.Loss{Cut: 1, Missed: 1}})
+}
+
+// A plan that comes late, when its windows have begun: what was counted in them is
+// missed.
+func TestLatePlan(t *testing.T) {
+	everything := spec("a", 3)
+	everything.Detail = outcome.Everything
+	l := newLedger(t, plan(0, everything, spec("b", 3)))
+	for _, name := range []string{"a", "b"} {
+		l.put(name, 99, 0, outcome.Failure)
+		l.put(name, 101, 0, outcome.Failure)
+	}
+	l.plan(plan(100*ms, everything))
+	one := outcome.Counts{Ends: 1, Failures: 1}
+	late := one
+	late.Loss.Missed = 1
+	l.want(late, one)
+	l.want(outcome.Counts{})
+	if left := l.budget.left.Load(); left != maxKept {
+		t.Errorf("%d of %d left", left, maxKept)
+	}
+}
+
+// A plan that has not begun is replaced, as if it had never been.
+func TestReplacedPlan(t *testing.T) {
+	l := newLedger(t, plan(0, spec("a", 30)))
+	l.plan(plan(100*ms, spec("a", 20)))
+	l.plan(plan(100*ms, spec("a", 30)))
+	l.put("a", 110, 20*time.Millisecond, outcome.Failure)
+	l.want(outcome.Counts{})
+	l.want(outcome.Counts{Ends: 1, Failures: 1})
+}
+
+// Plans that cannot be followed are refused.
+func TestPlanRefused(t *testing.T) {
+	first := mustPlan(t, nil, plan(100*ms, spec("a", 3)))
+	for what, p := range map[string]outcome.Plan{
+		"within a window": plan(150*ms, spec("a", 3)),
+		"in the past":     plan(200*ms, spec("a", 3)),
+		"no window":       {From: 400 * ms, Specs: []outcome.Spec{spec("a", 3)}},
+		"no name":         plan(400*ms, spec("", 3)),
+		"a newline":       plan(400*ms, spec("a\nstop_stub", 3)),
+		"no bins":         plan(400*ms, spec("a", 0)),
+		"twice":           plan(400*ms, spec("a", 3), spec("a", 4)),
+	} {
+		if _, err := first.with(p, 300*ms); !errors.Is(err, ErrPlan) {
+			t.Errorf("%s: error %v, want %v", what, err, ErrPlan)
+		}
+	}
+}
+
+// The worst are kept, the worst first.
+func TestWorst(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		status := rapid.IntRange(0, 2)
+		all := rapid.SliceOf(rapid.Custom(func(t *rapid.T) ended {
+			return ended{end: rapid.Int64Range(0, 100).Draw(t, "delay"), status: outcome.Status(status.Draw(t, "status"))}
+		})).Draw(t, "all")
+		var c cell
+		for _, i := range all {
+			c.keepWorst(i)
+		}
+		slices.SortFunc(all, ended.compare)
+		if want := all[:min(len(all), outcome.MaxWorst)]; !slices.Equal(want, c.kept) {
+			t.Fatalf("kept %v, want %v", c.kept, want)
+		}
+	})
+}
+
+// Instances beyond the budget are counted, and counted as not streamed.
+func TestBudget(t *testing.T) {
+	everything := spec("a", 3)
+	everything.Detail = outcome.Everything
+	l := newLedger(t, plan(0, everything))
+	l.budget.left.Store(2)
+	for range 5 {
+		l.put("a", 50, 0, outcome.Failure)
+	}
+	l.want(outcome.Counts{Ends: 5, Failures: 5, Unstreamed: 3})
+	if left := l.budget.left.Load(); left != 2 {
+		t.Errorf("%d left", left)
+	}
+}
+
+// So many names that nobody wants are news, each once.
+func TestUnwantedNames(t *testing.T) {
+	l := newLedger(t, plan(0))
+	news := 0
+	for n := range 10 * maxUnwanted {
+		if l.refuse(fmt.Append(nil, n/2)) {
+			news++
+		}
+	}
+	if news != maxUnwanted || len(l.unwanted) != maxUnwanted {
+		t.Errorf("%d news, %d names", news, len(l.unwanted))
+	}
+}
+
+// The present is what a time slightly ahead means; the offset is read again once
+// it is old.
+func TestTimeline(t *testing.T) {
+	now, offset := int64(1000*ms), int64(-7*ms)
+	tl := newTimeline(clock{now: func() int64 { return now }, offset: func() int64 { return offset }})
+	check := func(wall, at, ahead int64) {
+		t.Helper()
+		if gotAt, gotAhead := tl.convert(wall); gotAt != at || gotAhead != ahead {
+			t.Errorf("%d is %d, %d ahead; want %d, %d", wall, gotAt, gotAhead, at, ahead)
+		}
+	}
+	check(1000*ms, 993*ms, 0)
+	check(1007*ms, 1000*ms, 0)
+	check(1010*ms, 1000*ms, 3*ms)
+	now, offset = now+refresh-1, 0
+	tl.read()
+	check(1000*ms, 993*ms, 0)
+	now++
+	tl.read()
+	check(1000*ms, 1000*ms, 0)
+}
+
+// The clocks of this machine agree with each other, whichever is read.
+func TestSystemClock(t *testing.T) {
+	c := systemClock()
+	before := time.Now().UnixNano()
+	wall := c.now() - c.offset()
+	if after := time.Now().UnixNano(); wall < before-ms || wall > after+ms {
+		t.Errorf("wall time %d is not between %d and %d", wall, before, after)
+	}
+}
+
+// Parsing a line and accounting for it, per line: without allocation.
+func BenchmarkLine(b *testing.B) {
+	p := &inbound{book: newBook(outcome.VM{PID: 1}, 0, newBudget()), notices: new(notices)}
+	s := mustPlan(b, nil, plan(0, spec("worker_1", 50), spec("worker_2", 50)))
+	p.timeline = timeline{now: 1 << 62}
+	var texts [][]byte
+	for n := range int64(1000) {
+		texts = append(texts, format(line{name: fmt.Appendf(nil, "worker_%d", 1+n%2), begin: 1, end: 1 + n*ms/20, status: outcome.Success}))
+	}
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		l, err := parse(texts[n%len(texts)])
+		if err != nil {
+			b.Fatal(err)
+		}
+		p.enter(s, l)
+	}
+}

@@ -1,0 +1,141 @@
+package wrapper
+
+import (
+	"net"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/outcome"
+)
+
+// An inbound is a connection on which a wrapper sends instances.
+type inbound struct {
+	conn     net.Conn
+	link     *link
+	book     *book
+	notices  *notices
+	schedule func() schedule
+
+	lines splitter // of the receiving goroutine
+
+	// Guarded by the book's lock.
+	timeline timeline
+	received uint64
+	rejected uint64
+	unwanted uint64
+	last     rejects
+	clockOff bool // which was noted
+}
+
+// receive accounts for what the wrapper sends until the connection ends.
+func (p *inbound) receive() {
+	for {
+		err := p.lines.fill(p.conn)
+		p.account()
+		if err != nil {
+			p.finish()
+			return
+		}
+	}
+}
+
+// account accounts for the lines that have come, under one lock.
+func (p *inbound) account() {
+	p.book.mu.Lock()
+	defer p.book.mu.Unlock()
+	s := p.schedule() // under the lock: see Source.Plan
+	p.timeline.read()
+	for {
+		text, ok := p.lines.next()
+		if !ok {
+			return
+		}
+		p.received++
+		l, err := parse(text)
+		if err != nil {
+			p.reject(s, l.name, text, err)
+			continue
+		}
+		p.enter(s, l)
+	}
+}
+
+// enter accounts for an instance.
+func (p *inbound) enter(s schedule, l line) {
+	end, ahead := p.timeline.convert(l.end)
+	if ahead > tolerance {
+		p.noteClock("the clock of %v is %v ahead: what ends in the future is counted as missed", ahead)
+		p.miss(s, l.name)
+		return
+	}
+	if behind := p.book.next - end; behind > 0 {
+		p.noteClock("instances of %v come %v too late to be counted: its clock is behind, or they were held up", behind)
+	}
+	i := ended{start: end - (l.end - l.begin), end: end, status: l.status}
+	if !p.book.enter(s, l.name, i) {
+		p.refuse(l.name)
+	}
+}
+
+// miss accounts for an instance that ends at no time that could be true.
+func (p *inbound) miss(s schedule, name []byte) {
+	if spec, ok := s.wants(name); ok {
+		p.book.owe(spec.Name, outcome.Loss{Missed: 1})
+		return
+	}
+	p.refuse(name)
+}
+
+func (p *inbound) refuse(name []byte) {
+	p.unwanted++
+	if p.book.refuse(name) {
+		p.notices.add("%v sends spans named %q, which no outcome wants", p.book.vm, name)
+	}
+}
+
+func (p *inbound) reject(s schedule, name, text []byte, err error) {
+	p.rejected++
+	p.last.add(text, err)
+	p.book.reject(s, name, text, err)
+}
+
+// noteClock says once for a connection that its times are off.
+func (p *inbound) noteClock(format string, by int64) {
+	if !p.clockOff {
+		p.clockOff = true
+		p.notices.add(format, p.book.vm, time.Duration(by).Round(time.Millisecond))
+	}
+}
+
+// noteRejected says how many lines were rejected since it was last called.
+func (p *inbound) noteRejected() {
+	p.book.mu.Lock()
+	defer p.book.mu.Unlock()
+	if r := p.last.take(); r.Count > 0 {
+		p.notices.add("%v: %d lines rejected, the last one %s", p.book.vm, r.Count, r.Last)
+	}
+}
+
+// finish accounts for the line within which the connection ended.
+func (p *inbound) finish() {
+	p.book.mu.Lock()
+	defer p.book.mu.Unlock()
+	if text := p.lines.rest(); len(text) > 0 {
+		p.received++
+		p.reject(p.schedule(), nil, text, errHalf)
+	}
+}
+
+func (p *inbound) peer(active bool) Peer {
+	p.book.mu.Lock()
+	defer p.book.mu.Unlock()
+	return Peer{
+		Address:   p.conn.RemoteAddr().String(),
+		VM:        p.book.vm,
+		Direction: Inbound,
+		Connected: true,
+		Active:    active,
+		Lines:     p.received,
+		Rejected:  p.rejected,
+		Unwanted:  p.unwanted,
+	}
+}

@@ -1,0 +1,60 @@
+package wrapper
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/beamscope/beamscope/internal/outcome"
+)
+
+// maxNotices bounds the notices that wait for Watch.
+const maxNotices = 100
+
+// Notices wait for a person, each text once.
+type notices struct {
+	now func() int64
+
+	mu      sync.Mutex
+	waiting []notice
+	dropped int
+}
+
+type notice struct {
+	outcome.Notice
+	times int
+}
+
+func (n *notices) add(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i := range n.waiting {
+		if n.waiting[i].Text == text {
+			n.waiting[i].times++
+			return
+		}
+	}
+	if len(n.waiting) == maxNotices {
+		n.dropped++
+		return
+	}
+	n.waiting = append(n.waiting, notice{Notice: outcome.Notice{Time: n.now(), Text: text}, times: 1})
+}
+
+// take returns the notices since it was last called.
+func (n *notices) take() []outcome.Notice {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var taken []outcome.Notice
+	for _, w := range n.waiting {
+		if w.times > 1 {
+			w.Text = fmt.Sprintf("%s (%d times)", w.Text, w.times)
+		}
+		taken = append(taken, w.Notice)
+	}
+	if n.dropped > 0 {
+		taken = append(taken, outcome.Notice{Time: n.now(), Text: fmt.Sprintf("%d more notices", n.dropped)})
+	}
+	n.waiting, n.dropped = nil, 0
+	return taken
+}

@@ -1,0 +1,74 @@
+package wrapper
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+)
+
+// connected returns both ends of a connection.
+func connected(t *testing.T, network, address string) (ours, theirs net.Conn) {
+	t.Helper()
+	l, err := net.Listen(network, address)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer l.Close()
+	if theirs, err = net.Dial("tcp", l.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { theirs.Close() })
+	if ours, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ours.Close() })
+	return ours, theirs
+}
+
+// The other end of a connection within this host is found among the files of the
+// process that has it, which here is this one, and no Erlang VM.
+func TestOwner(t *testing.T) {
+	for network, address := range map[string]string{"tcp4": "127.0.0.1:0", "tcp6": "[::1]:0", "tcp": "[::]:0"} {
+		ours, theirs := connected(t, network, address)
+		inode, ok := socketInode(addrPort(ours.RemoteAddr()), addrPort(ours.LocalAddr()))
+		if !ok || !holdsSocket(os.Getpid(), inode) {
+			t.Errorf("%s: inode %d, %v", network, inode, ok)
+		}
+		if own, ok := socketInode(addrPort(theirs.RemoteAddr()), addrPort(theirs.LocalAddr())); !ok || own == inode {
+			t.Errorf("%s: both ends are socket %d", network, own)
+		}
+		if holdsSocket(os.Getppid(), inode) || holdsSocket(1<<30, inode) {
+			t.Errorf("%s: others hold it too", network)
+		}
+		if vm, found := owner(ours); found {
+			t.Errorf("%s: %v", network, vm)
+		}
+	}
+}
+
+// Tables of the kernel, with lines that are none.
+func TestFindInode(t *testing.T) {
+	const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 11 1
+   1: 0100007F:D431 0100007F:1F90 01 00000000:00000000 00:00000000 00000000     0        0 22 1
+   2: 0000000000000000FFFF00000100007F:D432 0000000000000000FFFF00000100007F:1F90 01 00000000:00000000 00:00000000 00000000     0        0 33 1
+   3: 00000000000000000000000001000000:D433 00000000000000000000000001000000:1F90 01 00000000:00000000 00:00000000 00000000     0        0 44 1
+   4: 0100007F:D434 0100007F:1F90 06 00000000:00000000 03:00001769 00000000     0        0 0 3
+   5: 0100007F:D435
+   6: X100007F:D435 0100007F:1F90 01 0 0 0 0 0 0 55
+`
+	for local, want := range map[string]uint64{
+		"127.0.0.1:54321": 22, "127.0.0.1:54322": 33, "[::1]:54323": 44, "127.0.0.1:54324": 0, "127.0.0.1:54325": 0,
+	} {
+		remote := "127.0.0.1:8080"
+		if strings.HasPrefix(local, "[") {
+			remote = "[::1]:8080"
+		}
+		got, ok := findInode(strings.NewReader(table), netip.MustParseAddrPort(local), netip.MustParseAddrPort(remote))
+		if got != want || ok != (want != 0) {
+			t.Errorf("%s: inode %d, %v; want %d", local, got, ok, want)
+		}
+	}
+}

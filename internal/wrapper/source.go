@@ -1,0 +1,359 @@
+// Package wrapper observes Erlang VMs through the published wrapper dqsd_otel,
+// which sends the instances of spans over TCP once it has been told to, and which
+// timeouts they have.
+//
+// A [Source] listens for wrappers, each of which connects and sends a line for
+// each instance that has ended:
+//
+//	n:NAME;b:BEGIN;e:END;s:STATUS
+//
+// with times in nanoseconds of the wrapper's wall clock, and a status of ok, fa
+// (failure) or to (timeout). What a wrapper has to know it is told on that
+// connection, and on one to its own listener for commands, where the
+// configuration has its address: the wrapper knows either the one or the other
+// way. It is told all of it at the beginning of each connection, and again when
+// the plan changes:
+//
+//	start_stub
+//	set_timeout;NAME;MILLISECONDS
+//
+// The timeout is dMax in whole milliseconds, rounded up. What takes longer than
+// dMax has timed out at start + dMax, whatever the wrapper says of it. A timeout
+// before dMax, which a wrapper reports when it was told another one before or by
+// somebody else, is lost as cut: how the instance would have ended is not known.
+//
+// # Time
+//
+// Ends are converted to CLOCK_MONOTONIC by the difference of our own two clocks;
+// delays stay as they are sent. An instance has ended when it is received: an end
+// that is ahead of our clock by up to 100 ms is taken as the present. One further
+// ahead is lost as missed, and so is one in a window that was collected: both
+// mean that the clocks of two hosts differ, or, for the latter, that lines came
+// late. A notice says by how much.
+//
+// # Counts
+//
+// Ends are the lines of a window, and Starts always 0: wrappers do not send them.
+// So there are no orphans and no late ends either, and a span that is open when a
+// VM dies is not known to have been there. Instances have no ID, parent or
+// process.
+package wrapper
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/outcome"
+)
+
+// MaxPeers is how many wrappers may be connected at a time.
+const MaxPeers = 64
+
+// maxBooks bounds the VMs with accounts, those gone included.
+const maxBooks = 2 * MaxPeers
+
+// ErrRemote says that an address is not one of this host, which was not allowed.
+var ErrRemote = errors.New("not an address of this host alone: the protocol has neither encryption nor authentication; allow remote wrappers if the network may be trusted")
+
+var errClosed = fmt.Errorf("closed: %w", outcome.ErrEnded)
+
+// keepAlive finds out within half a minute that a peer is gone without a word.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
+
+// A Config describes a [Source].
+type Config struct {
+	// Listen is the host:port where wrappers connect to send instances, as
+	// 127.0.0.1:8080.
+	Listen string
+
+	// Connect are the host:port of wrappers' own listeners for commands, as
+	// 127.0.0.1:8081.
+	Connect []string
+
+	// Remote allows addresses and peers that are not of this host.
+	Remote bool
+
+	Plan outcome.Plan // the first; each spec has a Wrapper, the name of its spans
+}
+
+// A Source receives the instances that wrappers send. The methods of
+// [outcome.Source] are called from one goroutine; Peers, Start and Stop from any.
+type Source struct {
+	clock    clock
+	owner    func(net.Conn) (outcome.VM, bool)
+	remote   bool
+	listener net.Listener
+	schedule atomic.Pointer[schedule]
+	budget   *budget
+	notices  notices
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+
+	mu        sync.Mutex
+	closed    bool
+	active    bool  // wrappers are to send
+	next      int64 // where the window begins that is collected next
+	accepted  int   // connections, also those that are not in peers yet
+	peers     map[*inbound]bool
+	outbounds []*outbound
+	links     map[*link]bool
+	books     map[outcome.VM]*book
+}
+
+var _ outcome.Source = (*Source)(nil)
+
+// New listens for wrappers, and connects to others. An error wraps [ErrRemote]
+// where an address is not of this host, and [ErrPlan] where the plan cannot be
+// followed. The caller closes the source.
+func New(cfg Config) (*Source, error) { return newSource(cfg, systemClock(), owner) }
+
+func newSource(cfg Config, c clock, owner func(net.Conn) (outcome.VM, bool)) (*Source, error) {
+	s := &Source{
+		clock:   c,
+		owner:   owner,
+		remote:  cfg.Remote,
+		budget:  newBudget(),
+		notices: notices{now: c.now},
+		active:  true,
+		next:    cfg.Plan.From,
+		peers:   make(map[*inbound]bool),
+		links:   make(map[*link]bool),
+		books:   make(map[outcome.VM]*book),
+	}
+	cfg.Plan.Specs = slices.Clone(cfg.Plan.Specs)
+	first, err := schedule(nil).with(cfg.Plan, cfg.Plan.From)
+	if err != nil {
+		return nil, err
+	}
+	s.schedule.Store(&first)
+	for _, address := range append([]string{cfg.Listen}, cfg.Connect...) {
+		if err := checkAddress(address, cfg.Remote); err != nil {
+			return nil, err
+		}
+	}
+	config := net.ListenConfig{KeepAliveConfig: keepAlive}
+	if s.listener, err = config.Listen(context.Background(), "tcp", cfg.Listen); err != nil {
+		return nil, fmt.Errorf("listen for wrappers: %w", err)
+	}
+	s.notices.add("listening for wrappers on %v", s.listener.Addr())
+	s.begin(cfg.Connect)
+	return s, nil
+}
+
+// begin starts what goes on until Close.
+func (s *Source) begin(connect []string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	s.running.Go(func() { s.accept(ctx) })
+	for _, address := range connect {
+		o := &outbound{address: address}
+		s.outbounds = append(s.outbounds, o)
+		s.running.Go(func() { s.keep(ctx, o) })
+	}
+}
+
+// checkAddress refuses addresses that are none, or not of this host alone.
+func checkAddress(address string, remote bool) error {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return fmt.Errorf("%q: %w", address, err)
+	}
+	a, err := net.ResolveTCPAddr("tcp", address)
+	if err != nil {
+		return fmt.Errorf("%q: %w", address, err)
+	}
+	if !remote && !a.IP.IsLoopback() {
+		return fmt.Errorf("%q: %w", address, ErrRemote)
+	}
+	return nil
+}
+
+// Addr returns the address where wrappers connect.
+func (s *Source) Addr() net.Addr { return s.listener.Addr() }
+
+// Plan implements [outcome.Source]. Wrappers are told the new timeouts at once,
+// which then hold for what starts while the plan before is still in force: where
+// they are shorter, spans that last longer are cut. The error wraps [ErrPlan].
+func (s *Source) Plan(p outcome.Plan) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errClosed
+	}
+	p.Specs = slices.Clone(p.Specs)
+	changed, err := (*s.schedule.Load()).with(p, s.next)
+	if err != nil {
+		return err
+	}
+	// What is accounted for under the lock of a book after replan had it goes by
+	// the new schedule.
+	s.schedule.Store(&changed)
+	for _, b := range s.books {
+		b.replan(changed, p.From)
+	}
+	s.post()
+	return nil
+}
+
+// commands returns what wrappers have to know, and is called under the lock.
+func (s *Source) commands() []byte { return commands(s.active, (*s.schedule.Load()).specs()) }
+
+// post sends it to all.
+func (s *Source) post() {
+	for l := range s.links {
+		l.post(s.commands())
+	}
+}
+
+// Start tells the wrappers to send instances, as it is from the beginning.
+func (s *Source) Start() { s.activate(true) }
+
+// Stop tells the wrappers to send no instances. What they send all the same is
+// counted.
+func (s *Source) Stop() { s.activate(false) }
+
+func (s *Source) activate(active bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.active = active
+		s.post()
+	}
+}
+
+// Collect implements [outcome.Source].
+func (s *Source) Collect(_ context.Context, w outcome.Window) (outcome.Batch, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return outcome.Batch{}, errClosed
+	}
+	current := *s.schedule.Load()
+	e := current.at(w)
+	if e == nil || w.From != s.next {
+		return outcome.Batch{}, fmt.Errorf("%+v is not the window that follows %d", w, s.next)
+	}
+	batch := outcome.Batch{Window: w, Time: monotonic.Wall(w.To)}
+	books := s.sortedBooks()
+	pages := make([][]cell, len(books))
+	for i, b := range books {
+		var rejected outcome.Rejected
+		pages[i], rejected = b.collect(e, w)
+		batch.Rejected.Count += rejected.Count
+		batch.Rejected.Last = cmp.Or(rejected.Last, batch.Rejected.Last)
+	}
+	for i, c := range e.courses {
+		batch.Counts = append(batch.Counts, countsOf(c, i, pages)...)
+	}
+	batch.Instances = instances(pages)
+	s.next = w.To
+	rest := current.since(w.To)
+	s.schedule.Store(&rest)
+	s.forget()
+	return batch, nil
+}
+
+// countsOf returns the counts of an outcome in all VMs: one at least.
+func countsOf(c *course, index int, pages [][]cell) []outcome.Counts {
+	if len(pages) == 0 {
+		return []outcome.Counts{{Outcome: c.spec.Name, Bins: make([]uint64, c.grid.Bins())}}
+	}
+	counts := make([]outcome.Counts, len(pages))
+	for i, cells := range pages {
+		counts[i] = cells[index].counts
+	}
+	return counts
+}
+
+// instances returns those that were kept, in the order of their ends.
+func instances(pages [][]cell) []outcome.Instance {
+	var all []outcome.Instance
+	for _, cells := range pages {
+		for _, c := range cells {
+			for _, i := range c.kept {
+				all = append(all, outcome.Instance{
+					Outcome: c.counts.Outcome, VM: c.counts.VM, Status: i.status, Start: i.start, End: i.end,
+				})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b outcome.Instance) int { return cmp.Compare(a.End, b.End) })
+	return all
+}
+
+func (s *Source) sortedBooks() []*book {
+	books := make([]*book, 0, len(s.books))
+	for _, b := range s.books {
+		books = append(books, b)
+	}
+	slices.SortFunc(books, func(a, b *book) int {
+		return cmp.Or(cmp.Compare(a.vm.PID, b.vm.PID), cmp.Compare(a.vm.Node, b.vm.Node))
+	})
+	return books
+}
+
+// forget closes the books of VMs that are gone, once all is collected.
+func (s *Source) forget() {
+	for vm, b := range s.books {
+		if b.connections == 0 && b.left < s.next && b.idle() {
+			delete(s.books, vm)
+		}
+	}
+}
+
+// Watch implements [outcome.Source].
+func (s *Source) Watch() []outcome.Notice {
+	s.mu.Lock()
+	for p := range s.peers {
+		p.noteRejected()
+	}
+	s.mu.Unlock()
+	return s.notices.take()
+}
+
+// Peers returns the wrappers that are connected, by address, and the listeners
+// that we connect to, in the order of the configuration.
+func (s *Source) Peers() []Peer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var peers []Peer
+	for p := range s.peers {
+		peers = append(peers, p.peer(s.active))
+	}
+	slices.SortFunc(peers, func(a, b Peer) int { return cmp.Compare(a.Address, b.Address) })
+	for _, o := range s.outbounds {
+		peers = append(peers, o.peer(s.active))
+	}
+	return peers
+}
+
+// Close tells the wrappers to stop, waits a moment for that to be sent, and closes
+// all connections.
+func (s *Source) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	err := s.listener.Close()
+	var links []*link
+	for l := range s.links {
+		l.finish([]byte(stop))
+		links = append(links, l)
+	}
+	s.mu.Unlock()
+	for _, l := range links {
+		<-l.done
+	}
+	s.cancel()
+	s.running.Wait()
+	return err
+}

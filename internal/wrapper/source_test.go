@@ -1,0 +1,626 @@
+package wrapper
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/outcome"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// start is where the first window of the tests begins, in a time of their own: it
+// is one hour later when they send, and the wall clock shows the same.
+const start = int64(time.Hour)
+
+// A rig is a source with a clock and an idea of who its peers are.
+type rig struct {
+	*Source
+	t    *testing.T
+	now  atomic.Int64
+	seen []string // notices
+}
+
+// newRig listens, and connects to these wrappers.
+func newRig(t *testing.T, p outcome.Plan, wrappers ...*fake) *rig {
+	t.Helper()
+	r := &rig{t: t}
+	r.now.Store(2 * start)
+	c := clock{now: r.now.Load, offset: func() int64 { return 0 }}
+	cfg := Config{Listen: "127.0.0.1:0", Plan: p}
+	for _, f := range wrappers {
+		cfg.Connect = append(cfg.Connect, f.address())
+	}
+	nobody := func(net.Conn) (outcome.VM, bool) { return outcome.VM{}, false }
+	var err error
+	if r.Source, err = newSource(cfg, c, nobody); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// awaitLines waits until all connections together have received so many lines.
+func (r *rig) awaitLines(n uint64) {
+	r.t.Helper()
+	await(r.t, fmt.Sprintf("%d lines", n), func() bool {
+		var lines uint64
+		for _, p := range r.Peers() {
+			lines += p.Lines
+		}
+		return lines >= n
+	})
+}
+
+// awaitPeers waits until so many wrappers have connected and not gone.
+func (r *rig) awaitPeers(n int) {
+	r.t.Helper()
+	await(r.t, fmt.Sprintf("%d peers", n), func() bool {
+		connected := 0
+		for _, p := range r.Peers() {
+			if p.Direction == Inbound {
+				connected++
+			}
+		}
+		return connected == n
+	})
+}
+
+func (r *rig) collect(w outcome.Window) outcome.Batch {
+	r.t.Helper()
+	b, err := r.Collect(r.t.Context(), w)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return b
+}
+
+// noticed waits for a notice that matches.
+func (r *rig) noticed(pattern string) {
+	r.t.Helper()
+	re := regexp.MustCompile(pattern)
+	await(r.t, fmt.Sprintf("%q", pattern), func() bool {
+		for _, n := range r.Watch() {
+			r.seen = append(r.seen, n.Text)
+		}
+		return slices.ContainsFunc(r.seen, re.MatchString)
+	})
+}
+
+var here = outcome.VM{Node: "127.0.0.1"}
+
+// A wrapper that is told what to do on its own listener, as published.
+func TestOwnListener(t *testing.T) {
+	f := newFake(t)
+	r := newRig(t, plan(start, spec("a", 20)), f)
+	await(t, "commands", f.ready(map[string]int64{"a": 20}))
+	f.connect(r.Source)
+	sendsAndCounts(t, r, f)
+}
+
+// A wrapper that is told what to do where it sends.
+func TestSameSocket(t *testing.T) {
+	f := newFake(t)
+	r := newRig(t, plan(start, spec("a", 20)))
+	f.connect(r.Source)
+	f.listen()
+	await(t, "commands", f.ready(map[string]int64{"a": 20}))
+	sendsAndCounts(t, r, f)
+}
+
+func sendsAndCounts(t *testing.T, r *rig, f *fake) {
+	t.Helper()
+	f.span(f.conn, "a", start, start+5*ms, outcome.Success)
+	f.span(f.conn, "a", start, start+6*ms, outcome.Failure)
+	f.span(f.conn, "a", start, start+90*ms, outcome.Success) // timed out
+	if f.span(f.conn, "b", start, start+ms, outcome.Success) {
+		t.Error("a span without a timeout was sent")
+	}
+	r.awaitLines(3)
+	want := outcome.Counts{Outcome: "a", VM: here, Ends: 3, Successes: 1, Failures: 1, Timeouts: 1, Bins: make([]uint64, 20)}
+	want.Bins[5] = 1
+	got := r.collect(plan(start).At(0))
+	if diff := cmp.Diff([]outcome.Counts{want}, got.Counts); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+
+	next := plan(start+100*ms, spec("a", 20), outcome.Spec{Name: "c", Wrapper: "c", BinWidth: 1500 * time.Microsecond, Bins: 3})
+	if err := r.Plan(next); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "new timeouts", f.ready(map[string]int64{"a": 20, "c": 5}))
+	r.Stop()
+	await(t, "the end", func() bool { return !f.ready(nil)() })
+	r.Start()
+	await(t, "another start", f.ready(nil))
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the last command", func() bool { return !f.ready(nil)() })
+}
+
+// A truth is what was sent, counted by itself.
+type truth struct {
+	mu     sync.Mutex
+	counts map[string]map[int64]*outcome.Counts // by outcome and window
+}
+
+// add counts an instance by the rules, with bins of 1 ms.
+func (tr *truth) add(name string, dMax int, begin, end int64, s outcome.Status) {
+	delay := end - begin
+	if delay > int64(dMax)*ms {
+		delay, s = int64(dMax)*ms, outcome.Timeout
+	}
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	window := (begin + delay - start) / (100 * ms)
+	c := tr.counts[name][window]
+	if c == nil {
+		c = &outcome.Counts{Outcome: name, Bins: make([]uint64, dMax)}
+		tr.counts[name][window] = c
+	}
+	c.Ends++
+	switch s {
+	case outcome.Success:
+		c.Successes++
+		c.Bins[min(delay/ms, int64(dMax)-1)]++
+	case outcome.Failure:
+		c.Failures++
+	case outcome.Timeout:
+		c.Timeouts++
+	}
+}
+
+// rubbish are lines that must be rejected and disturb nothing.
+var rubbish = []string{
+	"n:a;b:1,5;e:2,5;s:ok\n", "n:a;b:5;e:2;s:ok\r\n", "n:a;b:5;e:7;s:no\n", "\n", "n:x\x00;b:5;e:7;s:ok\n",
+	"n:" + strings.Repeat("x", 3000) + ";b:5;e:7;s:ok\n", strings.Repeat("y", 1<<20) + "\n",
+}
+
+// 300 000 instances over three connections as fast as they go, with rubbish in
+// between and connections that end and come back: all are counted, in the right
+// window, bin and outcome.
+func TestNothingIsLost(t *testing.T) {
+	const each, rounds, windows = 20_000, 5, 10
+	outcomes := map[string]int{"a": 20, "a;b:1;e:2": 30, "with spaces": 7}
+	var specs []outcome.Spec
+	sent := &truth{counts: make(map[string]map[int64]*outcome.Counts)}
+	for name, bins := range outcomes {
+		specs = append(specs, spec(name, bins))
+		sent.counts[name] = make(map[int64]*outcome.Counts)
+	}
+	r := newRig(t, plan(start, specs...))
+	var clients sync.WaitGroup
+	var bad atomic.Uint64
+	for seed := range uint64(3) {
+		clients.Go(func() {
+			random := rand.New(rand.NewPCG(seed, 0))
+			for range rounds {
+				f := newFake(t)
+				f.connect(r.Source)
+				out := bufio.NewWriterSize(f.conn, 1000+random.IntN(50_000))
+				for range each {
+					name := specs[random.IntN(len(specs))].Wrapper
+					begin := start + random.Int64N(100*(windows-1)*ms)
+					end := begin + min(random.Int64N(40), int64(outcomes[name]))*ms + random.Int64N(3) - 1
+					end = max(end, begin)
+					s := outcome.Status(random.IntN(2))
+					sent.add(name, outcomes[name], begin, end, s)
+					out.Write(format(line{name: []byte(name), begin: begin, end: end, status: s}))
+					out.WriteString([]string{"\n", "\r\n"}[random.IntN(2)])
+					if random.IntN(1000) == 0 {
+						bad.Add(1)
+						out.WriteString(rubbish[random.IntN(len(rubbish))])
+					}
+				}
+				if random.IntN(2) == 0 {
+					bad.Add(1)
+					out.WriteString("n:a;b:5;e:7;s:o") // and no more
+				}
+				if err := out.Flush(); err != nil {
+					t.Error(err)
+				}
+				f.conn.(*net.TCPConn).CloseWrite() // it has unread commands, so that Close would drop what is not sent yet
+			}
+		})
+	}
+	clients.Wait()
+	r.awaitPeers(0)
+
+	got := make(map[string]map[int64]*outcome.Counts)
+	var rejected, owned uint64
+	for n := range int64(windows) {
+		b := r.collect(plan(start).At(uint64(n)))
+		rejected += b.Rejected.Count
+		for _, c := range b.Counts {
+			owned += c.Loss.Rejected
+			c.Loss.Rejected = 0
+			addTo(got, n, c)
+		}
+	}
+	if diff := cmp.Diff(sent.counts, got); diff != "" {
+		t.Errorf("-sent +counted:\n%s", diff)
+	}
+	if rejected != bad.Load() || owned == 0 || owned > rejected {
+		t.Errorf("%d rejected, %d of them of an outcome; want %d and some", rejected, owned, bad.Load())
+	}
+}
+
+// addTo adds the counts of a VM to those of all.
+func addTo(all map[string]map[int64]*outcome.Counts, n int64, c outcome.Counts) {
+	if all[c.Outcome] == nil {
+		all[c.Outcome] = make(map[int64]*outcome.Counts)
+	}
+	sum := all[c.Outcome][n]
+	if sum == nil {
+		sum = &outcome.Counts{Outcome: c.Outcome, Bins: make([]uint64, len(c.Bins))}
+		all[c.Outcome][n] = sum
+	}
+	bins := sum.Bins
+	for i := range bins {
+		bins[i] += c.Bins[i]
+	}
+	c.VM = outcome.VM{}
+	*sum = sum.Add(c)
+	sum.VM, sum.Bins = outcome.VM{}, bins
+	if sum.Ends == 0 && sum.Loss == (outcome.Loss{}) {
+		delete(all[c.Outcome], n)
+	}
+}
+
+// What is rejected is counted, for its outcome too where that is certain, and the
+// last line is shown.
+func TestRejected(t *testing.T) {
+	f := newFake(t)
+	r := newRig(t, plan(start, spec("a", 20)))
+	f.connect(r.Source)
+	f.send("n:a;b:7;e:5;s:ok\nn:b;b:7;e:5;s:ok\nn:a;b:1;e:2\nn:a;b:1;e:%d;s:maybe\n", start)
+	r.awaitLines(4)
+	r.noticed(`^127.0.0.1: [1-4] lines rejected, the last one "n:a;b:1;e:3600000000000;s:maybe": the status is none of ok, fa and to$`)
+	if p := r.Peers(); len(p) != 1 || p[0].Lines != 4 || p[0].Rejected != 4 || p[0].VM != here {
+		t.Errorf("peers %+v", p)
+	}
+	b := r.collect(plan(start).At(0))
+	want := outcome.Rejected{Count: 4, Last: `"n:a;b:1;e:3600000000000;s:maybe": the status is none of ok, fa and to`}
+	if diff := cmp.Diff(want, b.Rejected); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if got := b.Counts[0].Loss; got != (outcome.Loss{Rejected: 2}) {
+		t.Errorf("loss %+v", got)
+	}
+	if b := r.collect(plan(start).At(1)); b.Rejected != (outcome.Rejected{}) {
+		t.Errorf("rejected again: %+v", b.Rejected)
+	}
+}
+
+// Spans that no outcome wants are counted with the peer, and noted once.
+func TestUnwanted(t *testing.T) {
+	f := newFake(t)
+	r := newRig(t, plan(start, spec("a", 20)))
+	f.connect(r.Source)
+	for range 3 {
+		f.send("n:other;b:%d;e:%d;s:ok\n", start, start)
+	}
+	r.awaitLines(3)
+	r.noticed(`^127.0.0.1 sends spans named "other", which no outcome wants$`)
+	if p := r.Peers(); p[0].Unwanted != 3 || p[0].Rejected != 0 {
+		t.Errorf("peers %+v", p)
+	}
+}
+
+// Instances that end in the future, or too long ago, are missed, and said so.
+func TestClockOff(t *testing.T) {
+	f, g := newFake(t), newFake(t)
+	r := newRig(t, plan(start, spec("a", 20)))
+	r.collect(plan(start).At(0))
+	f.connect(r.Source)
+	f.send("n:a;b:%d;e:%d;s:ok\n", 2*start+2300*ms, 2*start+2300*ms)
+	r.noticed(`^the clock of 127.0.0.1 is 2.3s ahead`)
+	g.connect(r.Source)
+	g.send("n:a;b:%d;e:%d;s:ok\n", start+45*ms, start+50*ms)
+	r.noticed(`^instances of 127.0.0.1 \(2\) come 50ms too late to be counted`)
+	b := r.collect(plan(start).At(1))
+	for _, c := range b.Counts {
+		if c.Instances() != 0 || c.Loss != (outcome.Loss{Missed: 1}) {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// An end slightly in the future is now, and the delay what it was.
+func TestClockSlightlyAhead(t *testing.T) {
+	f := newFake(t)
+	everything := spec("a", 20)
+	everything.Detail = outcome.Everything
+	r := newRig(t, plan(start, everything))
+	r.now.Store(start + 50*ms)
+	f.connect(r.Source)
+	f.send("n:a;b:%d;e:%d;s:ok\n", start+120*ms, start+130*ms)
+	r.awaitLines(1)
+	b := r.collect(plan(start).At(0))
+	want := []outcome.Instance{{Outcome: "a", VM: here, Start: start + 40*ms, End: start + 50*ms}}
+	if diff := cmp.Diff(want, b.Instances); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// Instances are in the order of their ends, those of all outcomes and VMs.
+func TestInstances(t *testing.T) {
+	f, g := newFake(t), newFake(t)
+	a, b, c := spec("a", 20), spec("b", 20), spec("c", 20)
+	a.Detail, b.Detail = outcome.Everything, outcome.Worst
+	r := newRig(t, plan(start, a, b, c))
+	f.connect(r.Source)
+	r.awaitPeers(1)
+	g.connect(r.Source)
+	for n := range int64(30) {
+		f.send("n:a;b:%d;e:%d;s:ok\n", start, start+(29-n)*ms/2)
+		g.send("n:b;b:%d;e:%d;s:fa\nn:c;b:1;e:%d;s:ok\n", start, start+n*ms/2+1, start)
+	}
+	r.awaitLines(90)
+	batch := r.collect(plan(start).At(0))
+	worst := 0
+	for _, i := range batch.Instances {
+		if i.Outcome == "b" {
+			worst++
+			if i.Elapsed() < 7*time.Millisecond || i.VM.Node != "127.0.0.1 (2)" || i.Status != outcome.Failure {
+				t.Errorf("%+v is among the worst", i)
+			}
+		}
+	}
+	if len(batch.Instances) != 30+outcome.MaxWorst || worst != outcome.MaxWorst {
+		t.Errorf("%d instances, %d of b", len(batch.Instances), worst)
+	}
+	if !slices.IsSortedFunc(batch.Instances, func(a, b outcome.Instance) int { return int(a.End - b.End) }) {
+		t.Error("not in the order of their ends")
+	}
+}
+
+// A VM has counts while it is connected and until its last window was collected;
+// one that comes back is the same, and a second one another.
+func TestWhoIsThere(t *testing.T) {
+	f, g := newFake(t), newFake(t)
+	r := newRig(t, plan(start, spec("a", 20)))
+	n := uint64(0)
+	check := func(want ...string) {
+		t.Helper()
+		r.now.Store(plan(start).At(n).From + 50*ms)
+		var got []string
+		for _, c := range r.collect(plan(start).At(n)).Counts {
+			got = append(got, c.VM.String())
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("window %d: %q, want %q", n, got, want)
+		}
+		n++
+	}
+	check("no VM")
+	f.connect(r.Source)
+	r.awaitPeers(1)
+	g.connect(r.Source)
+	r.awaitPeers(2)
+	check("127.0.0.1", "127.0.0.1 (2)")
+	f.conn.Close()
+	r.noticed(`^127.0.0.1 has disconnected$`)
+	check("127.0.0.1", "127.0.0.1 (2)")
+	check("127.0.0.1 (2)")
+	f.connect(r.Source)
+	r.awaitPeers(2)
+	check("127.0.0.1", "127.0.0.1 (2)")
+}
+
+// A wrapper's listener that goes away is connected to again, and told everything.
+func TestConnectsAgain(t *testing.T) {
+	f := newFake(t)
+	r := newRig(t, plan(start, spec("a", 20)), f)
+	for range 3 {
+		await(t, "commands", f.ready(map[string]int64{"a": 20}))
+		f.mu.Lock()
+		f.active, f.timeouts = false, make(map[string]int64)
+		f.mu.Unlock()
+		f.hangUp()
+	}
+	r.noticed("^disconnected from " + f.address())
+	r.noticed("^connected to " + f.address())
+}
+
+// A listener that is not there is said so, once, and does not hold up the end.
+func TestConnectsToNobody(t *testing.T) {
+	f := newFake(t)
+	f.listener.Close()
+	r := newRig(t, plan(start, spec("a", 20)), f)
+	r.noticed(`connection refused: trying again$`)
+	want := Peer{Address: f.address(), Direction: Outbound}
+	if diff := cmp.Diff([]Peer{want}, r.Peers()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// A wrapper that never reads its socket is told more than fits into all buffers,
+// and nothing waits for it: neither what it sends, nor others, nor the end.
+func TestPeerThatNeverReads(t *testing.T) {
+	var specs []outcome.Spec
+	for n := range 3000 {
+		specs = append(specs, spec(strings.Repeat("x", 200)+fmt.Sprint(n), 20))
+	}
+	f, g := newFake(t), newFake(t)
+	r := newRig(t, plan(start, specs...))
+	f.connect(r.Source)
+	g.connect(r.Source)
+	r.awaitPeers(2)
+	for range 50 {
+		r.Stop()
+		r.Start()
+	}
+	f.send("n:%s;b:%d;e:%d;s:ok\n", specs[0].Wrapper, start, start)
+	r.awaitLines(1)
+	g.listen()
+	await(t, "the commands of another", g.ready(map[string]int64{specs[2999].Wrapper: 20}))
+}
+
+// There is an end to how many wrappers may connect, and room again when one goes.
+func TestTooManyPeers(t *testing.T) {
+	r := newRig(t, plan(start, spec("a", 20)))
+	var all []*fake
+	for range MaxPeers {
+		f := newFake(t)
+		f.connect(r.Source)
+		all = append(all, f)
+	}
+	r.awaitPeers(MaxPeers)
+	one := newFake(t)
+	one.connect(r.Source)
+	if _, err := one.conn.Read(make([]byte, 1)); err == nil {
+		t.Error("one more is served")
+	}
+	r.noticed(`^refused a connection from 127.0.0.1: 64 wrappers are connected already$`)
+	all[0].conn.Close()
+	r.awaitPeers(MaxPeers - 1)
+	await(t, "room", func() bool {
+		one.connect(r.Source)
+		_, err := one.conn.Read(make([]byte, 1))
+		return err == nil
+	})
+}
+
+// Addresses and peers of other hosts are refused unless they are allowed.
+func TestRemote(t *testing.T) {
+	p := plan(start, spec("a", 20))
+	for _, cfg := range []Config{
+		{Listen: ":0", Plan: p},
+		{Listen: "0.0.0.0:0", Plan: p},
+		{Listen: "[::]:0", Plan: p},
+		{Listen: "127.0.0.1:0", Connect: []string{"192.0.2.1:8081"}, Plan: p},
+	} {
+		if _, err := New(cfg); !errors.Is(err, ErrRemote) {
+			t.Errorf("%v, %v: error %v, want %v", cfg.Listen, cfg.Connect, err, ErrRemote)
+		}
+	}
+	s, err := New(Config{Listen: "0.0.0.0:0", Remote: true, Plan: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.admit(false), s.Close()); err != nil {
+		t.Error(err)
+	}
+	if err := newRig(t, p).admit(false); !errors.Is(err, ErrRemote) {
+		t.Errorf("error %v, want %v", err, ErrRemote)
+	}
+}
+
+// What cannot be listened on, or is no address, is an error.
+func TestBadAddress(t *testing.T) {
+	r := newRig(t, plan(start))
+	for _, address := range []string{"", "127.0.0.1", "127.0.0.1:x", r.Addr().String()} {
+		if _, err := New(Config{Listen: address, Plan: plan(start)}); err == nil {
+			t.Errorf("%q is accepted", address)
+		}
+	}
+	if _, err := New(Config{Listen: "127.0.0.1:0"}); !errors.Is(err, ErrPlan) {
+		t.Errorf("error %v, want %v", err, ErrPlan)
+	}
+}
+
+// With the clocks of the machine an instance of just now is in the present window.
+func TestPresent(t *testing.T) {
+	p := outcome.Plan{From: monotonic.Now(), Window: time.Hour, Specs: []outcome.Spec{spec("a", 20)}}
+	s, err := New(Config{Listen: "127.0.0.1:0", Plan: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	f := newFake(t)
+	f.connect(s)
+	now := time.Now().UnixNano()
+	f.send("n:a;b:%d;e:%d;s:ok\n", now-3*ms, now)
+	await(t, "the line", func() bool { p := s.Peers(); return len(p) == 1 && p[0].Lines == 1 })
+	b, err := s.Collect(t.Context(), p.At(0))
+	if err != nil || b.Counts[0].Successes != 1 || b.Counts[0].Bins[3] != 1 {
+		t.Errorf("%+v, %v", b.Counts, err)
+	}
+}
+
+// Windows are collected one after the other, and none after the end.
+func TestCollectInOrder(t *testing.T) {
+	r := newRig(t, plan(start, spec("a", 20)))
+	for _, n := range []uint64{1, 3} {
+		if _, err := r.Collect(t.Context(), plan(start).At(n)); err == nil {
+			t.Errorf("window %d was collected as the first", n)
+		}
+	}
+	r.collect(plan(start).At(0))
+	if err := errors.Join(r.Close(), r.Close()); err != nil {
+		t.Error(err)
+	}
+	r.Stop()
+	if _, err := r.Collect(t.Context(), plan(start).At(1)); !errors.Is(err, outcome.ErrEnded) {
+		t.Errorf("error %v, want %v", err, outcome.ErrEnded)
+	}
+	if err := r.Plan(plan(start + 100*ms)); !errors.Is(err, outcome.ErrEnded) {
+		t.Errorf("error %v, want %v", err, outcome.ErrEnded)
+	}
+}
+
+// Notices are bounded, and the same one is told once.
+func TestNotices(t *testing.T) {
+	n := &notices{now: func() int64 { return 7 }}
+	for i := range maxNotices + 5 {
+		n.add("notice %d", i)
+		n.add("notice 3")
+	}
+	got := n.take()
+	want := outcome.Notice{Time: 7, Text: fmt.Sprintf("notice 3 (%d times)", maxNotices+6)}
+	if len(got) != maxNotices+1 || got[1] != want || got[maxNotices].Text != "5 more notices" {
+		t.Errorf("%d notices: %v", len(got), got)
+	}
+	if got := n.take(); got != nil {
+		t.Errorf("again: %v", got)
+	}
+}
+
+// BenchmarkSocket receives lines over a connection of this machine, per line.
+func BenchmarkSocket(b *testing.B) {
+	p := outcome.Plan{From: monotonic.Now(), Window: time.Hour, Specs: []outcome.Spec{spec("worker_1", 50)}}
+	s, err := New(Config{Listen: "127.0.0.1:0", Plan: p})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	conn, err := net.Dial("tcp", s.Addr().String())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close()
+	now := time.Now().UnixNano()
+	const lines = 1000
+	text := bytes.Repeat(append(format(line{name: []byte("worker_1"), begin: now - 3*ms, end: now}), '\n'), lines)
+	b.ReportAllocs()
+	sent := uint64(0)
+	for b.Loop() {
+		if sent++; sent%lines == 1 {
+			if _, err := conn.Write(text); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	await(b, "the last line", func() bool { p := s.Peers(); return p[0].Lines >= (sent+lines-1)/lines*lines })
+}

@@ -1,0 +1,81 @@
+package wrapper
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"pgregory.net/rapid"
+)
+
+// split returns the lines of a stream, and what is left at its end.
+func split(t interface{ Fatal(...any) }, r io.Reader) (lines []string, rest string) {
+	s := new(splitter)
+	for {
+		err := s.fill(r)
+		for {
+			text, ok := s.next()
+			if !ok {
+				break
+			}
+			lines = append(lines, string(text))
+		}
+		if errors.Is(err, io.EOF) {
+			return lines, string(s.rest())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A stream is cut into the same lines however it arrives. Of one that is too long
+// there is the beginning, and more than a line may have.
+func TestSplitter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		lengths := rapid.SliceOf(rapid.OneOf(
+			rapid.IntRange(0, 100), rapid.IntRange(maxLine-2, maxLine+3), rapid.IntRange(0, 100_000),
+		)).Draw(t, "lengths")
+		var stream []byte
+		var want []string
+		for i, n := range lengths {
+			line := strings.Repeat(string(rune('a'+i%26)), n)
+			stream = append(append(stream, line...), '\n')
+			want = append(want, line)
+		}
+		half := strings.Repeat("x", rapid.IntRange(0, maxLine).Draw(t, "half"))
+		stream = append(stream, half...)
+		var r io.Reader = bytes.NewReader(stream)
+		if rapid.Bool().Draw(t, "halves") {
+			r = iotest.HalfReader(r)
+		}
+		got, rest := split(t, r)
+		same := func(got, want string) bool {
+			return got == want || len(got) > maxLine && strings.HasPrefix(want, got)
+		}
+		if !slices.EqualFunc(got, want, same) || rest != half {
+			t.Fatalf("%d lines and a rest of %d bytes, want %d and %d", len(got), len(rest), len(want), len(half))
+		}
+	})
+}
+
+// The longest line may come byte by byte, and with a return.
+func TestSplitterLongest(t *testing.T) {
+	line := strings.Repeat("x", maxLine) + "\r"
+	got, rest := split(t, iotest.OneByteReader(strings.NewReader(line+"\nafter\n")))
+	if !slices.Equal(got, []string{line, "after"}) || rest != "" {
+		t.Errorf("%q, %q", got, rest)
+	}
+}
+
+// A line that never ends is noted once, and what it leaves is not half a line.
+func TestSplitterEndless(t *testing.T) {
+	got, rest := split(t, strings.NewReader(strings.Repeat("x", 1<<20)))
+	if len(got) != 1 || rest != "" {
+		t.Errorf("%d lines, %q", len(got), rest)
+	}
+}
