@@ -7,58 +7,36 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
+	"os/signal"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/beamscope/beamscope/internal/config"
-	"github.com/beamscope/beamscope/internal/export"
-	"github.com/beamscope/beamscope/internal/monotonic"
-	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/recording"
 	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/session"
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
-type runFlags struct {
+// observeFlags are those of the commands that observe a running VM.
+type observeFlags struct {
 	config   string
 	pid      int
-	headless bool
 	json     bool
 	duration time.Duration
 }
 
-func newRunCommand() *cobra.Command {
-	var f runFlags
-	cmd := &cobra.Command{
-		Use:   "run -c scope.yaml",
-		Short: "Observe running Erlang VMs and print a ΔQ per window",
-		Args:  noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.check(cmd); err != nil {
-				return err
-			}
-			c, err := config.Load(f.config)
-			if err != nil {
-				return err
-			}
-			if f.pid != 0 {
-				c.Target = vm.Target{PID: f.pid}
-			}
-			return observe(cmd.Context(), c, observation{duration: f.duration, printer: printerFor(f.json, cmd.OutOrStdout())}, cmd.ErrOrStderr())
-		},
-	}
+func (f *observeFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.config, "config", "c", "", "scope file that says what to observe")
 	cmd.Flags().IntVar(&f.pid, "pid", 0, "observe this VM instead of the scope file's target")
-	cmd.Flags().BoolVar(&f.headless, "headless", false, "print text frames (this version has no dashboard, so it always does)")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object a line for each window and probe")
 	cmd.Flags().DurationVar(&f.duration, "for", 0, "end after so long, such as 30s (0: when interrupted)")
-	return cmd
 }
 
-func (f runFlags) check(cmd *cobra.Command) error {
+func (f observeFlags) check(cmd *cobra.Command) error {
 	switch {
 	case f.config == "":
 		return usageError(cmd, errors.New("no scope file: give one with -c scope.yaml"))
@@ -70,24 +48,53 @@ func (f runFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// A printer writes frames for somebody to read.
-type printer interface {
-	Frame(scope.Frame) error
-	Close() error
+// load reads the scope file.
+func (f observeFlags) load() (config.Config, error) {
+	c, err := config.Load(f.config)
+	if err == nil && f.pid != 0 {
+		c.Target = vm.Target{PID: f.pid}
+	}
+	return c, err
 }
 
-func printerFor(json bool, w io.Writer) printer {
-	if json {
-		return export.NewJSON(w)
+func newRunCommand() *cobra.Command {
+	var f observeFlags
+	var headless bool
+	cmd := &cobra.Command{
+		Use:   "run -c scope.yaml",
+		Short: "Observe running Erlang VMs and print a ΔQ per window",
+		Long: `Observes running Erlang VMs and prints a frame for each window: what was observed
+of each probe, what the diagram calculates from its outcomes, and what fired.
+
+On SIGHUP the scope file is read again, and what it says holds from the next
+window on.`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(cmd); err != nil {
+				return err
+			}
+			c, err := f.load()
+			if err != nil {
+				return err
+			}
+			return observe(cmd.Context(), c, observation{
+				duration: f.duration,
+				printer:  printerFor(f.json, cmd.OutOrStdout()),
+				reload:   f.load,
+			}, cmd.ErrOrStderr())
+		},
 	}
-	return export.NewText(w)
+	f.register(cmd)
+	cmd.Flags().BoolVar(&headless, "headless", false, "print text frames (this version has no dashboard, so it always does)")
+	return cmd
 }
 
 // An observation says for how long to observe and what becomes of the frames.
 type observation struct {
 	duration time.Duration // 0: until the context is done
 	printer  printer
-	record   string // file that is also written, "" for none
+	record   *recording.Writer             // that also gets everything, nil for none
+	reload   func() (config.Config, error) // reads the configuration again, nil where it is fixed
 }
 
 // observe runs the oscilloscope until the context is done or the observation is
@@ -97,31 +104,29 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 	if err != nil {
 		return err
 	}
-	plan := system.Plan(monotonic.Now())
-	vms, err := outcome.NewVMSource(outcome.VMConfig{Target: c.Target, Plan: plan})
+	out := newFrames(o.printer, log)
+	s, err := session.Open(c, session.Options{
+		Observers: []scope.Observer{out},
+		Record:    o.record,
+		Note:      recordedNow(),
+		Notify:    out.notify,
+	})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, vms.Close()) }()
-	var source outcome.Source = vms
-	if o.record != "" {
-		var end func() error
-		if source, end, err = recordTo(o.record, vms, plan); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, end()) }()
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if o.reload != nil {
+		defer reloading(ctx, s, o.reload, log)()
 	}
-	s, err := scope.New(source, plan, plan.Specs)
-	if err != nil {
+	if err := s.Run(ctx, o.duration); err != nil {
 		return err
 	}
-	seen := make(map[string]bool)
-	if err := printFrames(ctx, s, windowsIn(o.duration, c.Window), noting(o.printer, seen), log); err != nil {
+	if err := o.printer.Close(); err != nil {
 		return err
 	}
-	for _, spec := range plan.Specs {
-		if !seen[spec.Name] && expected(c, system, spec.Name) {
-			fmt.Fprintf(log, "no span named %q was seen for outcome %s: is that its name, and is it started in this VM?\n", cmp.Or(spec.Span, spec.Wrapper), spec.Name)
+	for _, p := range system.Probes {
+		if !out.seen[p.Spec.Name] && expected(c, system, p.Spec.Name) {
+			fmt.Fprintf(log, "no span named %q was seen for outcome %s: is that its name, and is it started in this VM?\n", cmp.Or(p.Spec.Span, p.Spec.Wrapper), p.Spec.Name)
 		}
 	}
 	return nil
@@ -135,49 +140,35 @@ func expected(c config.Config, s *scope.System, name string) bool {
 	return slices.ContainsFunc(c.Outcomes, hasName) || slices.Contains(s.Diagram.Outcomes(), name)
 }
 
-// noting returns a printer that also notes which outcomes had any event.
-func noting(p printer, seen map[string]bool) printer { return &notingPrinter{p, seen} }
-
-type notingPrinter struct {
-	printer
-	seen map[string]bool
-}
-
-// Frame implements printer.
-func (n *notingPrinter) Frame(f scope.Frame) error {
-	for _, p := range f.Probes {
-		if p.Counts.Starts+p.Counts.Ends > 0 {
-			n.seen[p.Name] = true
+// reloading reads the configuration again on each SIGHUP, until stop is called. A
+// configuration that is wrong is said to be, and changes nothing.
+func reloading(ctx context.Context, s *session.Session, load func() (config.Config, error), log io.Writer) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-hangups:
+			}
+			c, err := load()
+			if err == nil {
+				err = s.Apply(ctx, c)
+			}
+			if err != nil && ctx.Err() == nil {
+				printError(log, fmt.Errorf("not reloaded: %w", err))
+			} else if err == nil {
+				fmt.Fprintf(log, "%s scope file read again: it holds from the next window on\n", time.Now().Format("15:04:05.000"))
+			}
 		}
+	}()
+	return func() {
+		signal.Stop(hangups)
+		cancel()
+		<-done
 	}
-	return n.printer.Frame(f)
-}
-
-// recordTo has what a source delivers written to a file as well; end ends that.
-func recordTo(path string, source outcome.Source, plan outcome.Plan) (teed outcome.Source, end func() error, err error) {
-	file, err := os.Create(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	note := fmt.Sprintf("recorded %s on %s/%s", time.Now().UTC().Format(time.DateOnly), runtime.GOOS, runtime.GOARCH)
-	w, err := recording.NewWriter(file, note, plan.Window, plan.Specs)
-	if err != nil {
-		return nil, nil, errors.Join(err, file.Close())
-	}
-	return recording.Tee(source, w), func() error { return errors.Join(w.Close(), file.Close()) }, nil
-}
-
-// windowsIn returns how many windows it takes to cover a duration.
-func windowsIn(d, window time.Duration) uint64 { return uint64((d + window - 1) / window) }
-
-// printFrames prints the frames of a scope, so many or, for 0, until the context is done.
-func printFrames(ctx context.Context, s *scope.Scope, limit uint64, p printer, log io.Writer) error {
-	s.Notice = func(n outcome.Notice) {
-		fmt.Fprintf(log, "%s %s\n", monotonic.Wall(n.Time).Format("15:04:05.000"), n.Text)
-	}
-	err := s.Run(ctx, limit, p.Frame)
-	if err != nil {
-		return err
-	}
-	return p.Close()
 }

@@ -29,6 +29,7 @@ func (c Config) System() (*scope.System, error) {
 		Z:       quantile(c.Confidence),
 		Samples: c.Samples,
 		HoldOff: c.HoldOff,
+		Source:  c.selfContained().Format(),
 	}
 	for _, o := range outcomes {
 		probe, err := o.probe(c)
@@ -38,6 +39,13 @@ func (c Config) System() (*scope.System, error) {
 		s.Probes = append(s.Probes, probe)
 	}
 	return s, nil
+}
+
+// selfContained returns the configuration with its diagram in it, even where that
+// is a file of its own.
+func (c Config) selfContained() Config {
+	c.DiagramFile = ""
+	return c
 }
 
 // probes returns the outcomes with those that have no entry, and the diagram.

@@ -54,6 +54,10 @@ func NewEngine(s *System) (*Engine, error) {
 	return e, nil
 }
 
+// StartAt has the next frame be of this number. It is for replaying windows that were
+// not the first.
+func (e *Engine) StartAt(number uint64) { e.number = number }
+
 // System returns the system that the next batch is for.
 func (e *Engine) System() *System { return e.system }
 

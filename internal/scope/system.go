@@ -22,6 +22,10 @@ type System struct {
 	Z       float64       // of the bounds, such as dq.Z95
 	Samples uint64        // instances that a verdict on a window needs at least
 	HoldOff time.Duration // between two firings of one trigger at least
+
+	// Source is the scope file that says all this, as recordings keep it; nil where
+	// there is none.
+	Source []byte
 }
 
 // A ProbeSystem says how a probe is observed and what is required of it.

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/beamscope/beamscope/internal/export"
+	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/scope"
+)
+
+// A printer writes frames for somebody to read.
+type printer interface {
+	Frame(*scope.Frame) error
+	Close() error
+}
+
+func printerFor(json bool, w io.Writer) printer {
+	if json {
+		return export.NewJSON(w)
+	}
+	return export.NewText(w)
+}
+
+// frames is an observer that prints frames, and notices to a log.
+type frames struct {
+	printer
+	log   io.Writer
+	seen  map[string]bool // outcomes that had any event
+	count int
+}
+
+func newFrames(p printer, log io.Writer) *frames {
+	return &frames{printer: p, log: log, seen: make(map[string]bool)}
+}
+
+// Configured implements [scope.Observer].
+func (f *frames) Configured(*scope.System, outcome.Plan) error { return nil }
+
+// Framed implements [scope.Observer].
+func (f *frames) Framed(_ *outcome.Batch, frame *scope.Frame) error {
+	f.count++
+	for i := range frame.Probes {
+		if p := &frame.Probes[i]; p.Counts.Starts+p.Counts.Ends > 0 {
+			f.seen[p.Name] = true
+		}
+	}
+	return f.Frame(frame)
+}
+
+// Noticed implements [scope.Observer].
+func (f *frames) Noticed(n outcome.Notice) error {
+	f.notify(n)
+	return nil
+}
+
+// notify writes a notice; one without a time is about what is not live.
+func (f *frames) notify(n outcome.Notice) {
+	if n.Time == 0 {
+		fmt.Fprintln(f.log, n.Text)
+		return
+	}
+	fmt.Fprintf(f.log, "%s %s\n", monotonic.Wall(n.Time).Format("15:04:05.000"), n.Text)
+}
+
+// silent prints only what fires.
+type silent struct{ w io.Writer }
+
+func (s silent) Frame(f *scope.Frame) error {
+	for _, x := range f.Fired {
+		if _, err := fmt.Fprintf(s.w, "%s %s: %s of %v: %s\n", f.Time.Format("15:04:05.000"), x.Trigger, x.Probe, x.VM, x.Cause); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s silent) Close() error { return nil }

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/session"
+)
+
+func newReplayCommand() *cobra.Command {
+	var path string
+	var speed float64
+	var json bool
+	cmd := &cobra.Command{
+		Use:   "replay run.bsr [-c scope.yaml]",
+		Short: "Make the frames of a recording again",
+		Long: `Makes the frames of a recording or snapshot again: the same, or with the diagram,
+QTAs and triggers of another scope file. Windows and grids stay as recorded.`,
+		Args: oneArgument("the recording"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if speed < 0 {
+				return usageError(cmd, fmt.Errorf("--speed %v: less than 0", speed))
+			}
+			if !cmd.Flags().Changed("speed") && term.IsTerminal(int(os.Stdout.Fd())) {
+				speed = 1
+			}
+			r := session.Replay{Speed: speed}
+			if path != "" {
+				c, err := config.Load(path)
+				if err != nil {
+					return err
+				}
+				r.Config = &c
+			}
+			in, err := recording.Open(args[0])
+			if err != nil {
+				return err
+			}
+			defer in.Close()
+			return replay(cmd.Context(), r, in, in.Header, printerFor(json, cmd.OutOrStdout()), cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().StringVarP(&path, "config", "c", "", "scope file to use instead of the recorded one")
+	cmd.Flags().Float64Var(&speed, "speed", 0, "how much faster than it was, 0: as fast as possible (in a terminal 1)")
+	cmd.Flags().BoolVar(&json, "json", false, "print one JSON object a line for each window and probe")
+	return cmd
+}
+
+// replay prints the frames of a recording. Where it is damaged, they end there.
+func replay(ctx context.Context, r session.Replay, in session.Entries, h recording.Header, p printer, log io.Writer) error {
+	fmt.Fprintf(log, "%s; it begins %s\n", h.Note, h.Time.Format("2006-01-02 15:04:05 MST"))
+	out := newFrames(p, log)
+	r.Observers = append(r.Observers, scope.Observer(out))
+	r.Notify = out.notify
+	return errors.Join(r.Play(ctx, in), p.Close())
+}

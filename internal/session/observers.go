@@ -1,0 +1,115 @@
+package session
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/snapshot"
+)
+
+// scopeFile is the name under which recordings keep the configuration.
+const scopeFile = "scope.yaml"
+
+// configOf is what a recording keeps of a system and its plan.
+func configOf(s *scope.System, p outcome.Plan) *recording.Config {
+	return &recording.Config{Files: []recording.File{{Name: scopeFile, Text: s.Source}}, Plan: p}
+}
+
+// A recorder writes what a scope is told.
+type recorder struct{ w *recording.Writer }
+
+func (r recorder) Configured(s *scope.System, p outcome.Plan) error {
+	return r.w.Config(configOf(s, p))
+}
+func (r recorder) Framed(b *outcome.Batch, _ *scope.Frame) error { return r.w.Batch(b) }
+func (r recorder) Noticed(n outcome.Notice) error                { return r.w.Notice(&n) }
+
+// A keeper makes snapshots of what a scope is told. That one cannot be made is no
+// reason not to go on: it is said, and no more.
+type keeper struct {
+	*snapshot.Keeper
+	notify func(outcome.Notice)
+
+	mu   sync.Mutex
+	said []string // by the goroutine that writes
+}
+
+func newKeeper(c config.Config, o Options) (*keeper, error) {
+	k := &keeper{notify: o.Notify}
+	opts := snapshotOptions(c, o.Note)
+	opts.Written = func(path string, err error) {
+		if path != "" {
+			k.say("snapshot: %s", path)
+		}
+		if err != nil {
+			k.say("%v", err)
+		}
+	}
+	var err error
+	k.Keeper, err = snapshot.New(opts)
+	return k, err
+}
+
+func (k *keeper) say(format string, args ...any) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.said = append(k.said, fmt.Sprintf(format, args...))
+}
+
+// pass passes on what there is to say.
+func (k *keeper) pass() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, text := range k.said {
+		if k.notify != nil {
+			k.notify(outcome.Notice{Time: monotonic.Now(), Text: text})
+		}
+	}
+	k.said = k.said[:0]
+}
+
+func (k *keeper) check(err error) {
+	if err != nil {
+		k.say("%v", err)
+	}
+}
+
+// Configured implements [scope.Observer].
+func (k *keeper) Configured(s *scope.System, p outcome.Plan) error {
+	k.check(k.Config(configOf(s, p)))
+	return nil
+}
+
+// Framed implements [scope.Observer].
+func (k *keeper) Framed(b *outcome.Batch, f *scope.Frame) error {
+	k.check(k.Batch(b))
+	for _, x := range f.Fired {
+		k.check(k.Fire(&recording.Cause{
+			Time:    f.Window.To,
+			Number:  f.Number,
+			Trigger: x.Trigger,
+			Setting: x.Setting,
+			Probe:   x.Probe,
+			VM:      x.VM,
+			Text:    x.Cause,
+		}))
+	}
+	k.pass()
+	return nil
+}
+
+// Noticed implements [scope.Observer].
+func (k *keeper) Noticed(n outcome.Notice) error {
+	k.check(k.Notice(&n))
+	return nil
+}
+
+func (k *keeper) close() {
+	k.Close()
+	k.pass()
+}

@@ -1,0 +1,194 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/scope"
+)
+
+// ErrConfig says that the configuration in a recording is none.
+var ErrConfig = errors.New("the recording's configuration cannot be used: give one")
+
+// Entries are what a recording consists of: a [recording.Reader] or a
+// [snapshot.Reader].
+type Entries interface {
+	Next() (recording.Entry, error)
+}
+
+// A Replay says how to replay a recording.
+type Replay struct {
+	// Config, where it is not nil, takes the place of what was recorded: its
+	// diagram, QTAs, triggers, history and so on. How things were observed cannot
+	// be changed any more: windows and grids stay as recorded.
+	Config *config.Config
+
+	// Speed is how much faster than it was; 0 is as fast as possible.
+	Speed float64
+
+	First     uint64 // number of the first frame
+	Observers []scope.Observer
+
+	// Notify is called with what a person should know of the replay itself.
+	Notify func(outcome.Notice)
+}
+
+// Play makes the frames of a recording again, and tells the observers. Where the
+// recording is damaged, what comes before has been played.
+func (r Replay) Play(ctx context.Context, entries Entries) error {
+	p := player{Replay: r}
+	for {
+		entry, err := entries.Next()
+		if errors.Is(err, io.EOF) || ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := p.play(ctx, entry); err != nil {
+			return err
+		}
+	}
+}
+
+// A player plays one entry after the other.
+type player struct {
+	Replay
+	engine *scope.Engine
+	said   []string // what has been said about the replay
+
+	begin time.Time // of the first window's replay
+	from  int64     // and when that was recorded
+}
+
+func (p *player) play(ctx context.Context, entry recording.Entry) error {
+	switch e := entry.(type) {
+	case *recording.Config:
+		return p.configure(e)
+	case *outcome.Batch:
+		return p.step(ctx, e)
+	case *outcome.Notice:
+		return p.tell(func(o scope.Observer) error { return o.Noticed(*e) })
+	}
+	return nil // snapshots and causes are about the recording
+}
+
+func (p *player) tell(do func(scope.Observer) error) error {
+	for _, o := range p.Observers {
+		if err := do(o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *player) configure(c *recording.Config) error {
+	system, err := p.system(c)
+	if err != nil {
+		return err
+	}
+	if p.engine == nil {
+		if p.engine, err = scope.NewEngine(system); err == nil {
+			p.engine.StartAt(p.First)
+		}
+	} else {
+		err = p.engine.Configure(system)
+	}
+	if err != nil {
+		return err
+	}
+	return p.tell(func(o scope.Observer) error { return o.Configured(system, c.Plan) })
+}
+
+// system returns the system that was recorded, or the one that takes its place, on
+// the grids that were.
+func (p *player) system(c *recording.Config) (*scope.System, error) {
+	var system *scope.System
+	var err error
+	if p.Config != nil {
+		system, err = p.Config.System()
+	} else {
+		system, err = recorded(c)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if system.Window != c.Plan.Window {
+		p.say("windows are of %v, as recorded", c.Plan.Window)
+		system.Window = c.Plan.Window
+	}
+	for i := range system.Probes {
+		spec := &system.Probes[i].Spec
+		at := slices.IndexFunc(c.Plan.Specs, func(s outcome.Spec) bool { return s.Name == spec.Name })
+		if at < 0 {
+			p.say("%s was not recorded", spec.Name)
+			continue
+		}
+		if was := c.Plan.Specs[at]; was.BinWidth != spec.BinWidth || was.Bins != spec.Bins {
+			p.say("%s has %d bins of %v, as recorded", spec.Name, was.Bins, was.BinWidth)
+		}
+		*spec = c.Plan.Specs[at]
+	}
+	return system, nil
+}
+
+func recorded(c *recording.Config) (*scope.System, error) {
+	if len(c.Files) == 0 {
+		return nil, fmt.Errorf("%w: it is missing", ErrConfig)
+	}
+	cfg, err := config.Parse(c.Files[0].Name, c.Files[0].Text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return cfg.System()
+}
+
+// say says something once.
+func (p *player) say(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if p.Notify == nil || slices.Contains(p.said, text) {
+		return
+	}
+	p.said = append(p.said, text)
+	p.Notify(outcome.Notice{Text: text})
+}
+
+func (p *player) step(ctx context.Context, b *outcome.Batch) error {
+	if p.engine == nil {
+		return fmt.Errorf("%w: it comes after the first window", ErrConfig)
+	}
+	if !p.wait(ctx, b.Window.To) {
+		return nil
+	}
+	frame, err := p.engine.Step(b)
+	if err != nil {
+		return err
+	}
+	return p.tell(func(o scope.Observer) error { return o.Framed(b, frame) })
+}
+
+// wait waits until it is time for the window that ended at to; false where the
+// context was done first.
+func (p *player) wait(ctx context.Context, to int64) bool {
+	if p.Speed == 0 {
+		return ctx.Err() == nil
+	}
+	if p.begin.IsZero() {
+		p.begin, p.from = time.Now(), to
+	}
+	timer := time.NewTimer(time.Until(p.begin.Add(time.Duration(float64(to-p.from) / p.Speed))))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,154 @@
+// Package session puts an oscilloscope together: the sources that a configuration
+// asks for, the scope, recordings and snapshots. It is what the command line and
+// the dashboard start.
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/snapshot"
+	"github.com/beamscope/beamscope/internal/wrapper"
+)
+
+// ErrFixed is wrapped by errors of Apply about what cannot change while it runs.
+var ErrFixed = errors.New("cannot change while it runs")
+
+// Options say what a Session does besides observing.
+type Options struct {
+	// Observers are told everything, in this order.
+	Observers []scope.Observer
+
+	// Record, where it is not nil, gets everything that was seen. The caller closes
+	// it after the session.
+	Record *recording.Writer
+
+	// Note says in snapshots where and how they were made.
+	Note string
+
+	// Notify is called with what a person should know of recordings and snapshots,
+	// from the goroutine of Run or Close.
+	Notify func(outcome.Notice)
+}
+
+// A Session is an oscilloscope that is attached to something.
+type Session struct {
+	config config.Config
+	scope  *scope.Scope
+	source outcome.Source
+	keeper *keeper
+}
+
+// Open attaches to what a configuration names. The caller closes the session.
+func Open(c config.Config, o Options) (*Session, error) {
+	system, err := c.System()
+	if err != nil {
+		return nil, err
+	}
+	plan := system.Plan(monotonic.Now())
+	source, err := open(c, plan)
+	if err != nil {
+		return nil, err
+	}
+	s := &Session{config: c, source: source}
+	if s.keeper, err = newKeeper(c, o); err != nil {
+		return nil, errors.Join(err, source.Close())
+	}
+	// What is kept comes first: a terminal that goes away takes nothing with it.
+	observers := []scope.Observer{s.keeper}
+	if o.Record != nil {
+		observers = append(observers, recorder{o.Record})
+	}
+	observers = append(observers, o.Observers...)
+	if s.scope, err = scope.New(source, system, plan, observers...); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// open opens the sources that a plan needs, as one.
+func open(c config.Config, plan outcome.Plan) (outcome.Source, error) {
+	overTCP := func(s outcome.Spec) bool { return s.Wrapper != "" }
+	inKernel := func(s outcome.Spec) bool { return !overTCP(s) }
+	var parts []outcome.Part
+	closeAll := func(err error) error {
+		for _, p := range parts {
+			err = errors.Join(err, p.Source.Close())
+		}
+		return err
+	}
+	if spans := plan.Only(inKernel); len(spans.Specs) > 0 {
+		vms, err := outcome.NewVMSource(outcome.VMConfig{Target: c.Target, Plan: spans})
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, outcome.Part{Source: vms, Wants: inKernel})
+	}
+	if w := c.Wrapper; w.Listen != "" || len(w.Connect) > 0 {
+		tcp, err := wrapper.New(wrapper.Config{Listen: w.Listen, Connect: w.Connect, Remote: w.Remote, Plan: plan.Only(overTCP)})
+		if err != nil {
+			return nil, closeAll(err)
+		}
+		parts = append(parts, outcome.Part{Source: tcp, Wants: overTCP})
+	}
+	source, err := outcome.Join(plan, parts...)
+	if err != nil {
+		return nil, closeAll(err)
+	}
+	return source, nil
+}
+
+// Run observes until the context is done, for so long (0: without end), or until
+// what is observed has ended.
+func (s *Session) Run(ctx context.Context, limit time.Duration) error { return s.scope.Run(ctx, limit) }
+
+// Apply goes on with another configuration, see [scope.Scope.Apply]. What is
+// observed, the wrappers' addresses and the folder of the snapshots stay as they
+// are; an error about them wraps [ErrFixed].
+func (s *Session) Apply(ctx context.Context, c config.Config) error {
+	switch {
+	case c.Target != s.config.Target:
+		return fmt.Errorf("target: %w", ErrFixed)
+	case !sameWrapper(c.Wrapper, s.config.Wrapper):
+		return fmt.Errorf("wrapper: %w", ErrFixed)
+	case c.Snapshots != s.config.Snapshots:
+		return fmt.Errorf("snapshots: %w", ErrFixed)
+	}
+	system, err := c.System()
+	if err != nil {
+		return err
+	}
+	return s.scope.Apply(ctx, system)
+}
+
+// Close detaches, and waits for snapshots that are being written.
+func (s *Session) Close() error {
+	s.keeper.close()
+	return s.source.Close()
+}
+
+// snapshotOptions returns how a configuration wants snapshots.
+func snapshotOptions(c config.Config, note string) snapshot.Options {
+	now := monotonic.Now()
+	return snapshot.Options{
+		Dir:      c.Path(c.Snapshots.Dir),
+		Header:   recording.Header{Time: monotonic.Wall(now).UTC(), Monotonic: now, Note: note, Facts: recording.Host()},
+		Before:   c.Snapshots.Before,
+		Prelude:  c.History,
+		After:    c.Snapshots.After,
+		MaxFiles: c.Snapshots.Keep,
+		MaxBytes: c.Snapshots.Size,
+	}
+}
+
+func sameWrapper(a, b config.Wrapper) bool {
+	return a.Listen == b.Listen && a.Remote == b.Remote && slices.Equal(a.Connect, b.Connect)
+}
