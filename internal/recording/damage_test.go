@@ -158,7 +158,8 @@ func TestErrorStays(t *testing.T) {
 	}
 }
 
-// Payloads of all kinds, whatever they are, with the checks right.
+// Payloads of all kinds, whatever they are, with the checks right. Without an end
+// behind it, only one that is an end itself is a recording.
 func FuzzPayload(f *testing.F) {
 	data, _ := everything(f)
 	start := 16
@@ -172,8 +173,7 @@ func FuzzPayload(f *testing.F) {
 		binary.LittleEndian.PutUint32(block, uint32(len(payload))<<8|uint32(kind))
 		blocks = append(append(blocks, data[ends(data)[2]:ends(data)[3]]...), append(block, 0, 0, 0, 0)...)
 		sealed := resealed(blocks, 4, func([]byte) {})
-		_, err := readAll(sealed)
-		if !ours(err) {
+		if _, err := readAll(sealed); !ours(err) && (err != nil || kind != 'E') {
 			t.Fatalf("got %v", err)
 		}
 	})
