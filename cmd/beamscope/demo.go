@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
-	_ "embed"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,107 +20,175 @@ import (
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/export"
-	"github.com/beamscope/beamscope/internal/monotonic"
-	"github.com/beamscope/beamscope/internal/outcome"
-	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/session"
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
-// demoScope is the scope file of the demonstration; docs/scope-file.md shows it.
+// demoFiles are for each synthetic system its scope file, and what
+// `beamscope demo SYSTEM --for 40s --record SYSTEM.bsr` wrote on a machine that has
+// what it takes, for those that have not.
 //
-//go:embed mm1k.yaml
-var demoScope []byte
+//go:embed mm1k.yaml mm1k.bsr ftf.yaml ftf.bsr atf.yaml atf.bsr
+var demoFiles embed.FS
 
-// demoRecording is what `beamscope demo --for 40s --record` wrote on a machine
-// that has what it takes, for those that have not.
-//
-//go:embed mm1k.bsr
-var demoRecording []byte
+// A demoSystem is a synthetic system, and what becomes of it now and then.
+type demoSystem struct {
+	name, about string
+	key         string // of the option that changes
+	calm, busy  string // its values
+	change      string // what the change is
+}
+
+func demoSystems() []demoSystem {
+	return []demoSystem{
+		{"mm1k", "two workers with queues, one after the other", "rate", "400", "1500", "messages a second"},
+		{"ftf", "two workers side by side, of which the first to finish counts", "slow_2", "0", "20", "ms longer for worker_2"},
+		{"atf", "two workers side by side, which both have to finish", "slow_2", "0", "2", "ms longer for worker_2"},
+	}
+}
+
+func demoSystemNamed(name string) (demoSystem, error) {
+	var names []string
+	for _, s := range demoSystems() {
+		if s.name == name {
+			return s, nil
+		}
+		names = append(names, s.name)
+	}
+	return demoSystem{}, fmt.Errorf("no system %q: use one of %s", name, strings.Join(names, ", "))
+}
+
+func (s demoSystem) config() (config.Config, error) {
+	text, err := demoFiles.ReadFile(s.name + ".yaml")
+	if err != nil {
+		return config.Config{}, err
+	}
+	return config.Parse(s.name+".yaml", text)
+}
 
 // withoutTerminal is how long the demonstration runs where nobody can end it.
 const withoutTerminal = 30 * time.Second
 
 type demoFlags struct {
 	rate     float64
-	overload float64
 	duration time.Duration
 	record   string
+	force    bool
 }
 
 func newDemoCommand() *cobra.Command {
 	var f demoFlags
 	cmd := &cobra.Command{
-		Use:   "demo",
+		Use:   "demo [mm1k|ftf|atf]",
 		Short: "Show beamscope at work on a synthetic Erlang system",
-		Long: `Starts an Erlang VM with the M/M/1/K system: a Poisson source and two workers
-with queues. Attaches to it and prints a frame a second. For 5 of every 20
-seconds the source is too fast for the workers: watch the ΔQ of the probe.
+		Long: `Starts an Erlang VM with a synthetic system, attaches to it and prints a frame a
+second. For 5 of every 20 seconds something is wrong: watch the ΔQ of the probe.
+
+  mm1k  two workers with queues, one after the other; then the source is too fast
+  ftf   two workers side by side, the first to finish counts; one becomes slow
+  atf   two workers side by side, both have to finish; one becomes slow
 
 Where eBPF cannot be used it says why, and shows a recording of the same.`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.check(cmd); err != nil {
+		ValidArgs: []string{"mm1k", "ftf", "atf"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			system, err := f.check(cmd, args)
+			if err != nil {
 				return err
 			}
 			if f.duration == 0 && !term.IsTerminal(int(os.Stdout.Fd())) {
 				f.duration = withoutTerminal
 			}
-			return demo(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return demo(cmd.Context(), system, f, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().Float64Var(&f.rate, "rate", 400, "messages a second")
-	cmd.Flags().Float64Var(&f.overload, "overload", 1500, "messages a second while overloaded")
+	cmd.Flags().Float64Var(&f.rate, "rate", 0, "messages a second (0: what suits the system)")
 	cmd.Flags().DurationVar(&f.duration, "for", 0, "end after so long (0: when interrupted, or after 30s without a terminal)")
 	cmd.Flags().StringVar(&f.record, "record", "", "also write what was seen to this file")
+	cmd.Flags().BoolVar(&f.force, "force", false, "overwrite that file if it is there")
 	return cmd
 }
 
-func (f demoFlags) check(cmd *cobra.Command) error {
-	switch {
-	case f.rate <= 0 || f.overload <= 0:
-		return usageError(cmd, errors.New("--rate and --overload are more than 0"))
-	case f.duration < 0:
-		return usageError(cmd, fmt.Errorf("--for %v: not in the future", f.duration))
+func (f demoFlags) check(cmd *cobra.Command, args []string) (demoSystem, error) {
+	name := "mm1k"
+	if len(args) > 0 {
+		name = args[0]
 	}
-	return nil
+	system, err := demoSystemNamed(name)
+	switch {
+	case err != nil:
+	case len(args) > 1:
+		err = fmt.Errorf("unexpected argument %q", args[1])
+	case f.rate < 0:
+		err = errors.New("--rate is not less than 0")
+	case f.duration < 0:
+		err = fmt.Errorf("--for %v: not in the future", f.duration)
+	}
+	if err != nil {
+		return demoSystem{}, usageError(cmd, err)
+	}
+	if f.rate > 0 && system.key == "rate" {
+		system.calm = formatRate(f.rate)
+	}
+	return system, nil
 }
 
 // demo runs the demonstration, or shows the recording of one.
-func demo(ctx context.Context, f demoFlags, out, log io.Writer) error {
+func demo(ctx context.Context, s demoSystem, f demoFlags, out, log io.Writer) error {
 	if err := bpf.Supported(); err != nil {
 		fmt.Fprintf(log, "This machine cannot show it live: %v.\nHere is a recording.\n\n", err)
-		return showRecording(ctx, f.duration, out, log)
+		return showRecording(ctx, s, f.duration, 1, out, log)
 	}
+	if f.record == "" {
+		return live(ctx, s, f, nil, out, log)
+	}
+	return recorded(f.record, f.force, log, func(w *recording.Writer) error { return live(ctx, s, f, w, out, log) })
+}
+
+// live runs the demonstration on a VM of its own.
+func live(ctx context.Context, s demoSystem, f demoFlags, record *recording.Writer, out, log io.Writer) error {
 	otp, err := findOrBuildOTP(ctx, log)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(log, "starting Erlang/OTP %s with the M/M/1/K system, %v messages a second\n", otp.Version, f.rate)
+	fmt.Fprintf(log, "starting Erlang/OTP %s with %s: %s\n", otp.Version, s.name, s.about)
+	main := []string{s.name, s.key + "=" + s.calm}
+	if f.rate > 0 && s.key != "rate" {
+		main = append(main, "rate="+formatRate(f.rate))
+	}
 	beam, err := erlang.StartVM(ctx, otp, erlang.Options{
-		Main: []string{"mm1k", "rate=" + formatRate(f.rate)},
+		Main: main,
 		Args: []string{"+scl", "false"}, // both workers keep a core of their own
 	})
 	if err != nil {
 		return err
 	}
 	defer beam.Stop()
-
-	c, err := config.Parse("mm1k.yaml", demoScope)
+	c, err := s.config()
 	if err != nil {
 		return err
 	}
 	c.Target = vm.Target{PID: beam.PID()}
+	if c.Snapshots.Dir, err = demoSnapshots(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	overloads := make(chan struct{})
+	changes := make(chan struct{})
 	go func() {
-		defer close(overloads)
-		overload(ctx, beam, f, log)
+		defer close(changes)
+		s.changing(ctx, beam, log)
 	}()
-	err = observe(ctx, c, observation{duration: f.duration, printer: export.NewText(out), record: f.record}, log)
+	err = observe(ctx, c, observation{duration: f.duration, printer: export.NewText(out), record: record}, log)
 	cancel()
-	<-overloads
+	<-changes
 	return err
+}
+
+// demoSnapshots is the folder of the demonstration's snapshots.
+func demoSnapshots() (string, error) {
+	dir, err := os.UserCacheDir()
+	return filepath.Join(dir, "beamscope", "demo-snapshots"), err
 }
 
 func findOrBuildOTP(ctx context.Context, log io.Writer) (erlang.OTP, error) {
@@ -131,43 +201,41 @@ func findOrBuildOTP(ctx context.Context, log io.Writer) (erlang.OTP, error) {
 
 func formatRate(rate float64) string { return strconv.FormatFloat(rate, 'f', -1, 64) }
 
-// overload changes the rate to and fro until the context is done.
-func overload(ctx context.Context, beam *erlang.VM, f demoFlags, log io.Writer) {
+// changing changes the system to and fro until the context is done.
+func (s demoSystem) changing(ctx context.Context, beam *erlang.VM, log io.Writer) {
 	const calm, busy = 15 * time.Second, 5 * time.Second
 
 	for {
 		for _, phase := range []struct {
-			rate  float64
+			value string
 			after time.Duration
-			what  string
-		}{{f.overload, calm, "overload"}, {f.rate, busy, "no more overload"}} {
+		}{{s.busy, calm}, {s.calm, busy}} {
 			select {
 			case <-ctx.Done():
 				return
 			case <-time.After(phase.after):
 			}
-			if err := beam.Set(ctx, "rate", formatRate(phase.rate)); err != nil {
+			if err := beam.Set(ctx, s.key, phase.value); err != nil {
 				if ctx.Err() == nil {
-					fmt.Fprintf(log, "set the rate: %v\n", err)
+					fmt.Fprintf(log, "set %s: %v\n", s.key, err)
 				}
 				return
 			}
-			fmt.Fprintf(log, "%s %s: %v messages a second\n", time.Now().Format(time.TimeOnly), phase.what, phase.rate)
+			fmt.Fprintf(log, "%s now %s %s\n", time.Now().Format(time.TimeOnly), phase.value, s.change)
 		}
 	}
 }
 
-// showRecording shows the bundled recording at the pace at which it was made.
-func showRecording(ctx context.Context, duration time.Duration, out, log io.Writer) error {
-	source, err := newPlayback(bytes.NewReader(demoRecording))
+// showRecording shows the bundled recording of a system, at a speed.
+func showRecording(ctx context.Context, s demoSystem, duration time.Duration, speed float64, out, log io.Writer) error {
+	data, err := demoFiles.ReadFile(s.name + ".bsr")
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(log, source.Header.Note)
-	window := source.plan.Window
-	s, err := scope.New(source, outcome.Plan{From: monotonic.Now(), Window: window}, source.plan.Specs)
+	in, err := recording.NewReader(bytes.NewReader(data))
 	if err != nil {
 		return err
 	}
-	return printFrames(ctx, s, windowsIn(duration, window), export.NewText(out), log)
+	r := session.Replay{Speed: speed}
+	return replay(ctx, r, session.Limited(in, duration), in.Header, export.NewText(out), log)
 }

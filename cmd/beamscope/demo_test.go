@@ -2,58 +2,99 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/beamscope/beamscope/internal/export"
-	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/recording"
 	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/session"
 )
 
-// bundledTotals are what the run printed in which the bundled recording was made.
-const bundledTotals = `totals
-    probe        VM  starts    ends      ok  failed timeout    lost  orphan    late
- worker_1 pid 29736   17298   17297   12139    4684     474       0       0     474
- worker_2 pid 29736   12619   12619   11376     883     360       0       0     360
-    probe pid 29736   17298   17297   11652    5567      78       0       0      78
-`
+// seen gathers the frames of a bundled recording.
+type seen []*scope.Frame
 
-// The bundled recording gives the frames of the run that it was made of.
-func TestBundledRecording(t *testing.T) {
-	source, err := newPlayback(bytes.NewReader(demoRecording))
+func (s *seen) Frame(f *scope.Frame) error { *s = append(*s, f.Clone()); return nil }
+func (s *seen) Close() error               { return nil }
+
+func bundled(t *testing.T, name string) seen {
+	t.Helper()
+	data, err := demoFiles.ReadFile(name + ".bsr")
 	if err != nil {
 		t.Fatal(err)
 	}
-	windows := outcome.Plan{From: monotonic.Now(), Window: time.Millisecond}
-	s, err := scope.New(source, windows, source.plan.Specs)
+	in, err := recording.NewReader(bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out, log bytes.Buffer
-	if err := printFrames(t.Context(), s, 0, export.NewText(&out), &log); err != nil {
+	var all seen
+	if err := replay(t.Context(), session.Replay{}, in, in.Header, &all, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	frames, totals, _ := strings.Cut(out.String(), "totals\n")
-	if diff := cmp.Diff(bundledTotals, "totals\n"+totals); diff != "" {
-		t.Error(diff)
+	return all
+}
+
+// The bundled recordings show what their systems are there to show: calm most of the
+// time, and then what is wrong with them.
+func TestBundledRecordings(t *testing.T) {
+	p50 := func(p *scope.Probe) time.Duration {
+		d, ok := p.Observed.QuantileFigure(0.5)
+		if !ok {
+			return p.Spec.DMax()
+		}
+		return d
 	}
-	if n := strings.Count(frames, "window "); n != 30 {
-		t.Errorf("%d frames, want 30", n)
+	for name, effect := range map[string]func(w1, w2, probe *scope.Probe) bool{
+		"mm1k": func(_, _, probe *scope.Probe) bool { return probe.Counts.Failures*5 > probe.Counts.Instances() },
+		"ftf": func(w1, w2, probe *scope.Probe) bool {
+			return p50(w2) > 20*time.Millisecond && p50(probe) <= p50(w1)
+		},
+		"atf": func(w1, w2, probe *scope.Probe) bool {
+			return p50(w2) > p50(w1)+time.Millisecond && p50(probe) >= p50(w2)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			frames := bundled(t, name)
+			shown := 0
+			for _, f := range frames {
+				if len(f.Probes) != 3 {
+					t.Fatalf("window %d has %d probes", f.Number, len(f.Probes))
+				}
+				w1, w2, probe := &f.Probes[0], &f.Probes[1], &f.Probes[2]
+				for _, p := range f.Probes {
+					if p.Counts.Loss != (outcome.Loss{}) || p.Counts.Unobserved {
+						t.Errorf("window %d: loss at %s: %+v", f.Number, p.Name, p.Counts.Loss)
+					}
+				}
+				if probe.Calculated.Empty() || probe.Divergence == nil {
+					t.Errorf("window %d: nothing was calculated", f.Number)
+				}
+				if effect(w1, w2, probe) {
+					shown++
+				}
+			}
+			if len(frames) < 35 || shown < 3 || shown > len(frames)/2 {
+				t.Errorf("%d windows, of which %d show the effect", len(frames), shown)
+			}
+		})
 	}
 }
 
-// Where eBPF cannot be used the demonstration shows the recording, at its pace.
+// Where eBPF cannot be used the demonstration shows the recording, for as long as
+// was asked.
 func TestShowRecording(t *testing.T) {
 	var out, log bytes.Buffer
-	if err := showRecording(t.Context(), time.Second, &out, &log); err != nil {
+	s, err := demoSystemNamed("mm1k")
+	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(out.String(), "window 0, 1s\n") || strings.Contains(out.String(), "window 1, 1s\n") {
-		t.Errorf("not the first frame alone:\n%s", out.String())
+	if err := showRecording(t.Context(), s, 2*time.Second, 0, &out, &log); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(out.String(), "  window "); got != 2 {
+		t.Errorf("%d frames, want 2:\n%s", got, out.String())
 	}
 	if !strings.Contains(log.String(), "recorded 2026-") {
 		t.Errorf("does not say that it is a recording:\n%s", log.String())

@@ -23,23 +23,23 @@ func printerFor(json bool, w io.Writer) printer {
 	return export.NewText(w)
 }
 
-// frames is an observer that prints frames, and notices to a log.
-type frames struct {
+// A framePrinter is an observer that prints frames, and notices to a log.
+type framePrinter struct {
 	printer
 	log   io.Writer
 	seen  map[string]bool // outcomes that had any event
 	count int
 }
 
-func newFrames(p printer, log io.Writer) *frames {
-	return &frames{printer: p, log: log, seen: make(map[string]bool)}
+func newFramePrinter(p printer, log io.Writer) *framePrinter {
+	return &framePrinter{printer: p, log: log, seen: make(map[string]bool)}
 }
 
 // Configured implements [scope.Observer].
-func (f *frames) Configured(*scope.System, outcome.Plan) error { return nil }
+func (f *framePrinter) Configured(*scope.System, outcome.Plan) error { return nil }
 
 // Framed implements [scope.Observer].
-func (f *frames) Framed(_ *outcome.Batch, frame *scope.Frame) error {
+func (f *framePrinter) Framed(_ *outcome.Batch, frame *scope.Frame) error {
 	f.count++
 	for i := range frame.Probes {
 		if p := &frame.Probes[i]; p.Counts.Starts+p.Counts.Ends > 0 {
@@ -50,13 +50,13 @@ func (f *frames) Framed(_ *outcome.Batch, frame *scope.Frame) error {
 }
 
 // Noticed implements [scope.Observer].
-func (f *frames) Noticed(n outcome.Notice) error {
+func (f *framePrinter) Noticed(n outcome.Notice) error {
 	f.notify(n)
 	return nil
 }
 
 // notify writes a notice; one without a time is about what is not live.
-func (f *frames) notify(n outcome.Notice) {
+func (f *framePrinter) notify(n outcome.Notice) {
 	if n.Time == 0 {
 		fmt.Fprintln(f.log, n.Text)
 		return

@@ -98,7 +98,7 @@ func newRootCommand() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(usageError)
-	root.AddCommand(newRunCommand(), newDemoCommand(), newProbesCommand(), newDoctorCommand(),
+	root.AddCommand(newRunCommand(), newRecordCommand(), newReplayCommand(), newSnapshotsCommand(), newDemoCommand(), newProbesCommand(), newDoctorCommand(),
 		newEvalCommand(), newFmtCommand(), newDrawCommand())
 	return root
 }
@@ -109,6 +109,19 @@ func noCommand(cmd *cobra.Command, args []string) error {
 		return usageError(cmd, fmt.Errorf("unknown command %q", args[0]))
 	}
 	return nil
+}
+
+// oneArgument wants exactly one positional argument.
+func oneArgument(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0:
+			return usageError(cmd, fmt.Errorf("name %s", what))
+		case len(args) > 1:
+			return usageError(cmd, fmt.Errorf("unexpected argument %q", args[1]))
+		}
+		return nil
+	}
 }
 
 // noArguments refuses positional arguments.

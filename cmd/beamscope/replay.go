@@ -58,7 +58,7 @@ QTAs and triggers of another scope file. Windows and grids stay as recorded.`,
 // replay prints the frames of a recording. Where it is damaged, they end there.
 func replay(ctx context.Context, r session.Replay, in session.Entries, h recording.Header, p printer, log io.Writer) error {
 	fmt.Fprintf(log, "%s; it begins %s\n", h.Note, h.Time.Format("2006-01-02 15:04:05 MST"))
-	out := newFrames(p, log)
+	out := newFramePrinter(p, log)
 	r.Observers = append(r.Observers, scope.Observer(out))
 	r.Notify = out.notify
 	return errors.Join(r.Play(ctx, in), p.Close())

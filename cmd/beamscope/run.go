@@ -104,7 +104,7 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 	if err != nil {
 		return err
 	}
-	out := newFrames(o.printer, log)
+	out := newFramePrinter(o.printer, log)
 	s, err := session.Open(c, session.Options{
 		Observers: []scope.Observer{out},
 		Record:    o.record,

@@ -71,7 +71,7 @@ type waiting struct {
 }
 
 // Frame implements printer.
-func (w *waiting) Frame(f scope.Frame) error {
+func (w *waiting) Frame(f *scope.Frame) error {
 	for _, p := range f.Probes {
 		if p.Observed.Successes() > 0 {
 			w.seen[p.Name] = true

@@ -23,6 +23,9 @@ const (
 	DefaultListen     = "127.0.0.1:8080"
 )
 
+// DefaultSnapshotsDir is the folder of the snapshots, next to the scope file.
+const DefaultSnapshotsDir = "snapshots"
+
 // Bounds of the polling window.
 const (
 	MinWindow = 100 * time.Millisecond
@@ -122,7 +125,7 @@ func defaults() Config {
 }
 
 func defaultSnapshots() Snapshots {
-	return Snapshots{Dir: "snapshots", Before: 30, After: 5 * time.Second, Keep: 100, Size: 100 * miB}
+	return Snapshots{Dir: DefaultSnapshotsDir, Before: 30, After: 5 * time.Second, Keep: 100, Size: 100 * miB}
 }
 
 // defaultOutcome returns how a probe without an entry is observed.

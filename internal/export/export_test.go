@@ -7,11 +7,14 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/beamscope/beamscope/diagram"
 	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/internal/export"
 	"github.com/beamscope/beamscope/internal/outcome"
@@ -20,61 +23,95 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// probe returns a probe with these counts, on bins of a millisecond.
-func probe(t *testing.T, c outcome.Counts) scope.Probe {
+// system has two workers, and a probe that is calculated from them, with a QTA and
+// triggers.
+func system(t *testing.T) *scope.System {
 	t.Helper()
-	grid, err := dq.NewGrid(time.Millisecond, len(c.Bins))
+	file, err := diagram.Parse("probe = worker_1 -> worker_2;")
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := dq.FromCounts(grid, c.Bins, c.Failures, c.Timeouts)
+	qta, err := dq.Quartiles(2*time.Millisecond, 3*time.Millisecond, 5*time.Millisecond, 0.2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return scope.Probe{Name: c.Outcome, Observed: o, Counts: c}
+	s := &scope.System{Window: time.Second, Diagram: file, History: 30, Z: dq.Z95, Samples: 5, HoldOff: time.Second}
+	for name, bins := range map[string]int{"worker_1": 4, "worker_2": 4, "probe": 8} {
+		s.Probes = append(s.Probes, scope.ProbeSystem{Spec: outcome.Spec{Name: name, Span: name, BinWidth: time.Millisecond, Bins: bins}})
+	}
+	slices.SortFunc(s.Probes, func(a, b scope.ProbeSystem) int { return strings.Compare(b.Spec.Name, a.Spec.Name) })
+	probe := &s.Probes[2]
+	probe.QTA = &qta
+	for _, kind := range []string{"qta", "loss"} {
+		trigger, err := scope.ParseTrigger(kind, "true")
+		if err != nil {
+			t.Fatal(err)
+		}
+		probe.Triggers = append(probe.Triggers, trigger)
+	}
+	return s
 }
 
-// frames are what the golden files show: a window with one VM, one with two and
-// with loss, and one in which no VM runs.
-func frames(t *testing.T) []scope.Frame {
-	t.Helper()
-	a := outcome.VM{PID: 41, Node: "shop@db1"}
-	b := outcome.VM{PID: 42}
-	full := outcome.Counts{
-		Outcome: "worker_1", VM: a, Starts: 20, Ends: 18, Successes: 8, Failures: 1, Timeouts: 1,
-		Orphans: 3, Lates: 2, Bins: []uint64{1, 4, 2, 1},
+// counts are those of a window with so many successes in each bin.
+func counts(name string, vm outcome.VM, bins ...uint64) outcome.Counts {
+	c := outcome.Counts{Outcome: name, VM: vm, Bins: bins}
+	for _, n := range bins {
+		c.Successes += n
 	}
-	empty := outcome.Counts{Outcome: "probe", VM: a, Bins: make([]uint64, 4)}
-	lossy := outcome.Counts{
-		Outcome: "worker_1", VM: b, Starts: 1000, Ends: 1000, Successes: 1000, Bins: []uint64{0, 0, 0, 1000},
-		Loss: outcome.Loss{Unreadable: 1, NoRoom: 2, Missed: 3, Cut: 4, Exits: 5, Crowded: 6},
+	c.Starts, c.Ends = c.Successes, c.Successes
+	return c
+}
+
+// batches are what the golden files show: a window that is as it should be; one in
+// which the QTA is violated, with failures, late ends and orphans; one with two VMs
+// and loss; one in which everything fails; and one in which no VM runs.
+func batches() []outcome.Batch {
+	a, b := outcome.VM{PID: 41, Node: "shop@db1"}, outcome.VM{PID: 42}
+	slow := counts("probe", a, 0, 0, 0, 1, 2, 1, 4, 2)
+	slow.Failures, slow.Timeouts, slow.Orphans, slow.Lates = 1, 1, 3, 2
+	lossy := counts("probe", b, 0, 0, 0, 1000, 0, 0, 0, 0)
+	lossy.Loss = outcome.Loss{Unreadable: 1, NoRoom: 2, Missed: 3, Cut: 4, Exits: 5, Crowded: 6}
+	failed := counts("worker_1", a, 0, 0, 0, 0)
+	failed.Failures, failed.Timeouts = 1, 2
+	return []outcome.Batch{
+		{Counts: []outcome.Counts{counts("worker_1", a, 1, 4, 2, 1), counts("worker_2", a, 2, 4, 2, 0), counts("probe", a, 0, 4, 4, 2, 1, 0, 0, 0)}},
+		{
+			Counts: []outcome.Counts{counts("worker_1", a, 1, 4, 2, 1), counts("worker_2", a, 2, 4, 2, 0), slow},
+			Cost:   outcome.Cost{Events: 2000, PerEvent: 1234 * time.Nanosecond},
+		},
+		{Counts: []outcome.Counts{counts("worker_1", a, 1, 0, 0, 0), counts("worker_1", b, 0, 0, 0, 1000), counts("probe", a, 0, 0, 0, 0, 0, 0, 0, 0), lossy}},
+		{Counts: []outcome.Counts{failed, counts("worker_2", a, 1, 0, 0, 0)}},
+		{Counts: []outcome.Counts{{Outcome: "worker_1"}}},
 	}
-	intangible := outcome.Counts{Outcome: "worker_1", VM: a, Failures: 1, Timeouts: 2, Bins: make([]uint64, 4)}
-	nobody := outcome.Counts{Outcome: "worker_1", Bins: make([]uint64, 4)}
-	all := []scope.Frame{
-		{Probes: []scope.Probe{probe(t, full), probe(t, empty)}},
-		{Probes: []scope.Probe{probe(t, intangible), probe(t, lossy)}},
-		{Probes: []scope.Probe{probe(t, nobody)}},
-	}
-	for i := range all {
-		from := int64(i) * int64(time.Second)
-		all[i].Number = uint64(i)
-		all[i].Window = outcome.Window{From: from, To: from + int64(time.Second)}
-		all[i].Time = time.Date(2024, 2, 29, 23, 59, 58+i, 5e6, time.UTC)
-		all[i].Cost.Collector = 12 * time.Millisecond
-	}
-	all[1].Cost = outcome.Cost{Events: 2000, PerEvent: 1234 * time.Nanosecond}
-	return all
 }
 
 type printer interface {
-	Frame(scope.Frame) error
+	Frame(*scope.Frame) error
 	Close() error
 }
 
 func printAll(t *testing.T, p printer) {
 	t.Helper()
-	for _, f := range frames(t) {
+	e, err := scope.NewEngine(system(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, b := range batches() {
+		from := int64(i) * int64(time.Second)
+		b.Window = outcome.Window{From: from, To: from + int64(time.Second)}
+		b.Time = time.Date(2024, 2, 29, 23, 59, 56+i, 5e6, time.UTC)
+		b.Cost.Collector = 12 * time.Millisecond
+		if i == 4 {
+			again := system(t)
+			again.Probes[0].Spec.Bins = 5
+			if err := e.Configure(again); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f, err := e.Step(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := p.Frame(f); err != nil {
 			t.Fatal(err)
 		}
@@ -132,6 +169,20 @@ func TestNoFrames(t *testing.T) {
 
 var errFull = errors.New("full")
 
+// frame returns a frame of one window.
+func frame(t *testing.T) *scope.Frame {
+	t.Helper()
+	e, err := scope.NewEngine(system(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := e.Step(&batches()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
 type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
@@ -139,7 +190,7 @@ func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 // Where a frame cannot be written, the printer says so.
 func TestCannotWrite(t *testing.T) {
 	for _, p := range []printer{export.NewText(fullDisk{}), export.NewJSON(fullDisk{})} {
-		if err := p.Frame(frames(t)[0]); !errors.Is(err, errFull) {
+		if err := p.Frame(frame(t)); !errors.Is(err, errFull) {
 			t.Errorf("%T: error %v, want %v", p, err, errFull)
 		}
 	}

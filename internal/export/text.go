@@ -68,10 +68,10 @@ func observedRow(w io.Writer, p *scope.Probe, several, judged bool) {
 	fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%d\t%d\t%s\t\n", success(p), c.Failures, c.Timeouts, lost(c), c.Orphans, c.Lates, curve(p))
 }
 
-// calculatedRow shows what is calculated for a probe below what is observed. In
-// place of late ends, which it has none, is how far the two are apart.
+// calculatedRow shows what is calculated for a probe below what is observed, and how
+// far the two are apart.
 func calculatedRow(w io.Writer, p *scope.Probe, judged bool) {
-	fmt.Fprintf(w, "calculated\t%d\t", p.CalculatedFrom)
+	fmt.Fprintf(w, "%s\t%d\t", strings.TrimSpace("calculated "+apart(p)), p.CalculatedFrom)
 	for _, q := range scope.Quantiles() {
 		fmt.Fprintf(w, "%s\t", calculatedQuantile(p, q))
 	}
@@ -79,7 +79,7 @@ func calculatedRow(w io.Writer, p *scope.Probe, judged bool) {
 		fmt.Fprintf(w, "%s\t", verdict(p.CalculatedJudgement, p.CalculatedInsufficient))
 	}
 	success, _ := p.Calculated.Success()
-	fmt.Fprintf(w, "%.2f%%\t\t\t\t\t%s\t%s\t\n", success.Mid()*100, apart(p), calculatedCurve(p))
+	fmt.Fprintf(w, "%.2f%%\t\t\t\t\t\t%s\t\n", success.Mid()*100, calculatedCurve(p))
 }
 
 // anyJudged tells whether a probe of the frame has a QTA.

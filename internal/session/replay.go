@@ -23,6 +23,37 @@ type Entries interface {
 	Next() (recording.Entry, error)
 }
 
+// Limited returns the entries up to the end of so much time since the first window;
+// 0 is all of them.
+func Limited(e Entries, d time.Duration) Entries {
+	if d == 0 {
+		return e
+	}
+	return &limited{Entries: e, length: int64(d)}
+}
+
+type limited struct {
+	Entries
+	length int64
+	end    int64 // 0 before the first window
+}
+
+// Next implements Entries.
+func (l *limited) Next() (recording.Entry, error) {
+	entry, err := l.Entries.Next()
+	b, ok := entry.(*outcome.Batch)
+	if !ok || err != nil {
+		return entry, err
+	}
+	if l.end == 0 {
+		l.end = b.Window.From + l.length
+	}
+	if b.Window.From >= l.end {
+		return nil, io.EOF
+	}
+	return entry, nil
+}
+
 // A Replay says how to replay a recording.
 type Replay struct {
 	// Config, where it is not nil, takes the place of what was recorded: its

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/export"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/session"
+	"github.com/beamscope/beamscope/internal/snapshot"
+)
+
+// snapshotFlags say where snapshots are.
+type snapshotFlags struct {
+	dir    string
+	config string
+}
+
+func newSnapshotsCommand() *cobra.Command {
+	var f snapshotFlags
+	cmd := &cobra.Command{
+		Use:   "snapshots",
+		Short: "Look at what triggers have kept",
+		Args:  noCommand,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.PersistentFlags().StringVar(&f.dir, "dir", "", "folder of the snapshots (default snapshots, or what the scope file says)")
+	cmd.PersistentFlags().StringVarP(&f.config, "config", "c", "", "scope file that says where they are")
+	cmd.AddCommand(newSnapshotsListCommand(&f), newSnapshotsShowCommand(&f))
+	return cmd
+}
+
+// folder returns the folder of the snapshots.
+func (f *snapshotFlags) folder() (string, error) {
+	if f.dir != "" || f.config == "" {
+		return cmp.Or(f.dir, config.DefaultSnapshotsDir), nil
+	}
+	c, err := config.Load(f.config)
+	return c.Path(c.Snapshots.Dir), err
+}
+
+func newSnapshotsListCommand(f *snapshotFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List snapshots, the newest first",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, err := f.folder()
+			if err != nil {
+				return err
+			}
+			infos, err := snapshot.List(dir)
+			if err != nil {
+				return err
+			}
+			if len(infos) == 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "no snapshots in %s\n", dir)
+				return nil
+			}
+			return listSnapshots(cmd.OutOrStdout(), infos)
+		},
+	}
+}
+
+func listSnapshots(w io.Writer, infos []snapshot.Info) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "#\ttime\tprobe\ttrigger\twindows\tKiB\tfile\t")
+	for _, i := range infos {
+		probe, trigger := "?", "?"
+		if len(i.Causes) > 0 {
+			probe, trigger = i.Causes[0].Probe, i.Causes[0].Trigger
+		}
+		if more := len(i.Causes) - 1 + int(i.Omitted); more > 0 {
+			trigger += fmt.Sprintf(" +%d", more)
+		}
+		fmt.Fprintf(tw, "%d\t%s\t%s\t%s\t%d+1+%d\t%d\t%s\t\n", i.Number, i.Time.Local().Format("2006-01-02 15:04:05.000"),
+			probe, trigger, i.Before, i.After, (i.Size+1023)/1024, filepath.Base(i.Path))
+		if i.Err != nil {
+			fmt.Fprintf(tw, "\t%v\n", i.Err)
+		}
+	}
+	return tw.Flush()
+}
+
+func newSnapshotsShowCommand(f *snapshotFlags) *cobra.Command {
+	var json, all bool
+	cmd := &cobra.Command{
+		Use:   "show NUMBER|FILE",
+		Short: "Show a snapshot: why it was made, and what was before and after",
+		Long: `Shows a snapshot, by its number in the list or the beginning of its file's name:
+what fired, the windows before and after in short, and in full the one in which it
+fired, with its worst instances.`,
+		Args: oneArgument("a snapshot, by its number in beamscope snapshots list"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir, err := f.folder()
+			if err != nil {
+				return err
+			}
+			path, err := snapshot.Find(dir, args[0])
+			if err != nil {
+				return err
+			}
+			in, err := snapshot.Open(path)
+			if err != nil {
+				return err
+			}
+			defer in.Close()
+			show := &showing{snapshot: in, full: export.NewText(cmd.OutOrStdout()), every: all, w: cmd.OutOrStdout()}
+			if json {
+				show.full, show.every = export.NewJSON(cmd.OutOrStdout()), true
+			} else {
+				show.head()
+			}
+			out := newFramePrinter(show, io.Discard)
+			replay := session.Replay{First: in.Snapshot.First, Observers: []scope.Observer{out}, Notify: out.notify}
+			return errors.Join(replay.Play(cmd.Context(), in), show.end(json))
+		},
+	}
+	cmd.Flags().BoolVar(&json, "json", false, "print one JSON object a line for each window and probe")
+	cmd.Flags().BoolVar(&all, "frames", false, "print every window in full")
+	return cmd
+}
+
+// showing is a printer of a snapshot's frames: a line for each window, and in full
+// the one in which the trigger fired, or every one.
+type showing struct {
+	snapshot *snapshot.Reader
+	full     printer
+	every    bool
+	w        io.Writer
+	index    uint64
+	lines    [][]string
+	fired    *scope.Frame
+}
+
+// head prints why the snapshot was made.
+func (s *showing) head() {
+	for _, c := range s.snapshot.Causes {
+		fmt.Fprintf(s.w, "%s: %s of %v: %s\n", c.Trigger, c.Probe, c.VM, c.Text)
+	}
+	if n := s.snapshot.Snapshot.Omitted; n > 0 {
+		fmt.Fprintf(s.w, "and %d more\n", n)
+	}
+	if !s.snapshot.Snapshot.Complete {
+		fmt.Fprintln(s.w, "the observation ended before the snapshot did")
+	}
+	fmt.Fprintln(s.w)
+}
+
+// Frame implements printer.
+func (s *showing) Frame(f *scope.Frame) error {
+	index := s.index
+	s.index++
+	if index < s.snapshot.Snapshot.Prelude {
+		return nil // there for the history alone
+	}
+	if s.every {
+		return s.full.Frame(f)
+	}
+	mark := ""
+	if index == s.snapshot.Snapshot.Trigger() {
+		mark, s.fired = "◀ fired", f.Clone()
+	}
+	cause := s.snapshot.Causes[0]
+	for i := range f.Probes {
+		if p := &f.Probes[i]; p.Name == cause.Probe && p.VM == cause.VM {
+			s.lines = append(s.lines, append(export.Summary(f, p), mark))
+		}
+	}
+	return nil
+}
+
+// Close implements printer.
+func (s *showing) Close() error { return nil }
+
+// end prints what could be printed only when all was seen.
+func (s *showing) end(json bool) error {
+	if s.every || json {
+		return nil
+	}
+	if err := export.Table(s.w, append([][]string{append(export.SummaryHead(), "")}, s.lines...)); err != nil || s.fired == nil {
+		return err
+	}
+	fmt.Fprintln(s.w)
+	if err := s.full.Frame(s.fired); err != nil {
+		return err
+	}
+	return s.worst()
+}
+
+// worst prints the worst instances of the window in which the trigger fired.
+func (s *showing) worst() error {
+	rows := [][]string{{"worst", "how it ended", "after", "start", "id", "parent", "process", ""}}
+	for _, p := range s.fired.Probes {
+		for _, i := range p.Instances[:min(len(p.Instances), outcome.MaxWorst)] {
+			how := i.Status.String()
+			if i.Class != "" {
+				how += " " + i.Class
+			}
+			start := s.fired.Time.Add(time.Duration(i.Start - s.fired.Window.To)).Format("15:04:05.000")
+			rows = append(rows, []string{p.Name, how, i.Elapsed().Round(time.Microsecond).String(), start,
+				fmt.Sprint(i.ID), fmt.Sprint(i.Parent), i.Process.String(), ""})
+		}
+	}
+	if len(rows) == 1 {
+		return nil
+	}
+	return export.Table(s.w, rows)
+}

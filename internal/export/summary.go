@@ -1,0 +1,35 @@
+package export
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/beamscope/beamscope/internal/scope"
+)
+
+// SummaryHead returns the names of the columns of Summary.
+func SummaryHead() []string {
+	return []string{"time", "n", "p50", "p99", "success", "calculated p50", "p99", "apart", "QTA", "active"}
+}
+
+// Summary returns what is known of a probe in one line.
+func Summary(f *scope.Frame, p *scope.Probe) []string {
+	calculated := []string{"", "", ""}
+	if !p.Calculated.Empty() {
+		calculated = []string{calculatedQuantile(p, 0.5), calculatedQuantile(p, 0.99), apart(p)}
+	}
+	row := []string{f.Time.Format("15:04:05.000"), fmt.Sprint(p.Observed.Instances()), quantile(p, 0.5), quantile(p, 0.99), success(p)}
+	row = append(row, calculated...)
+	return append(row, verdict(p.Judgement, p.Insufficient), strings.Join(p.Active, " "))
+}
+
+// Table writes rows of text in columns.
+func Table(w io.Writer, rows [][]string) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(tw, strings.TrimRight(strings.Join(row, "\t"), "\t")+"\t")
+	}
+	return tw.Flush()
+}
