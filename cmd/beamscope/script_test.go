@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
@@ -134,14 +135,31 @@ type frameLine struct {
 		Success   *float64            `json:"success"`
 		Quantiles map[string]*float64 `json:"quantiles_s"`
 	} `json:"observed"`
-	Calculated *struct{} `json:"calculated"`
-	Starts     uint64    `json:"starts"`
-	Ends       uint64    `json:"ends"`
-	Lost       uint64    `json:"lost"`
-	Orphan     uint64    `json:"orphan"`
-	Late       uint64    `json:"late"`
-	QTA        *struct{} `json:"qta"`
-	Triggers   []string  `json:"triggers"`
+	Calculated *struct {
+		N         uint64              `json:"n"`
+		Success   map[string]float64  `json:"success"`
+		Quantiles map[string]*float64 `json:"quantiles_s"`
+		Bounds    map[string]interval `json:"quantile_bounds_s"`
+		QTA       *figures.QTA        `json:"qta"`
+	} `json:"calculated"`
+	Divergence   map[string]any `json:"divergence"`
+	Starts       uint64         `json:"starts"`
+	Ends         uint64         `json:"ends"`
+	Lost         uint64         `json:"lost"`
+	Orphan       uint64         `json:"orphan"`
+	Late         uint64         `json:"late"`
+	Insufficient string         `json:"insufficient"`
+	QTA          *figures.QTA   `json:"qta"`
+	Triggers     []string       `json:"triggers"`
+	Causes       []string       `json:"causes"`
+	Active       []string       `json:"active"`
+	Notices      []string       `json:"notices"`
+}
+
+// interval bounds a quantile in seconds.
+type interval struct {
+	Lo *float64 `json:"lo"`
+	Hi *float64 `json:"hi"`
 }
 
 // frames checks the stdout of run --json: frames COUNT WINDOW PROBE... There are
@@ -186,7 +204,7 @@ func strictLines(ts *testscript.TestScript, text string) []frameLine {
 		if err := d.Decode(&l); err != nil {
 			ts.Fatalf("%s: %v", s.Text(), err)
 		}
-		for _, key := range []string{"time", "window", "probe", "vm", "observed", "calculated", "starts", "ends", "lost", "orphan", "late", "qta", "triggers"} {
+		for _, key := range []string{"time", "window", "probe", "vm", "observed", "calculated", "starts", "ends", "lost", "orphan", "late", "qta", "triggers", "divergence", "active"} {
 			if !strings.Contains(s.Text(), `"`+key+`":`) {
 				ts.Fatalf("%s: no %s", s.Text(), key)
 			}
