@@ -2,7 +2,6 @@ package dq
 
 import (
 	"fmt"
-	"math"
 	"time"
 )
 
@@ -18,17 +17,17 @@ type Comparison struct {
 	sum    couple
 }
 
-// A couple is two ΔQs at the edges of a grid, each value multiplied by the number of
-// instances of the first, so that pairs can be added.
+// A couple is what is left of a pair: by how much each of the two is above the other
+// for sure, in each bin of a grid and at its dMax. Where a value is below 0, its opposite is what the
+// other one is above it at most. Values are multiplied by the number of instances of
+// the first, so that couples can be added.
 type couple struct {
-	n, m float64 // instances of the first, and behind the second
-	x, y bounds
+	n, m         float64 // instances of the first, and behind the second
+	above, below []float64
 }
 
-type bounds struct{ lo, hi []float64 }
-
-// NewComparison returns a comparison of up to capacity pairs, at the edges of a
-// grid. It returns [ErrGrid] for the zero grid and [ErrOperands] unless
+// NewComparison returns a comparison of up to capacity pairs, in the bins of a grid.
+// It returns [ErrGrid] for the zero grid and [ErrOperands] unless
 // 1 ≤ capacity ≤ MaxWindow.
 func NewComparison(g Grid, capacity int) (*Comparison, error) {
 	if !g.valid() {
@@ -44,9 +43,9 @@ func NewComparison(g Grid, capacity int) (*Comparison, error) {
 	return c, nil
 }
 
+// newCouple returns a couple with room for all bins, and for dMax.
 func newCouple(edges int) couple {
-	values := func() []float64 { return make([]float64, edges) }
-	return couple{x: bounds{values(), values()}, y: bounds{values(), values()}}
+	return couple{above: make([]float64, edges), below: make([]float64, edges)}
 }
 
 // Len is the number of pairs held.
@@ -64,18 +63,21 @@ func (c *Comparison) Insert(x *DeltaQ, n uint64, y *DeltaQ, m uint64) error {
 	}
 	p := &c.pairs[(c.oldest+c.held)%len(c.pairs)]
 	p.n, p.m = float64(n), float64(m)
-	c.fill(p.x, x, p.n)
-	c.fill(p.y, y, p.n)
+	for k := range p.above {
+		a, b := c.within(x, k), c.within(y, k)
+		p.above[k], p.below[k] = (a.Lo-b.Hi)*p.n, (b.Lo-a.Hi)*p.n
+	}
 	c.held++
 	return nil
 }
 
-// fill writes the values of d at the edges, which need not be edges of d.
-func (c *Comparison) fill(b bounds, d *DeltaQ, weight float64) {
-	for k := range b.lo {
-		at := d.At(d.index(time.Duration(k) * c.width))
-		b.lo[k], b.hi[k] = at.Lo*weight, at.Hi*weight
+// within bounds d over all of bin k, which may be wider than those of d, or at dMax.
+func (c *Comparison) within(d *DeltaQ, k int) Bounds {
+	if d.Width() == c.width {
+		return d.At(min(k, d.Bins()))
 	}
+	from := time.Duration(k) * c.width
+	return Bounds{d.At(d.index(from)).Lo, d.At(d.index(from + c.width - 1)).Hi}
 }
 
 // RemoveOldest takes the oldest pair out, if there is one.
@@ -90,7 +92,7 @@ func (c *Comparison) RemoveOldest() {
 // four and so on, and all of them, whichever is the most significant, and over how
 // many that is. Its p-values are multiplied by the number of these tests
 // (Bonferroni), and are approximate, as what is calculated is no sample. What comes
-// after the last edge is not compared. It returns [ErrNoData] without pairs.
+// after dMax is not compared. It returns [ErrNoData] without pairs.
 func (c *Comparison) Diverge() (v Divergence, windows int, err error) {
 	if c.held == 0 {
 		return Divergence{}, 0, ErrNoData
@@ -121,42 +123,45 @@ func (v Divergence) moreSignificant(w Divergence) bool {
 
 func (p *couple) clear() {
 	p.n, p.m = 0, 0
-	for _, values := range [][]float64{p.x.lo, p.x.hi, p.y.lo, p.y.hi} {
-		clear(values)
-	}
+	clear(p.above)
+	clear(p.below)
 }
 
 func (p *couple) add(q *couple) {
 	p.n += q.n
 	p.m += q.m
-	p.x.add(q.x)
-	p.y.add(q.y)
-}
-
-func (b bounds) add(c bounds) {
-	for k := range b.lo {
-		b.lo[k] += c.lo[k]
-		b.hi[k] += c.hi[k]
+	for k, x := range q.above {
+		p.above[k] += x
+	}
+	for k, x := range q.below {
+		p.below[k] += x
 	}
 }
 
-// diverge compares the two of a couple. Between two edges a distribution function is
-// at least what it is at the first, and at most what it is at the second.
+// diverge compares the two of a couple.
 func (p *couple) diverge(width time.Duration) Divergence {
 	var v Divergence
-	last := len(p.x.lo) - 1
-	for k := range p.x.lo {
-		next := min(k+1, last)
-		v.Distance.Lo = max(v.Distance.Lo, p.x.lo[k]-p.y.hi[k], p.y.lo[k]-p.x.hi[k])
-		v.Distance.Hi = max(v.Distance.Hi, p.x.hi[next]-p.y.lo[k], p.y.hi[next]-p.x.lo[k])
-		x, y := (p.x.lo[k]+p.x.hi[k])/2, (p.y.lo[k]+p.y.hi[k])/2
-		if d := math.Abs(x - y); d > v.Nominal {
-			v.Nominal, v.At, v.Slower = d, time.Duration(k)*width, x < y
+	var most, least, twice float64
+	at := 0
+	for k, above := range p.above {
+		below := p.below[k]
+		greater, smaller := above, below
+		if greater < smaller {
+			greater, smaller = smaller, greater
+		}
+		if greater > most {
+			most = greater
+		}
+		if smaller < least {
+			least = smaller
+		}
+		// Half of this is half the sum of one's bounds less half that of the other's.
+		if greater-smaller > twice {
+			twice, at = greater-smaller, k
 		}
 	}
-	v.Distance.Lo /= p.n
-	v.Distance.Hi = min(1, v.Distance.Hi/p.n)
-	v.Nominal /= p.n
+	v.Distance = Bounds{most / p.n, min(1, -least/p.n)}
+	v.Nominal, v.At, v.Slower = twice/2/p.n, time.Duration(at)*width, p.above[at] < p.below[at]
 	size := p.n / (p.n + p.m) * p.m
 	v.PValue, v.Certain = significance(v.Nominal, size), significance(v.Distance.Lo, size)
 	return v

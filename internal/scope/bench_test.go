@@ -1,0 +1,61 @@
+package scope_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/scope"
+)
+
+// large is a system of 100 probes with 1000 bins each, 40 of them calculated, and a
+// window of each with 1000 instances.
+func large(b *testing.B) (*scope.System, outcome.Batch) {
+	b.Helper()
+	var source string
+	var specs []outcome.Spec
+	var batch outcome.Batch
+	add := func(name string) {
+		specs = append(specs, spec(name, 1000))
+		bins := make([]uint64, 1000)
+		for k := range 100 {
+			bins[k*7] = 10
+		}
+		batch.Counts = append(batch.Counts, counts(name, bins...))
+	}
+	for i := range 60 {
+		add(fmt.Sprintf("leaf_%d", i))
+	}
+	for i := range 20 {
+		source += fmt.Sprintf("seq_%d = leaf_%d -> leaf_%d;\n", i, 2*i, 2*i+1)
+		source += fmt.Sprintf("par_%d = a:par_%d(leaf_%d, leaf_%d);\n", i, i, i, i+40)
+		add(fmt.Sprintf("seq_%d", i))
+		add(fmt.Sprintf("par_%d", i))
+	}
+	s := system(b, source, specs...)
+	qta, err := dq.Quartiles(100*ms, 200*ms, 300*ms, 0.1)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range s.Probes {
+		s.Probes[i].QTA = &qta
+		s.Probes[i].Triggers = triggers(b, "load", "1000000", "failure", "0.5", "loss", "true")
+	}
+	return s, batch
+}
+
+// A window of 100 probes of 1000 bins. Ten of these a second are what the engine
+// takes of a core at windows of 100 ms.
+func BenchmarkStep(b *testing.B) {
+	s, batch := large(b)
+	p := newPlay(b, s)
+	for range 40 {
+		p.batch(batch)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		p.batch(batch)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)*10/1e9*100, "%core@100ms")
+}
