@@ -595,6 +595,15 @@ func TestCollectInOrder(t *testing.T) {
 	}
 }
 
+// Directions have the names that people see.
+func TestDirections(t *testing.T) {
+	for d, want := range map[Direction]string{Inbound: "inbound", Outbound: "outbound", 7: "Direction(7)"} {
+		if d.String() != want {
+			t.Errorf("got %q, want %q", d, want)
+		}
+	}
+}
+
 // Notices are bounded, and the same one is told once.
 func TestNotices(t *testing.T) {
 	n := &notices{now: func() int64 { return 7 }}
