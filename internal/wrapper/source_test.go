@@ -477,6 +477,21 @@ func TestPeerThatNeverReads(t *testing.T) {
 	await(t, "the commands of another", g.ready(map[string]int64{specs[2999].Wrapper: 20}))
 }
 
+// A wrapper that closes its connection and has not read what it was told, so that
+// the connection is reset: what had been received by then counts.
+func TestReset(t *testing.T) {
+	f := newFake(t)
+	r := newRig(t, plan(start, spec("a", 20)))
+	f.connect(r.Source)
+	r.awaitPeers(1)
+	f.send("%s", strings.Repeat(fmt.Sprintf("n:a;b:%d;e:%d;s:fa\n", start, start), 100))
+	f.conn.Close()
+	r.awaitPeers(0)
+	if got := r.collect(plan(start).At(0)).Counts[0].Failures; got != 100 {
+		t.Errorf("%d instances, want 100", got)
+	}
+}
+
 // There is an end to how many wrappers may connect, and room again when one goes.
 func TestTooManyPeers(t *testing.T) {
 	r := newRig(t, plan(start, spec("a", 20)))
@@ -577,6 +592,15 @@ func TestCollectInOrder(t *testing.T) {
 	}
 	if err := r.Plan(plan(start + 100*ms)); !errors.Is(err, outcome.ErrEnded) {
 		t.Errorf("error %v, want %v", err, outcome.ErrEnded)
+	}
+}
+
+// Directions have the names that people see.
+func TestDirections(t *testing.T) {
+	for d, want := range map[Direction]string{Inbound: "inbound", Outbound: "outbound", 7: "Direction(7)"} {
+		if d.String() != want {
+			t.Errorf("got %q, want %q", d, want)
+		}
 	}
 }
 
