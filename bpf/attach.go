@@ -78,12 +78,21 @@ func openTarget(t Target) (*os.File, *link.Executable, error) {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && t.Inode != 0 && st.Ino != t.Inode {
 		return nil, nil, errors.Join(ErrReplaced, file.Close())
 	}
-	exe, err := link.OpenExecutable(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))
+	exe, err := link.OpenExecutable(fdPath(file))
 	if err != nil {
 		return nil, nil, errors.Join(err, file.Close())
 	}
 	return file, exe, nil
 }
+
+// Target returns what is attached to, by a path that leads there while it is.
+func (a *Attachment) Target() Target {
+	t := a.target
+	t.Path = fdPath(a.file)
+	return t
+}
+
+func fdPath(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
 
 // Detach takes the attachment's probes off. Its spans that are still open time
 // out, as they do when a VM ends.

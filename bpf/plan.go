@@ -186,12 +186,7 @@ func (c *Collector) chainsFit(added []int) bool {
 // publish has the programs know the outcomes of a plan: added are those that they
 // do not know yet. Entries of others end where the plan begins.
 func (c *Collector) publish(p plan, added []int) error {
-	for i := range c.entries {
-		if e := &c.entries[i]; e.used && e.until == forever && !slices.Contains(p.entries, i) {
-			e.until = p.from
-			atomic.StoreUint64(&c.memory.outcomes[i].UntilNs, uint64(p.from))
-		}
-	}
+	c.end(p.from, p.entries)
 	for _, i := range added {
 		if err := c.link(i, p.from); err != nil {
 			return err
@@ -202,6 +197,28 @@ func (c *Collector) publish(p plan, added []int) error {
 		c.setStream(i, max(c.entries[i].outcome.Stream, p.outcomes[n].Stream))
 	}
 	return nil
+}
+
+// End has nothing counted that starts from then on. What is open by then goes on to
+// be counted as it ends.
+func (c *Collector) End(from int64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return ErrClosed
+	}
+	c.end(from, nil)
+	return nil
+}
+
+// end ends the entries that have no end yet, but for some.
+func (c *Collector) end(from int64, but []int) {
+	for i := range c.entries {
+		if e := &c.entries[i]; e.used && e.until == forever && !slices.Contains(but, i) {
+			e.until = from
+			atomic.StoreUint64(&c.memory.outcomes[i].UntilNs, uint64(from))
+		}
+	}
 }
 
 // link writes an entry and puts it on its label, in the place of the one under the
@@ -401,5 +418,5 @@ func (c *Collector) Number(t int64) uint64 {
 	if last := c.plans[len(c.plans)-1]; t >= last.from {
 		return last.number(t)
 	}
-	return c.plans[0].number(t)
+	return c.plans[0].number(max(t, c.plans[0].from))
 }

@@ -107,6 +107,25 @@ func (c *Collector) Outcome(name string) int {
 	return -1
 }
 
+// Name returns the name of the outcomes of a number.
+func (c *Collector) Name(number int) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, n := range c.numbers {
+		if n == number {
+			return name
+		}
+	}
+	return ""
+}
+
+// Streams reports whether instances of any outcome are streamed.
+func (c *Collector) Streams() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.entries, func(e entry) bool { return e.outcome.Stream != StreamNone })
+}
+
 // Read returns the counts of window number n of every outcome of its plan and
 // every VM that was seen, and gives the window's room to a later one. Windows are
 // read in order, each once, when they are over and swept. What is returned holds
