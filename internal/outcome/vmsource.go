@@ -190,8 +190,8 @@ func (s *VMSource) note(format string, args ...any) {
 }
 
 // Plan implements [Source]. Where a plan needs more room than there is, or comes
-// while the one before has hardly begun, everything open is lost as cut, and those
-// ends are orphans.
+// while windows of before the last one are still to be collected, everything that
+// is open when it begins is lost as cut, and its ends are orphans.
 func (s *VMSource) Plan(p Plan) error {
 	o := s.observations[len(s.observations)-1]
 	missing, err := o.collector.Change(p.From, int64(p.Window), kernelOutcomes(p.Specs))
@@ -221,6 +221,7 @@ func (s *VMSource) takeOver(old *observation, p Plan) (o *observation, missing, 
 		return nil, nil, errors.Join(err, o.close())
 	}
 	s.observations = append(s.observations, o)
+	s.note("the plan needs another collector: what is open when it begins is cut")
 	return o, missing, nil
 }
 
