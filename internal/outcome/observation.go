@@ -147,11 +147,13 @@ func (o *observation) follow(on bool) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
+		tick := time.NewTicker(streamPeriod)
+		defer tick.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(streamPeriod):
+			case <-tick.C:
 			}
 			if o.collector.Drain(o.keepStreamed) != nil {
 				return // whoever takes the instances finds out why
