@@ -3,8 +3,11 @@ package bpf
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 
 	"github.com/cilium/ebpf"
@@ -19,9 +22,6 @@ var (
 
 	// ErrReplaced says that a path leads to another file than before.
 	ErrReplaced = errors.New("another file is there now")
-
-	// ErrNoGroup says that no outcome is in a group of that name.
-	ErrNoGroup = errors.New("no such group")
 )
 
 // A Target is where to attach: a file, and whose runs of it.
@@ -38,16 +38,14 @@ type Attachment struct {
 	target Target
 	file   *os.File // open, so that it stays the same file whatever becomes of its path
 	exe    *link.Executable
-	links  map[int][]link.Link // by number of group; exitLinks for process exits
+	links  map[uint32][]link.Link // by label; exitLabel for process exits
 }
 
-// exitLinks is the number under which an attachment has its links to the exit
-// probe, which serve all groups.
-const exitLinks = -1
+// exitLabel stands for the exit probe, among labels, of which it is none.
+const exitLabel = 0
 
-// Attach attaches the groups that are switched on to the target. It fails with
-// [ErrNoProbe] where the file lacks a probe that is needed, and then attaches
-// nothing.
+// Attach attaches to the target what the outcomes need. It fails with [ErrNoProbe]
+// where the file lacks a probe that is needed, and then attaches nothing.
 func (c *Collector) Attach(t Target) (*Attachment, error) {
 	file, exe, err := openTarget(t)
 	if err != nil {
@@ -55,9 +53,12 @@ func (c *Collector) Attach(t Target) (*Attachment, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a := &Attachment{c: c, target: t, file: file, exe: exe, links: make(map[int][]link.Link)}
-	if err := a.update(); err != nil {
-		return nil, errors.Join(fmt.Errorf("attach to %s: %w", t.Path, err), a.closeLinks())
+	a := &Attachment{c: c, target: t, file: file, exe: exe, links: make(map[uint32][]link.Link)}
+	if c.closed {
+		return nil, errors.Join(ErrClosed, a.close())
+	}
+	if err := a.open(c.wanted()); err != nil {
+		return nil, errors.Join(err, a.close())
 	}
 	c.targets = append(c.targets, a)
 	return a, nil
@@ -77,86 +78,91 @@ func openTarget(t Target) (*os.File, *link.Executable, error) {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && t.Inode != 0 && st.Ino != t.Inode {
 		return nil, nil, errors.Join(ErrReplaced, file.Close())
 	}
-	exe, err := link.OpenExecutable(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))
+	exe, err := link.OpenExecutable(fdPath(file))
 	if err != nil {
 		return nil, nil, errors.Join(err, file.Close())
 	}
 	return file, exe, nil
 }
 
+// Target returns what is attached to, by a path that leads there while it is.
+func (a *Attachment) Target() Target {
+	t := a.target
+	t.Path = fdPath(a.file)
+	return t
+}
+
+func fdPath(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
+
 // Detach takes the attachment's probes off. Its spans that are still open time
-// out, as they do when a VM ends: detach a VM that lives on by switching its
-// group off.
+// out, as they do when a VM ends.
 func (a *Attachment) Detach() error {
 	a.c.mu.Lock()
 	defer a.c.mu.Unlock()
-	for i, t := range a.c.targets {
-		if t == a {
-			a.c.targets = append(a.c.targets[:i], a.c.targets[i+1:]...)
-			break
-		}
-	}
-	return a.closeLinks()
+	a.c.targets = slices.DeleteFunc(a.c.targets, func(t *Attachment) bool { return t == a })
+	return a.close()
 }
 
-// Switch attaches or detaches a group at every target. Instances that are open
-// when their group is switched off are given up and counted as cut: what
-// happened to them will not be seen.
-func (c *Collector) Switch(group string, on bool, now int64) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	number := c.group(group)
-	if number < 0 {
-		return fmt.Errorf("%w: %q", ErrNoGroup, group)
+// wanted returns the labels to be attached to, each with an outcome that is on it.
+func (c *Collector) wanted() map[uint32]Outcome {
+	labels := make(map[uint32]Outcome)
+	for _, p := range c.plans {
+		for _, o := range p.outcomes {
+			labels[Label(o.Name)] = o
+			if o.ExitFails {
+				labels[exitLabel] = o
+			}
+		}
 	}
-	c.off[group] = !on
+	return labels
+}
+
+// attachWanted opens the links that should be there and are not.
+func (c *Collector) attachWanted() error {
+	wanted := c.wanted()
 	var errs []error
 	for _, a := range c.targets {
-		errs = append(errs, a.update())
-	}
-	if !on {
-		_, err := c.runSweep(&kernelSweepRequest{UntilNs: uint64(now), Cut: uint64(number) + 1})
-		errs = append(errs, err)
+		errs = append(errs, a.open(wanted))
 	}
 	return errors.Join(errs...)
 }
 
-// update opens the links that should be there and are not, and closes those
-// that should not.
-func (a *Attachment) update() error {
-	exits := false
-	for _, name := range a.c.groups {
-		exits = exits || !a.c.off[name] && a.c.exitsMatter(name)
+// detachUnwanted closes the links that should not be there.
+func (c *Collector) detachUnwanted() error {
+	wanted := c.wanted()
+	var errs []error
+	for _, a := range c.targets {
+		errs = append(errs, a.closeLinks(func(label uint32) bool {
+			_, keep := wanted[label]
+			return !keep
+		}))
 	}
-	// Exits first: a span whose start is seen must not end unseen.
-	err := a.set(exitLinks, exits, func() (map[*ebpf.Program]sites, error) { return a.c.exitSites(a.target) })
-	if err != nil {
-		return err
-	}
-	for number, name := range a.c.groups {
-		on := !a.c.off[name]
-		if err := a.set(number, on, func() (map[*ebpf.Program]sites, error) { return a.c.spanSites(number, a.target) }); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
-// set brings the links of one number into the wanted state.
-func (a *Attachment) set(number int, on bool, find func() (map[*ebpf.Program]sites, error)) error {
-	links, have := a.links[number]
-	if !on {
-		delete(a.links, number)
-		return closeAll(links)
+// open opens the links of these labels that are not open, as many as it can.
+func (a *Attachment) open(wanted map[uint32]Outcome) error {
+	var errs []error
+	// The exits' label comes first: a span whose start is seen must not end unseen.
+	for _, label := range slices.Sorted(maps.Keys(wanted)) {
+		if err := a.openLabel(label); err != nil {
+			errs = append(errs, fmt.Errorf("attach to %s: outcome %q: %w", a.target.Path, wanted[label].Name, err))
+		}
 	}
-	if have {
+	return errors.Join(errs...)
+}
+
+// openLabel opens the links of a label, unless they are open.
+func (a *Attachment) openLabel(label uint32) error {
+	if _, have := a.links[label]; have {
 		return nil
 	}
-	programs, err := find()
+	found, err := a.c.sites(label, a.target)
 	if err != nil {
 		return err
 	}
-	for program, s := range programs {
+	var links []link.Link
+	for program, s := range found {
 		l, err := a.exe.UprobeMulti(nil, program, &link.UprobeMultiOptions{
 			Addresses:     s.offsets,
 			RefCtrOffsets: s.semaphores,
@@ -168,28 +174,41 @@ func (a *Attachment) set(number int, on bool, find func() (map[*ebpf.Program]sit
 		}
 		links = append(links, l)
 	}
-	a.links[number] = links
+	a.links[label] = links
 	return nil
 }
 
-func (a *Attachment) closeLinks() error {
-	var errs []error
-	for _, links := range a.links {
-		errs = append(errs, closeAll(links))
+// closeLinks closes the links of some labels.
+func (a *Attachment) closeLinks(of func(label uint32) bool) error {
+	var links []link.Link
+	for label, l := range a.links {
+		if of(label) {
+			links = append(links, l...)
+			delete(a.links, label)
+		}
 	}
-	clear(a.links)
-	if a.file != nil {
-		errs = append(errs, a.file.Close())
-		a.file = nil
-	}
-	return errors.Join(errs...)
+	return closeAll(links)
 }
 
-func closeAll(links []link.Link) error {
-	var errs []error
-	for _, l := range links {
-		errs = append(errs, l.Close())
+// close closes all links and the file.
+func (a *Attachment) close() error {
+	err := a.closeLinks(func(uint32) bool { return true })
+	if a.file != nil {
+		err = errors.Join(err, a.file.Close())
+		a.file = nil
 	}
+	return err
+}
+
+// closeAll closes links, all at a time: each waits until no program can run at it
+// any more.
+func closeAll(links []link.Link) error {
+	errs := make([]error, len(links))
+	var closing sync.WaitGroup
+	for i, l := range links {
+		closing.Go(func() { errs[i] = l.Close() })
+	}
+	closing.Wait()
 	return errors.Join(errs...)
 }
 
@@ -206,51 +225,23 @@ func (s sites) add(site usdt.Site, cookie uint64) sites {
 	}
 }
 
-// spanSites returns the sites of a group's labels, by the program for them.
-func (c *Collector) spanSites(group int, t Target) (map[*ebpf.Program]sites, error) {
+// sites returns the places of a label, by the program for them.
+func (c *Collector) sites(label uint32, t Target) (map[*ebpf.Program]sites, error) {
+	program, probe := kernelProgSpan, "user_trace__n"+strconv.Itoa(int(label))
+	if label == exitLabel {
+		program, probe = kernelProgProcessExit, "process__exit"
+	}
+	i := slices.IndexFunc(t.Probes, func(p usdt.Probe) bool { return p.Name == probe })
+	if i < 0 {
+		return nil, fmt.Errorf("%w: %s", ErrNoProbe, probe)
+	}
 	found := make(map[*ebpf.Program]sites)
-	done := make(map[uint32]bool)
-	for _, o := range c.opts.Outcomes {
-		label := Label(o.Name)
-		if c.group(o.Group) != group || done[label] {
-			continue
+	for _, site := range t.Probes[i].Sites {
+		p, err := c.program(program, site.Args)
+		if err != nil {
+			return nil, err
 		}
-		done[label] = true
-		cookie := uint64(group)<<32 | uint64(label)
-		if err := c.addSites(found, kernelProgSpan, "user_trace__n"+strconv.Itoa(int(label)), cookie, t); err != nil {
-			return nil, fmt.Errorf("outcome %q: %w", o.Name, err)
-		}
+		found[p] = found[p].add(site, uint64(label))
 	}
 	return found, nil
-}
-
-func (c *Collector) exitSites(t Target) (map[*ebpf.Program]sites, error) {
-	found := make(map[*ebpf.Program]sites)
-	return found, c.addSites(found, kernelProgProcessExit, "process__exit", 0, t)
-}
-
-func (c *Collector) exitsMatter(group string) bool {
-	for _, o := range c.opts.Outcomes {
-		if o.ExitFails && o.Group == group {
-			return true
-		}
-	}
-	return false
-}
-
-func (c *Collector) addSites(found map[*ebpf.Program]sites, program, probe string, cookie uint64, t Target) error {
-	for _, p := range t.Probes {
-		if p.Name != probe {
-			continue
-		}
-		for _, site := range p.Sites {
-			prog, err := c.program(program, site.Args)
-			if err != nil {
-				return err
-			}
-			found[prog] = found[prog].add(site, cookie)
-		}
-		return nil
-	}
-	return fmt.Errorf("%w: %s", ErrNoProbe, probe)
 }

@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/cilium/ebpf"
 )
@@ -25,6 +23,10 @@ var ErrOptions = errors.New("bad collector options")
 // ErrClosed says that a collector was used after it was closed.
 var ErrClosed = errors.New("collector is closed")
 
+// MaxWorst is how many of the worst instances of a VM and a window are streamed at
+// least of an outcome with [StreamWorst].
+const MaxWorst = len(kernelWorst{}.Ranks)
+
 // Windows is how many windows have room at one time. A window is read before it
 // has been over for Windows - 1 others; see [Collector.Skip].
 const Windows = windows
@@ -36,25 +38,33 @@ type Outcome struct {
 	BinWidth int64  // nanoseconds, at least 1
 	Bins     int    // at least 1; delays beyond the last bin count in the last bin
 
-	// Group names the outcomes whose probes are switched on and off together.
-	Group string
-
-	Stream    bool // also send every instance to the [Stream]
-	ExitFails bool // the exit of the process that started a span is a failure, not a timeout in the end
+	Stream    Streaming // which instances [Collector.Drain] passes on
+	ExitFails bool      // the exit of the process that started a span is a failure, not a timeout in the end
 }
 
-// Options describe what a [Collector] counts, and the room it has for it.
+// Streaming says which instances of an outcome are streamed.
+type Streaming uint8
+
+// Instances to stream, each more than the one before.
+const (
+	StreamNone  Streaming = iota
+	StreamWorst           // the MaxWorst worst of each VM and window at least
+	StreamAll
+)
+
+// Options describe what a [Collector] counts at first, and the room it has.
 type Options struct {
 	Outcomes []Outcome
 
 	// Start is where window 0 begins and Window how long each is, both in
-	// nanoseconds of CLOCK_MONOTONIC. What happens before Start is lost.
+	// nanoseconds of CLOCK_MONOTONIC. Spans that start before Start are not
+	// counted.
 	Start, Window int64
 
 	VMs       int // Erlang VMs that can be told apart at one time; 0: 8
 	OpenSpans int // spans that can be open at one time; 0: 131072, about 16 MiB
-	Exits     int // process exits between two sweeps; 0: 64k for each second of two windows, used only with ExitFails
-	RingBytes int // of the ring buffer, a power of two; 0: 4 MiB, used only with Stream
+	Exits     int // process exits between two sweeps; 0: 131072. They take memory only as they come
+	RingBytes int // of the ring buffer, a power of two; 0: 4 MiB
 }
 
 func (o Options) withDefaults() Options {
@@ -65,32 +75,19 @@ func (o Options) withDefaults() Options {
 	}
 	def(&o.VMs, 8)
 	def(&o.OpenSpans, 1<<17)
-	def(&o.Exits, o.exits())
+	def(&o.Exits, 1<<17)
 	def(&o.RingBytes, 4<<20)
 	return o
 }
 
-// exits returns the room there is for exits by default: a second of a VM that
-// spawns as fast as it can, and more for longer windows.
-func (o Options) exits() int {
-	for _, out := range o.Outcomes {
-		if out.ExitFails {
-			return (1 << 16) * max(1, int(2*o.Window/int64(time.Second)))
-		}
-	}
-	return 1
-}
-
-func (o Options) check() error {
-	if len(o.Outcomes) == 0 {
-		return fmt.Errorf("%w: no outcome", ErrOptions)
-	}
-	if o.Window <= 0 || o.Start <= 0 {
-		return fmt.Errorf("%w: start %d ns, window %d ns", ErrOptions, o.Start, o.Window)
+// check says what is wrong with a start of windows, their length, and outcomes.
+func check(start, window int64, outcomes []Outcome) error {
+	if window <= 0 || start <= 0 {
+		return fmt.Errorf("%w: start %d ns, window %d ns", ErrOptions, start, window)
 	}
 	seen := make(map[string]bool)
 	perLabel := make(map[uint32]int)
-	for _, out := range o.Outcomes {
+	for _, out := range outcomes {
 		switch {
 		case len(out.Name) == 0 || len(out.Name) > MaxNameLen:
 			return fmt.Errorf("%w: outcome %q: the name has %d bytes, not 1 to %d", ErrOptions, out.Name, len(out.Name), MaxNameLen)
@@ -114,18 +111,27 @@ type Collector struct {
 	opts   Options
 	layout layout
 	maps   kernelMaps
-	cells  *ebpf.Memory
+	memory *mappings
 	sweep  *ebpf.Program
 	fixed  fixed
 
 	mu       sync.Mutex
+	closed   bool
 	programs map[variant]*ebpf.Program
 	targets  []*Attachment
-	groups   []string // names, by number
-	off      map[string]bool
-	crowded  bool     // all slots were taken at some time
-	read     []uint64 // what was read of each cell before, summed over stripes
-	oldest   uint64   // number of the oldest window that is not read
+
+	plans   []plan         // the one that holds, and the one after it once there is one
+	era     int            // which one of the clock's the first of them has
+	oldest  uint64         // number of the oldest window that is not read
+	entries []entry        // by index in the map outcomes
+	arena   arena          // of the cells that no entry has
+	numbers map[string]int // of names; what the outcomes are called in counts
+
+	crowded bool     // all slots were taken at some time
+	read    []uint64 // what was read of each cell before, summed over stripes
+	counts  []Counts // reused by each read
+
+	ring stream
 }
 
 // fixed are the constants that every program is loaded with.
@@ -134,11 +140,11 @@ type fixed struct {
 	pidnsDev, pidnsIno               uint64
 }
 
-// New creates the kernel's maps for the outcomes. Nothing is attached yet. The
-// caller closes the collector.
+// New creates the kernel's maps for the outcomes, with room for later ones.
+// Nothing is attached yet. The caller closes the collector.
 func New(opts Options) (*Collector, error) {
 	opts = opts.withDefaults()
-	if err := opts.check(); err != nil {
+	if err := check(opts.Start, opts.Window, opts.Outcomes); err != nil {
 		return nil, err
 	}
 	l, err := newLayout(opts.Outcomes, opts.VMs, runtime.NumCPU())
@@ -149,7 +155,9 @@ func New(opts Options) (*Collector, error) {
 		opts:     opts,
 		layout:   l,
 		programs: make(map[variant]*ebpf.Program),
-		off:      make(map[string]bool),
+		entries:  make([]entry, len(opts.Outcomes)+spareOutcomes),
+		arena:    newArena(region{others, l.stripeCells - others}),
+		numbers:  make(map[string]int),
 		read:     make([]uint64, l.stripeCells),
 		fixed: fixed{
 			stripeMask:  uint32(l.stripes - 1),
@@ -157,23 +165,14 @@ func New(opts Options) (*Collector, error) {
 			vmSlots:     uint32(opts.VMs),
 		},
 	}
-	for _, o := range opts.Outcomes {
-		if c.group(o.Group) < 0 {
-			c.groups = append(c.groups, o.Group)
-		}
-	}
 	if c.fixed.pidnsDev, c.fixed.pidnsIno, err = pidNamespace(); err != nil {
 		return nil, err
 	}
 	if err := c.load(); err != nil {
-		c.Close()
-		return nil, err
+		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
 }
-
-// group returns the number of a group, -1 where there is none of that name.
-func (c *Collector) group(name string) int { return slices.Index(c.groups, name) }
 
 // load creates the maps, fills them, and loads the sweep program.
 func (c *Collector) load() error {
@@ -182,12 +181,14 @@ func (c *Collector) load() error {
 		return fmt.Errorf("read the eBPF object: %w", err)
 	}
 	size := map[string]int{
-		kernelMapOutcomes:  len(c.opts.Outcomes),
+		kernelMapOutcomes:  len(c.entries),
 		kernelMapCells:     c.layout.stripes * c.layout.stripeCells,
 		kernelMapFreeSlots: c.opts.VMs,
+		kernelMapSlotPids:  c.opts.VMs,
 		kernelMapSpans:     c.opts.OpenSpans,
 		kernelMapExits:     c.opts.Exits,
 		kernelMapRing:      c.opts.RingBytes,
+		kernelMapWorsts:    len(c.entries) * c.layout.slots * windows,
 	}
 	for name, n := range size {
 		spec.Maps[name].MaxEntries = uint32(n)
@@ -198,89 +199,43 @@ func (c *Collector) load() error {
 	if err := spec.LoadAndAssign(&c.maps, nil); err != nil {
 		return fmt.Errorf("create the eBPF maps: %w", explain(err))
 	}
-	if c.cells, err = c.maps.Cells.Memory(); err != nil {
-		return fmt.Errorf("map the counters: %w", err)
-	}
-	if err := c.fill(); err != nil {
+	if c.memory, err = mapMaps(&c.maps); err != nil {
 		return err
-	}
-	c.sweep, err = c.loadProgram(kernelProgSweep, nil)
-	return err
-}
-
-// fill writes the outcomes, the labels, the clock and the free slots.
-func (c *Collector) fill() error {
-	chain := make(map[uint32]uint32)
-	for i, o := range c.opts.Outcomes {
-		label := Label(o.Name)
-		out := kernelOutcome{
-			DmaxNs:  uint64(o.DMax),
-			BinNs:   uint64(o.BinWidth),
-			Bins:    uint32(o.Bins),
-			Cells:   uint32(c.layout.first[i]),
-			Next:    chain[label],
-			NameLen: uint64(len(o.Name)),
-			Label:   label,
-			Group:   uint32(c.group(o.Group)),
-			Flags:   o.flags(),
-		}
-		for j, b := range []byte(o.Name) {
-			out.Name[j] = int8(b)
-		}
-		if err := c.maps.Outcomes.Put(uint32(i), &out); err != nil {
-			return fmt.Errorf("write outcome %q: %w", o.Name, err)
-		}
-		chain[label] = uint32(i) + 1
-	}
-	for label, first := range chain {
-		if err := c.maps.Labels.Put(label, first); err != nil {
-			return fmt.Errorf("write label %d: %w", label, err)
-		}
 	}
 	for slot := range c.opts.VMs {
 		if err := c.maps.FreeSlots.Put(nil, uint32(slot)); err != nil {
 			return fmt.Errorf("write slot %d: %w", slot, err)
 		}
 	}
-	return c.setClock(0)
-}
-
-// The flags of an outcome, as in count.bpf.h.
-const (
-	flagStream    = 1 << 0
-	flagExitFails = 1 << 1
-)
-
-func (o Outcome) flags() uint32 {
-	var f uint32
-	if o.Stream {
-		f |= flagStream
+	if err := c.begin(); err != nil {
+		return err
 	}
-	if o.ExitFails {
-		f |= flagExitFails
-	}
-	return f
+	c.sweep, err = c.loadProgram(kernelProgSweep, nil)
+	return err
 }
 
 // Close detaches everything and frees the maps. The kernel takes the VMs'
 // semaphores down with it.
 func (c *Collector) Close() error {
+	err := c.ring.close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var errs []error
+	if c.closed {
+		return err
+	}
+	c.closed = true
+	errs := []error{err}
 	for _, t := range c.targets {
-		errs = append(errs, t.closeLinks())
+		errs = append(errs, t.close())
 	}
 	c.targets = nil
 	for _, p := range c.programs {
 		errs = append(errs, p.Close())
 	}
-	c.programs = make(map[variant]*ebpf.Program)
 	if c.sweep != nil {
 		errs = append(errs, c.sweep.Close())
-		c.sweep = nil
 	}
-	errs = append(errs, c.maps.Close())
+	errs = append(errs, c.memory.close(), c.maps.Close())
 	return errors.Join(errs...)
 }
 

@@ -36,32 +36,41 @@ enum column {
 	READ_ERRORS, /* events lost: an argument could not be read */
 	MAP_FULL,    /* starts lost: no room among the open spans */
 	RING_FULL,   /* instances not streamed: no room in the ring buffer */
-	CUT,         /* open instances given up because their probe was detached */
+	CUT,         /* open instances given up because nobody will see their end */
 	EXITS_LOST,  /* exits of processes that were not noted */
 	COLUMNS,
 };
 
 /* Flags of an outcome. */
-#define STREAM (1 << 0)     /* send each instance through the ring buffer */
-#define EXIT_FAILS (1 << 1) /* the death of its process ends an instance as a failure */
+#define STREAM (1 << 0)     /* send instances through the ring buffer */
+#define WORST (1 << 1)      /* of these only the worst of each window */
+#define EXIT_FAILS (1 << 2) /* the death of its process ends an instance as a failure */
 
-/* An outcome as user space describes it. */
+/* An outcome as user space describes it, for as long as it stays as it is. When
+ * it is to change, another entry takes its place on its label, and what started
+ * before goes on to be counted here. So an entry says one thing for all its life,
+ * but for until_ns, next and flags, each of which is written in one go. */
 struct outcome {
+	__u64 since_ns; /* what starts before this is of previous */
+	__u64 until_ns; /* what starts from this on is of another entry, or of none */
 	__u64 dmax_ns;
 	__u64 bin_ns;
 	__u32 bins;
 	__u32 cells;    /* index of its first cell in a stripe */
 	__u32 label;
-	__u32 group;
+	__u32 number;   /* of its name: entries that follow each other have the same */
+	__u32 previous; /* 1 + index of the entry that this one replaces, 0: none */
 	__u32 next;     /* 1 + index of the next outcome on this label, 0: none */
 	__u32 flags;
+	__u32 pad;
 	__u64 name_len; /* in bytes, without the NUL */
 	char name[NAME_MAX + 1];
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* as many as there are outcomes; set when loading */
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set when loading */
 	__type(key, __u32);
 	__type(value, struct outcome);
 } outcomes SEC(".maps");
@@ -74,15 +83,24 @@ struct {
 	__type(value, __u32);
 } labels SEC(".maps");
 
-/* Where windows begin. User space advances oldest as it reads. */
-struct clock {
-	__u64 start_ns;  /* CLOCK_MONOTONIC, where window 0 begins */
+/* A time in which windows have one length. */
+struct era {
+	__u64 from_ns;   /* CLOCK_MONOTONIC, where its first window begins; ~0: there is no such era */
 	__u64 window_ns;
-	__u64 oldest;    /* number of the oldest window that is not yet read */
+	__u64 first;     /* number of its first window */
+};
+
+/* Where windows begin. An era ends where the other one begins, and windows are
+ * numbered on. User space writes a new era over the one whose windows are all
+ * read, from_ns last; and it advances oldest as it reads. */
+struct clock {
+	struct era eras[2];
+	__u64 oldest; /* number of the oldest window that is not yet read */
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct clock);
@@ -116,11 +134,18 @@ static __always_inline __u32 row_at(__u64 t)
 {
 	__u32 zero = 0;
 	struct clock *c = bpf_map_lookup_elem(&clocks, &zero);
+	struct era *e, *other;
 	__u64 window;
 
-	if (!c || t < c->start_ns)
+	if (!c)
 		return STRAY;
-	window = (t - c->start_ns) / c->window_ns;
+	e = &c->eras[0];
+	other = &c->eras[1];
+	if (other->from_ns <= t && (e->from_ns > t || e->from_ns < other->from_ns))
+		e = other;
+	if (t < e->from_ns)
+		return STRAY;
+	window = e->first + (t - e->from_ns) / e->window_ns;
 	return window - c->oldest < WINDOWS ? window % WINDOWS : STRAY;
 }
 

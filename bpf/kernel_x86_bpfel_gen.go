@@ -37,10 +37,14 @@ const (
 )
 
 type kernelClock struct {
-	_        structs.HostLayout
-	StartNs  uint64
-	WindowNs uint64
-	Oldest   uint64
+	_    structs.HostLayout
+	Eras [2]struct {
+		_        structs.HostLayout
+		FromNs   uint64
+		WindowNs uint64
+		First    uint64
+	}
+	Oldest uint64
 }
 
 type kernelColumn uint32
@@ -80,7 +84,7 @@ type kernelInstance struct {
 	Id      uint64
 	Parent  uint64
 	Owner   uint64
-	Outcome uint32
+	Number  uint32
 	Pid     uint32
 	Status  kernelColumn
 	Pad     uint32
@@ -95,17 +99,21 @@ const (
 )
 
 type kernelOutcome struct {
-	_       structs.HostLayout
-	DmaxNs  uint64
-	BinNs   uint64
-	Bins    uint32
-	Cells   uint32
-	Label   uint32
-	Group   uint32
-	Next    uint32
-	Flags   uint32
-	NameLen uint64
-	Name    [256]int8
+	_        structs.HostLayout
+	SinceNs  uint64
+	UntilNs  uint64
+	DmaxNs   uint64
+	BinNs    uint64
+	Bins     uint32
+	Cells    uint32
+	Label    uint32
+	Number   uint32
+	Previous uint32
+	Next     uint32
+	Flags    uint32
+	Pad      uint32
+	NameLen  uint64
+	Name     [256]int8
 }
 
 type kernelSpan struct {
@@ -114,13 +122,15 @@ type kernelSpan struct {
 	Key     kernelSpanKey
 	Parent  uint64
 	Owner   uint64
+	Outcome uint32
+	Pad     uint32
 }
 
 type kernelSpanKey struct {
-	_       structs.HostLayout
-	Outcome uint32
-	Pid     uint32
-	Id      uint64
+	_      structs.HostLayout
+	Number uint32
+	Pid    uint32
+	Id     uint64
 }
 
 type kernelSweepRequest struct {
@@ -132,6 +142,12 @@ type kernelSweepRequest struct {
 	Open     uint64
 	OpenPid  uint64
 	Expired  uint64
+}
+
+type kernelWorst struct {
+	_     structs.HostLayout
+	Floor uint64
+	Ranks [16]uint64
 }
 
 // Names of all BPF objects in the ELF.
@@ -146,9 +162,11 @@ const (
 	kernelMapOutcomes           = "outcomes"
 	kernelMapRecent             = "recent"
 	kernelMapRing               = "ring"
+	kernelMapSlotPids           = "slot_pids"
 	kernelMapSpans              = "spans"
 	kernelMapVmCache            = "vm_cache"
 	kernelMapVms                = "vms"
+	kernelMapWorsts             = "worsts"
 	kernelProgProcessExit       = "process_exit"
 	kernelProgSpan              = "span"
 	kernelProgSweep             = "sweep"
@@ -226,9 +244,11 @@ type kernelMapSpecs struct {
 	Outcomes  *ebpf.MapSpec `ebpf:"outcomes"`
 	Recent    *ebpf.MapSpec `ebpf:"recent"`
 	Ring      *ebpf.MapSpec `ebpf:"ring"`
+	SlotPids  *ebpf.MapSpec `ebpf:"slot_pids"`
 	Spans     *ebpf.MapSpec `ebpf:"spans"`
 	VmCache   *ebpf.MapSpec `ebpf:"vm_cache"`
 	Vms       *ebpf.MapSpec `ebpf:"vms"`
+	Worsts    *ebpf.MapSpec `ebpf:"worsts"`
 }
 
 // kernelVariableSpecs contains global variables before they are loaded into the kernel.
@@ -278,9 +298,11 @@ type kernelMaps struct {
 	Outcomes  *ebpf.Map `ebpf:"outcomes"`
 	Recent    *ebpf.Map `ebpf:"recent"`
 	Ring      *ebpf.Map `ebpf:"ring"`
+	SlotPids  *ebpf.Map `ebpf:"slot_pids"`
 	Spans     *ebpf.Map `ebpf:"spans"`
 	VmCache   *ebpf.Map `ebpf:"vm_cache"`
 	Vms       *ebpf.Map `ebpf:"vms"`
+	Worsts    *ebpf.Map `ebpf:"worsts"`
 }
 
 func (m *kernelMaps) Close() error {
@@ -293,9 +315,11 @@ func (m *kernelMaps) Close() error {
 		m.Outcomes,
 		m.Recent,
 		m.Ring,
+		m.SlotPids,
 		m.Spans,
 		m.VmCache,
 		m.Vms,
+		m.Worsts,
 	)
 }
 

@@ -16,31 +16,33 @@ const (
 
 	cellBytes     = 8
 	maxCellsBytes = 1 << 30
+
+	// Room for outcomes that come later: at least for so many, and for as many
+	// cells as those that there are, within limits.
+	spareOutcomes = 64
+	minSpareCells = 1 << 17
+	maxSpareBytes = 64 << 20
 )
 
 // errTooLarge says that the histograms asked for do not fit in the kernel map.
 var errTooLarge = errors.New("histograms too large")
 
-// layout says where the counters of each outcome are among the cells of a
-// stripe. See the map cells in count.bpf.h.
+// A layout says how the counters are placed among the cells. See the map cells in
+// count.bpf.h.
 type layout struct {
-	first       []int // cell of slot 0, row 0, column 0, by outcome
-	width       []int // columns and bins of a row, by outcome
-	slots       int   // VM slots, and one for the VMs that found none free
-	stripeCells int
+	slots       int // VM slots, and one for the VMs that found none free
+	stripeCells int // those that the outcomes need, and spare ones
 	stripes     int // a power of two
 }
 
-// newLayout places the outcomes' cells for so many VM slots. It takes as many
-// stripes as there are processors, or fewer where the map would get too large:
-// counting is atomic, so stripes only keep processors out of each other's way.
+// newLayout makes room for the outcomes' cells, for so many VM slots. It takes as
+// many stripes as there are processors, or fewer where the map would get too
+// large: counting is atomic, so stripes only keep processors out of each other's
+// way.
 func newLayout(outcomes []Outcome, slots, processors int) (layout, error) {
 	l := layout{slots: slots + 1, stripes: ceilPowerOfTwo(processors), stripeCells: others}
 	for _, o := range outcomes {
-		width := columns + o.Bins
-		l.first = append(l.first, l.stripeCells)
-		l.width = append(l.width, width)
-		l.stripeCells += l.slots * rows * width
+		l.stripeCells += l.size(o.Bins)
 	}
 	for l.stripes > 1 && l.bytes() > maxCellsBytes {
 		l.stripes /= 2
@@ -49,14 +51,19 @@ func newLayout(outcomes []Outcome, slots, processors int) (layout, error) {
 		return layout{}, fmt.Errorf("%w: %d MiB for %d outcomes of %d VMs, at most %d MiB: use fewer bins",
 			errTooLarge, l.bytes()>>20, len(outcomes), slots, maxCellsBytes>>20)
 	}
+	spare := max(minSpareCells, min(l.stripeCells, maxSpareBytes/cellBytes/l.stripes))
+	l.stripeCells += min(spare, maxCellsBytes/cellBytes/l.stripes-l.stripeCells)
 	return l, nil
 }
 
 func (l layout) bytes() int { return l.stripes * l.stripeCells * cellBytes }
 
-// row returns the cell, in a stripe, of column 0 of a row.
-func (l layout) row(outcome, slot, row int) int {
-	return l.first[outcome] + (slot*rows+row)*l.width[outcome]
+// size returns how many cells of a stripe an outcome needs.
+func (l layout) size(bins int) int { return l.slots * rows * (columns + bins) }
+
+// row returns the cell, in a stripe, of column 0 of a row of an outcome.
+func (l layout) row(cells region, bins, slot, row int) int {
+	return cells.first + (slot*rows+row)*(columns+bins)
 }
 
 func ceilPowerOfTwo(n int) int {

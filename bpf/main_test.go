@@ -21,7 +21,7 @@ func named(name string, dMax time.Duration) bpf.Outcome {
 }
 
 func streamed(o bpf.Outcome) bpf.Outcome {
-	o.Stream = true
+	o.Stream = bpf.StreamAll
 	return o
 }
 

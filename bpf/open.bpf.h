@@ -17,8 +17,8 @@
 #include <bpf/bpf_helpers.h>
 
 struct span_key {
-	__u32 outcome;
-	__u32 pid; /* of the VM */
+	__u32 number; /* of the outcome's name, whichever entry the span is counted at */
+	__u32 pid;    /* of the VM */
 	__u64 id;
 };
 
@@ -27,6 +27,8 @@ struct span {
 	struct span_key key;
 	__u64 parent;
 	__u64 owner;    /* the Erlang process that started it; 0 where nobody asks */
+	__u32 outcome;  /* the entry that it is counted at */
+	__u32 pad;
 };
 
 /* Ended, and kept to tell a later end from an orphan. */
@@ -60,7 +62,7 @@ static __always_inline struct span *recent_at(__u32 pid, __u64 id)
 
 static __always_inline bool same_key(const struct span_key *a, const struct span_key *b)
 {
-	return a->id == b->id && a->pid == b->pid && a->outcome == b->outcome;
+	return a->id == b->id && a->pid == b->pid && a->number == b->number;
 }
 
 /* Puts a span at its place among the recent ones, with this start_ns, unless an
@@ -80,6 +82,7 @@ static __always_inline bool put_recent(const struct span *v, __u64 start_ns)
 	place->key = v->key;
 	place->parent = v->parent;
 	place->owner = v->owner;
+	place->outcome = v->outcome;
 	__sync_lock_test_and_set(&place->start_ns, start_ns);
 	return true;
 }
@@ -103,6 +106,7 @@ static __always_inline bool read_open(struct span *v, struct span *copy)
 	copy->key = v->key;
 	copy->parent = v->parent;
 	copy->owner = v->owner;
+	copy->outcome = v->outcome;
 	return copy->start_ns && !(copy->start_ns & ENDED);
 }
 

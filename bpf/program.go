@@ -64,9 +64,11 @@ func (c *Collector) sharedMaps() map[string]*ebpf.Map {
 		kernelMapOutcomes:  c.maps.Outcomes,
 		kernelMapRecent:    c.maps.Recent,
 		kernelMapRing:      c.maps.Ring,
+		kernelMapSlotPids:  c.maps.SlotPids,
 		kernelMapSpans:     c.maps.Spans,
 		kernelMapVmCache:   c.maps.VmCache,
 		kernelMapVms:       c.maps.Vms,
+		kernelMapWorsts:    c.maps.Worsts,
 	}
 }
 

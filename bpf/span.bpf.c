@@ -11,6 +11,7 @@
 #include "args.bpf.h"
 #include "count.bpf.h"
 #include "open.bpf.h"
+#include "worst.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -42,6 +43,7 @@ struct exit_key {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC); /* most never need it */
 	__uint(max_entries, 1); /* set when loading */
 	__type(key, struct exit_key);
 	__type(value, __u64); /* ns */
@@ -54,7 +56,7 @@ struct instance {
 	__u64 id;
 	__u64 parent;
 	__u64 owner;
-	__u32 outcome;
+	__u32 number; /* of the outcome's name */
 	__u32 pid;
 	enum column status; /* SUCCESSES, FAILURES or TIMEOUTS */
 	__u32 pad;
@@ -110,8 +112,8 @@ static __noinline __u64 erlang_pid(__u64 addr)
 struct event {
 	__u64 now;
 	__u32 label;
-	__u32 group;
-	struct span_key key; /* the outcome in it is known when its name is */
+	__u32 outcome;       /* entry, known when its name is */
+	struct span_key key; /* the number in it likewise */
 	__u64 name;          /* address */
 	struct block block;
 };
@@ -149,6 +151,17 @@ static __always_inline long same_name(const struct outcome *o, __u64 addr)
 	return 0;
 }
 
+/* The entry among those of one name that what happens now is of, given the one on
+ * the label and its index; NULL where the name is not observed now. */
+static __always_inline struct outcome *entry_at(__u64 now, struct outcome *o, __u32 *index)
+{
+	if (now < o->since_ns) {
+		*index = o->previous - 1; /* of no entry where there was none */
+		o = bpf_map_lookup_elem(&outcomes, index);
+	}
+	return o && o->since_ns <= now && now < o->until_ns ? o : NULL;
+}
+
 /* Counts an event that could not be read at every outcome that it may have been of. */
 static __noinline int read_error(struct event *e)
 {
@@ -163,7 +176,8 @@ static __noinline int read_error(struct event *e)
 		if (!o)
 			break;
 		next = o->next;
-		if (o->group != e->group)
+		o = entry_at(e->now, o, &index);
+		if (!o)
 			continue;
 		s = series_of(o, e->key.pid);
 		count(&s, row_at(e->now), READ_ERRORS);
@@ -185,15 +199,15 @@ static __always_inline struct outcome *named_outcome(struct event *e)
 		if (!o)
 			return NULL;
 		next = o->next;
-		if (o->group != e->group)
-			continue;
 		same = same_name(o, e->name);
 		if (same < 0) {
 			read_error(e);
 			return NULL;
 		}
 		if (same) {
-			e->key.outcome = index;
+			e->key.number = o->number;
+			o = entry_at(e->now, o, &index);
+			e->outcome = index;
 			return o;
 		}
 	}
@@ -251,14 +265,14 @@ static __always_inline void settle(const struct outcome *o, const struct series 
 
 		count(s, row, COLUMNS + (bin < o->bins ? bin : o->bins - 1));
 	}
-	if (o->flags & STREAM) {
+	if (o->flags & STREAM && is_wanted(o, v, row, status, end_ns)) {
 		struct instance i = {
 			.start_ns = v->start_ns,
 			.end_ns = end_ns,
 			.id = v->key.id,
 			.parent = v->parent,
 			.owner = v->owner,
-			.outcome = v->key.outcome,
+			.number = v->key.number,
 			.pid = v->key.pid,
 			.status = status,
 		};
@@ -283,6 +297,7 @@ static __always_inline void start(void *ctx, struct event *e)
 	count(&s, row, STARTS);
 	v.start_ns = e->now;
 	v.key = e->key;
+	v.outcome = e->outcome;
 	if (o->flags & STREAM)
 		read_arg(ctx, &e->block, ARG_PARENT, &v.parent);
 	if (o->flags & (STREAM | EXIT_FAILS) && !read_arg(ctx, &e->block, ARG_PID, &pid))
@@ -321,20 +336,22 @@ static __always_inline void end_other(void *ctx, struct event *e, __u32 status)
 	struct outcome *o = named_outcome(e);
 	struct span *v, open;
 	struct series s;
+	bool found;
 	__u32 row;
 
+	if (!o)
+		return;
+	v = bpf_map_lookup_elem(&spans, &e->key);
+	found = v && read_open(v, &open) && same_key(&open.key, &e->key);
+	if (found) /* it may have started before the outcome changed */
+		o = bpf_map_lookup_elem(&outcomes, &open.outcome);
 	if (!o)
 		return;
 	s = series_of(o, e->key.pid);
 	row = row_at(e->now);
 	count(&s, row, ENDS);
-	v = bpf_map_lookup_elem(&spans, &e->key);
-	if (!v) {
-		count(&s, row, ORPHANS);
-		return;
-	}
-	if (!read_open(v, &open) || !same_key(&open.key, &e->key)) {
-		count(&s, row, LATES);
+	if (!found) {
+		count(&s, row, v ? LATES : ORPHANS);
 		return;
 	}
 	end_open(ctx, e, o, &s, row, v, &open, status);
@@ -356,9 +373,9 @@ static __always_inline void end(void *ctx, struct event *e, __u32 status)
 	/* The id tells which span it is: it is unique within the VM. So the name
 	 * need not be read, only that the outcome is on this label. */
 	open = read_open(v, &read);
-	o = bpf_map_lookup_elem(&outcomes, &read.key.outcome);
+	o = bpf_map_lookup_elem(&outcomes, &read.outcome);
 	if (!o || read.key.id != e->key.id || read.key.pid != e->key.pid ||
-	    o->label != e->label || o->group != e->group || read.start_ns == BUSY) {
+	    o->label != e->label || read.start_ns == BUSY) {
 		end_other(ctx, e, status);
 		return;
 	}
@@ -371,20 +388,17 @@ static __always_inline void end(void *ctx, struct event *e, __u32 status)
 		count(&s, row, LATES);
 }
 
-/* At a user_trace probe. The cookie is the label, and above it the group through
- * whose link the program runs: two groups can have outcomes on one label. */
+/* At a user_trace probe. The cookie is the label. */
 SEC("uprobe.multi")
 int span(void *ctx)
 {
-	__u64 cookie = bpf_get_attach_cookie(ctx);
 	__u64 kind = 0, version = 0;
 	struct event e;
 
 	e.now = bpf_ktime_get_ns();
-	e.label = cookie;
-	e.group = cookie >> 32;
+	e.label = bpf_get_attach_cookie(ctx);
 	e.key.pid = current_pid();
-	e.key.outcome = 0;
+	e.key.number = 0;
 	if (!e.key.pid)
 		return 0;
 	count_other(HITS);
@@ -405,24 +419,15 @@ int span(void *ctx)
 	return 0;
 }
 
-/* Outcomes that a lost exit can concern; there are hardly ever as many. */
-#define MAX_EXIT_OUTCOMES 64
-
 /* Counts an exit that was not noted at the outcomes of which it may have been the
  * failure. */
-static __noinline int exit_lost(__u32 pid, __u64 now)
+static long exit_lost(void *map, const __u32 *at, struct outcome *o, struct exit_key *k)
 {
-	for (__u32 i = 0; i < MAX_EXIT_OUTCOMES; i++) {
-		__u32 index = i;
-		struct outcome *o = bpf_map_lookup_elem(&outcomes, &index);
-		struct series s;
+	struct series s;
 
-		if (!o)
-			break;
-		if (!(o->flags & EXIT_FAILS))
-			continue;
-		s = series_of(o, pid);
-		count(&s, row_at(now), EXITS_LOST);
+	if (o->flags & EXIT_FAILS) {
+		s = series_of(o, k->pid);
+		count(&s, row_at(bpf_ktime_get_ns()), EXITS_LOST);
 	}
 	return 0;
 }
@@ -442,7 +447,7 @@ int process_exit(void *ctx)
 	if (!read_block(ctx, &block) && !read_arg(ctx, &block, 0, &addr))
 		key.owner = erlang_pid(addr);
 	if (!key.owner || bpf_map_update_elem(&exits, &key, &now, BPF_ANY))
-		exit_lost(key.pid, now);
+		bpf_for_each_map_elem(&outcomes, exit_lost, &key, 0);
 	return 0;
 }
 
@@ -450,7 +455,7 @@ int process_exit(void *ctx)
 struct sweep_request {
 	__u64 until_ns;  /* instances whose deadline or whose process's exit is before this end */
 	__u64 forget_ns; /* timed-out spans whose deadline is before this are forgotten */
-	__u64 cut;       /* 1 + group whose open instances are given up, 0: none */
+	__u64 cut;       /* not 0: all open instances are given up */
 	__u64 pid;       /* VM whose open spans are counted by themselves */
 	__u64 open;      /* out: spans that are still open */
 	__u64 open_pid;  /* out: those of that VM */
@@ -468,11 +473,11 @@ static __always_inline bool sweep_span(struct span *v, struct sweep_request *w,
 
 	if (!read_open(v, open))
 		return false;
-	o = bpf_map_lookup_elem(&outcomes, &open->key.outcome);
+	o = bpf_map_lookup_elem(&outcomes, &open->outcome);
 	if (!o)
 		return false;
 	*timed_out = false;
-	if (w->cut == o->group + 1) {
+	if (w->cut) {
 		status = CUT;
 	} else {
 		status = verdict(o, open, COLUMNS, &end_ns);
@@ -511,7 +516,7 @@ static long sweep_other(void *map, const struct span_key *k, struct span *v,
 			struct sweep_request *w)
 {
 	struct span_key key = *k;
-	struct outcome *o = bpf_map_lookup_elem(&outcomes, &key.outcome);
+	struct outcome *o = bpf_map_lookup_elem(&outcomes, &v->outcome);
 	__u64 start_ns = *(volatile __u64 *)&v->start_ns;
 	struct span open;
 	bool timed_out;

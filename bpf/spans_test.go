@@ -218,6 +218,29 @@ func TestDeathIsFailure(t *testing.T) {
 	}
 }
 
+// Exits are made room for by sweeping in the middle of a window, which changes
+// nothing else.
+func TestSweepWithinWindow(t *testing.T) {
+	const n = 200
+	vm := vmtest.Start(t, erlang.Options{})
+	c := vmtest.NewCollector(t, bpf.Options{
+		Outcomes: []bpf.Outcome{exitFails(load(endless))},
+		Window:   int64(3 * time.Second),
+		Exits:    2 * n, // for what the test itself does in the VM, too
+	})
+	c.Observe(vm)
+
+	for range 4 {
+		vmtest.Call(t, vm, "span_load", "dying", spans(2, n))
+		if _, err := c.Sweep(monotonic.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.ReadAll()
+
+	checkTotal(t, c, 0, vm.PID(), vmtest.Total{Counters: bpf.Counters{Starts: 4 * n, Failures: 4 * n}})
+}
+
 // byID returns instances by their id, which each may have once.
 func byID(t *testing.T, instances []bpf.Instance) map[uint64]bpf.Instance {
 	t.Helper()

@@ -2,19 +2,16 @@ package bpf
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 	"unsafe"
 
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
 )
-
-// streamPeriod is how often the ring buffer is emptied. The programs wake nobody
-// up, because that would triple the price of a hit.
-const streamPeriod = 10 * time.Millisecond
 
 // Status says how an instance ended.
 type Status uint8
@@ -28,7 +25,7 @@ const (
 
 // An Instance is one outcome instance that has ended.
 type Instance struct {
-	Outcome    int // index into Options.Outcomes
+	Outcome    int // number of the outcome's name, see [Collector.Outcome]
 	PID        int // of the VM
 	Status     Status
 	Start, End int64  // nanoseconds of CLOCK_MONOTONIC
@@ -38,60 +35,85 @@ type Instance struct {
 	Class      string // of a failure, at most 63 bytes; "" where none was given
 }
 
-// Stream passes the instances of outcomes with Stream set to fn, in batches,
-// until the context is cancelled, and what is then left. The slice is reused: fn
-// copies what it keeps. It is to be called once at a time.
-func (c *Collector) Stream(ctx context.Context, fn func([]Instance)) error {
-	r, err := ringbuf.NewReader(c.maps.Ring)
-	if err != nil {
+// A stream is our end of the ring buffer. The programs wake nobody up, because
+// that would triple the price of a hit.
+type stream struct {
+	mu     sync.Mutex
+	reader *ringbuf.Reader // nil until it is needed
+	record ringbuf.Record
+	batch  []Instance
+	closed bool
+}
+
+// batchMost is how many instances Drain passes on at a time.
+const batchMost = 4096
+
+// Drain passes what is streamed at this moment to fn, in batches. The slice is
+// reused: fn copies what it keeps.
+func (c *Collector) Drain(fn func([]Instance)) error {
+	s := &c.ring
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	if err := s.open(c.maps.Ring); err != nil {
 		return fmt.Errorf("open the stream: %w", err)
 	}
-	defer r.Close()
-	for last := false; !last; {
-		select {
-		case <-ctx.Done():
-			last = true
-		case <-time.After(streamPeriod):
-		}
-		if err := drain(r, fn); err != nil {
-			return fmt.Errorf("read the stream: %w", err)
-		}
+	if err := s.drain(fn); err != nil {
+		return fmt.Errorf("read the stream: %w", err)
 	}
 	return nil
 }
 
-// drain passes on what is in the ring buffer, without waiting for more.
-func drain(r *ringbuf.Reader, fn func([]Instance)) error {
-	const most = 4096 // in a batch
+func (s *stream) open(ring *ebpf.Map) (err error) {
+	if s.reader == nil {
+		s.batch = make([]Instance, 0, batchMost)
+		s.reader, err = ringbuf.NewReader(ring)
+	}
+	return err
+}
 
-	batch := make([]Instance, 0, most)
+// drain passes on what is in the ring buffer, without waiting for more.
+func (s *stream) drain(fn func([]Instance)) error {
 	flush := func() {
-		if len(batch) > 0 {
-			fn(batch)
+		if len(s.batch) > 0 {
+			fn(s.batch)
 		}
-		batch = batch[:0]
+		s.batch = s.batch[:0]
 	}
 	defer flush()
-	var rec ringbuf.Record
-	r.SetDeadline(time.Now())
+	s.reader.SetDeadline(time.Unix(1, 0)) // long ago
 	// At most what was there at first, or it might never end.
-	for n := r.BufferSize() / instanceBytes; n > 0; n-- {
-		err := r.ReadInto(&rec)
+	for n := s.reader.BufferSize() / instanceBytes; n > 0; n-- {
+		err := s.reader.ReadInto(&s.record)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		i, err := decodeInstance(rec.RawSample)
+		i, err := decodeInstance(s.record.RawSample)
 		if err != nil {
 			return err
 		}
-		if batch = append(batch, i); len(batch) == most {
+		if s.batch = append(s.batch, i); len(s.batch) == batchMost {
 			flush()
 		}
 	}
 	return nil
+}
+
+func (s *stream) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.reader == nil {
+		return nil
+	}
+	err := s.reader.Close()
+	s.reader = nil
+	return err
 }
 
 const (
@@ -105,7 +127,7 @@ func decodeInstance(b []byte) (Instance, error) {
 	}
 	k := (*kernelInstance)(unsafe.Pointer(&b[0]))
 	i := Instance{
-		Outcome: int(k.Outcome),
+		Outcome: int(k.Number),
 		PID:     int(k.Pid),
 		Start:   int64(k.StartNs),
 		End:     int64(k.EndNs),

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unsafe"
@@ -31,12 +32,12 @@ func TestLabel(t *testing.T) {
 	}
 }
 
-// No two rows of a layout overlap, and all are within a stripe, whatever the
-// outcomes; the stripes are within the map.
+// No two rows of an outcome overlap, and all are within its cells, whatever its
+// size and that of the others; the stripes are within the map.
 func TestLayoutRowsAreDisjoint(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var outcomes []Outcome
-		for _, bins := range rapid.SliceOfN(rapid.IntRange(1, 40), 1, 6).Draw(t, "bins") {
+		for _, bins := range rapid.SliceOfN(rapid.IntRange(1, 40), 0, 6).Draw(t, "bins") {
 			outcomes = append(outcomes, Outcome{Bins: bins})
 		}
 		slots := rapid.IntRange(1, 5).Draw(t, "slots")
@@ -44,32 +45,77 @@ func TestLayoutRowsAreDisjoint(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		owner := make([]string, l.stripeCells)
-		for cell := range others {
-			owner[cell] = "what has no outcome"
-		}
-		for o := range outcomes {
+		cells := newArena(region{others, l.stripeCells - others})
+		for _, o := range outcomes {
+			r, ok := cells.take(l.size(o.Bins))
+			if !ok {
+				t.Fatalf("no room for %d bins", o.Bins)
+			}
+			next := r.first
 			for slot := range slots + 1 {
 				for row := range windows + 1 {
-					me := fmt.Sprintf("outcome %d, slot %d, row %d", o, slot, row)
-					first := l.row(o, slot, row)
-					for cell := first; cell < first+columns+outcomes[o].Bins; cell++ {
-						if owner[cell] != "" {
-							t.Fatalf("cell %d is of %s and of %s", cell, owner[cell], me)
-						}
-						owner[cell] = me
+					if first := l.row(r, o.Bins, slot, row); first != next {
+						t.Fatalf("slot %d, row %d of %+v begins at %d, want %d", slot, row, r, first, next)
 					}
+					next += columns + o.Bins
 				}
 			}
-		}
-		for cell, of := range owner {
-			if of == "" {
-				t.Fatalf("cell %d is of nobody", cell)
+			if next != r.end() {
+				t.Fatalf("the rows of %+v end at %d", r, next)
 			}
 		}
-		if l.bytes() != l.stripes*l.stripeCells*8 || l.stripes&(l.stripes-1) != 0 {
+		if l.bytes() != l.stripes*l.stripeCells*8 || l.stripes&(l.stripes-1) != 0 || l.bytes() > maxCellsBytes {
 			t.Fatalf("%d stripes, %d bytes", l.stripes, l.bytes())
 		}
+	})
+}
+
+// Whatever is taken from an arena and given back: regions never overlap, what is
+// free and what is taken is all there is, no two free regions touch, and there is
+// no room only where none is large enough.
+func TestArena(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		whole := region{rapid.IntRange(0, 9).Draw(t, "first"), rapid.IntRange(1, 60).Draw(t, "size")}
+		a := newArena(whole)
+		var taken []region
+		t.Repeat(map[string]func(*rapid.T){
+			"take": func(t *rapid.T) {
+				size := rapid.IntRange(1, 20).Draw(t, "size")
+				fits := slices.ContainsFunc(a.free, func(r region) bool { return r.size >= size })
+				r, ok := a.take(size)
+				if ok != fits || ok && r.size != size {
+					t.Fatalf("taking %d gave %+v, %v, where it fits: %v", size, r, ok, fits)
+				}
+				if ok {
+					taken = append(taken, r)
+				}
+			},
+			"give": func(t *rapid.T) {
+				if len(taken) == 0 {
+					t.Skip("nothing is taken")
+				}
+				i := rapid.IntRange(0, len(taken)-1).Draw(t, "which")
+				a.give(taken[i])
+				taken = slices.Delete(taken, i, i+1)
+			},
+			"": func(t *rapid.T) {
+				all := slices.Concat(a.free, taken)
+				slices.SortFunc(all, func(a, b region) int { return a.first - b.first })
+				next := whole.first
+				for i, r := range all {
+					if r.first != next || r.size < 1 {
+						t.Fatalf("%+v at %d of %+v", r, next, all)
+					}
+					next = r.end()
+					if i > 0 && slices.Contains(a.free, all[i-1]) && slices.Contains(a.free, r) {
+						t.Fatalf("%+v and %+v are free and touch", all[i-1], r)
+					}
+				}
+				if next != whole.end() || !slices.IsSortedFunc(a.free, func(a, b region) int { return a.first - b.first }) {
+					t.Fatalf("%+v are not %+v in order", all, whole)
+				}
+			},
+		})
 	})
 }
 
@@ -118,7 +164,7 @@ func TestOptionsCheck(t *testing.T) {
 		want    string // "" where there is no error
 	}{
 		{"good", Options{Outcomes: []Outcome{good}, Start: 1, Window: 1}, ""},
-		{"no outcome", Options{Start: 1, Window: 1}, "no outcome"},
+		{"no outcome", Options{Start: 1, Window: 1}, ""},
 		{"no window", Options{Outcomes: []Outcome{good}, Start: 1}, "start 1 ns, window 0 ns"},
 		{"no start", Options{Outcomes: []Outcome{good}, Window: 5}, "start 0 ns, window 5 ns"},
 		{"no name", Options{Outcomes: with(func(o *Outcome) { o.Name = "" }), Start: 1, Window: 1},
@@ -137,7 +183,7 @@ func TestOptionsCheck(t *testing.T) {
 			fmt.Sprintf(`outcome %q: more than 8 names fall on label 1: rename one`, onOneLabel(9)[8].Name)},
 		{"full label", Options{Outcomes: onOneLabel(8), Start: 1, Window: 1}, ""},
 	} {
-		err := test.options.check()
+		err := check(test.options.Start, test.options.Window, test.options.Outcomes)
 		got := ""
 		if err != nil {
 			got = strings.TrimPrefix(err.Error(), ErrOptions.Error()+": ")

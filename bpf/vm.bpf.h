@@ -29,6 +29,15 @@ struct {
 	__type(value, __u32);
 } free_slots SEC(".maps");
 
+/* The VM in each slot by its pid, 0: none. User space maps it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* as many as there are slots; set when loading */
+	__type(key, __u32);
+	__type(value, __u64);
+} slot_pids SEC(".maps");
+
 /* pid << 32 | slot of VMs seen lately, at the low bits of their pid: a look-up
  * here costs a tenth of one in vms. */
 #define VM_CACHE 256
@@ -54,6 +63,14 @@ static __always_inline __u32 current_pid(void)
 	return bpf_get_current_pid_tgid() >> 32;
 }
 
+static __always_inline void set_slot_pid(__u32 slot, __u64 pid)
+{
+	__u64 *place = bpf_map_lookup_elem(&slot_pids, &slot);
+
+	if (place)
+		*(volatile __u64 *)place = pid;
+}
+
 /* Two threads of a VM may ask at once for the first time: the one that comes
  * second gives its slot back. */
 static __noinline __u32 find_slot(__u32 pid)
@@ -65,8 +82,10 @@ static __noinline __u32 find_slot(__u32 pid)
 		return *known;
 	if (bpf_map_pop_elem(&free_slots, &slot))
 		return vm_slots;
+	set_slot_pid(slot, pid); /* before anything is counted there */
 	if (!bpf_map_update_elem(&vms, &pid, &slot, BPF_NOEXIST))
 		return slot;
+	set_slot_pid(slot, 0);
 	bpf_map_push_elem(&free_slots, &slot, 0);
 	known = bpf_map_lookup_elem(&vms, &pid);
 	return known ? *known : vm_slots;

@@ -1,9 +1,10 @@
 package bpf
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -23,16 +24,16 @@ type Counters struct {
 	ReadErrors                    uint64 // events lost: an argument could not be read
 	MapFull                       uint64 // starts lost: no room among the open spans
 	RingFull                      uint64 // instances not streamed, though counted
-	Cut                           uint64 // open instances given up when their group was switched off
+	Cut                           uint64 // instances given up: of what the outcome was before it changed, or of no known end
 	ExitsLost                     uint64 // process exits that were not noted: their spans time out
 }
 
 // Counts are the counters of one outcome of one VM in one window.
 type Counts struct {
-	Outcome int // index into Options.Outcomes
+	Outcome int // number of the outcome's name, see [Collector.Outcome]
 	PID     int // of the VM; 0 for all the VMs that found no slot together
 	Counters
-	Bins []uint64 // delays of successes: Options.Outcomes[Outcome].Bins of them
+	Bins []uint64 // delays of successes: as many as the outcome has
 
 	// Stray is what happened since the last read and belongs to a window that
 	// had been read already, or to one so far ahead of the reader that it had
@@ -76,8 +77,17 @@ func (c *Collector) OpenSpans(pid int) (int, error) {
 	return int(req.OpenPid), err
 }
 
+// CutOpen gives up all open instances, which count as Cut of the window that
+// contains now.
+func (c *Collector) CutOpen(now int64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, err := c.runSweep(&kernelSweepRequest{UntilNs: uint64(now), Cut: 1})
+	return err
+}
+
 func (c *Collector) runSweep(req *kernelSweepRequest) (Swept, error) {
-	if c.sweep == nil {
+	if c.closed {
 		return Swept{}, ErrClosed
 	}
 	if _, err := c.sweep.Run(&ebpf.RunOptions{Context: req, ContextOut: req}); err != nil {
@@ -86,41 +96,89 @@ func (c *Collector) runSweep(req *kernelSweepRequest) (Swept, error) {
 	return Swept{Open: int(req.Open), Expired: int(req.Expired)}, nil
 }
 
-// Read returns the counts of window number n, which begins at Start + n·Window,
-// of every outcome of every VM that was seen, and gives the window's room to a
-// later one. Windows are read in order, each once, when they are over and swept.
+// Outcome returns the number that the outcomes of this name have in counts and
+// instances. Those of the first plan are numbered from 0.
+func (c *Collector) Outcome(name string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n, ok := c.numbers[name]; ok {
+		return n
+	}
+	return -1
+}
+
+// Name returns the name of the outcomes of a number.
+func (c *Collector) Name(number int) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, n := range c.numbers {
+		if n == number {
+			return name
+		}
+	}
+	return ""
+}
+
+// Streams reports whether instances of any outcome are streamed.
+func (c *Collector) Streams() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.entries, func(e entry) bool { return e.outcome.Stream != StreamNone })
+}
+
+// Read returns the counts of window number n of every outcome of its plan and
+// every VM that was seen, and gives the window's room to a later one. Windows are
+// read in order, each once, when they are over and swept. What is returned holds
+// until the next call that returns counts.
 func (c *Collector) Read(n uint64) ([]Counts, Others, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	slots, err := c.slots()
-	if err != nil {
-		return nil, Others{}, err
+	if c.closed {
+		return nil, Others{}, ErrClosed
 	}
-	var out []Counts
-	for outcome := range c.opts.Outcomes {
-		for slot, pid := range slots {
-			cells, err := c.readRow(outcome, slot, int(n%windows))
-			if err != nil {
-				return nil, Others{}, err
+	c.counts = c.counts[:0]
+	row := int(n % windows)
+	for _, i := range c.planOf(n).entries {
+		for slot := range c.layout.slots {
+			pid, ok := c.vmIn(slot)
+			if !ok {
+				continue
 			}
-			stray, err := c.readRow(outcome, slot, windows)
-			if err != nil {
-				return nil, Others{}, err
-			}
-			out = append(out, Counts{
-				Outcome:  outcome,
-				PID:      pid,
-				Counters: counters(cells),
-				Bins:     cells[columns:],
-				Stray:    counters(stray),
-			})
+			counts := Counts{Outcome: c.entries[i].number, PID: pid}
+			counts.Counters, counts.Bins = c.readRow(i, slot, row)
+			counts.Stray = c.readColumns(i, slot, windows)
+			c.counts = append(c.counts, counts)
 		}
 	}
-	m, err := c.readOthers()
-	if err != nil {
-		return nil, Others{}, err
+	c.readReplaced(n)
+	others := c.readOthers()
+	c.clearWorst(row)
+	return c.counts, others, c.advance(n + 1)
+}
+
+// readReplaced adds what ended in window n of entries that had been replaced when
+// it began, to what was read of those that replace them.
+func (c *Collector) readReplaced(n uint64) {
+	from, _ := c.windowOf(n)
+	for i := range c.entries {
+		e := &c.entries[i]
+		if !e.used || e.until > from {
+			continue
+		}
+		for slot := range c.layout.slots {
+			pid, ok := c.vmIn(slot)
+			if !ok {
+				continue
+			}
+			ended := c.readColumns(i, slot, int(n%windows)).cut()
+			stray := c.readColumns(i, slot, windows).cut()
+			at := slices.IndexFunc(c.counts, func(k Counts) bool { return k.Outcome == e.number && k.PID == pid })
+			if at >= 0 {
+				c.counts[at].Counters = c.counts[at].Counters.Add(ended)
+				c.counts[at].Stray = c.counts[at].Stray.Add(stray)
+			}
+		}
 	}
-	return out, m, c.setClock(n + 1)
 }
 
 // Skip gives up the windows from the oldest that is not read to n, without n:
@@ -129,99 +187,124 @@ func (c *Collector) Read(n uint64) ([]Counts, Others, error) {
 func (c *Collector) Skip(n uint64) ([]Counts, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	slots, err := c.slots()
-	if err != nil {
-		return nil, err
+	if c.closed {
+		return nil, ErrClosed
 	}
 	// First the clock, so that nothing more goes into the rows that are given up.
 	from := c.oldest
-	if err := c.setClock(n); err != nil {
-		return nil, err
-	}
-	var out []Counts
-	for outcome := range c.opts.Outcomes {
-		for slot, pid := range slots {
-			lost := Counts{Outcome: outcome, PID: pid}
-			for m := from; m < min(n, from+windows); m++ {
-				cells, err := c.readRow(outcome, slot, int(m%windows))
-				if err != nil {
-					return nil, err
-				}
-				lost.Stray = lost.Stray.Add(counters(cells))
-			}
-			out = append(out, lost)
+	atomic.StoreUint64(&c.memory.clock.Oldest, n)
+	c.readAll(func(i, slot int) (lost Counters) {
+		for m := from; m < min(n, from+windows); m++ {
+			lost = lost.Add(c.readColumns(i, slot, int(m%windows)))
 		}
+		return lost
+	})
+	for row := range windows {
+		c.clearWorst(row)
 	}
-	return out, nil
+	return c.counts, c.advance(n)
 }
 
 // Stray returns what was stray since the last Read or Stray, and nothing else.
 func (c *Collector) Stray() ([]Counts, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	slots, err := c.slots()
-	if err != nil {
-		return nil, err
+	if c.closed {
+		return nil, ErrClosed
 	}
-	var out []Counts
-	for outcome := range c.opts.Outcomes {
-		for slot, pid := range slots {
-			cells, err := c.readRow(outcome, slot, windows)
-			if err != nil {
-				return nil, err
+	c.readAll(func(i, slot int) Counters { return c.readColumns(i, slot, windows) })
+	return c.counts, nil
+}
+
+// readAll puts what read returns for each entry and slot into the counts, as stray.
+func (c *Collector) readAll(read func(i, slot int) Counters) {
+	c.counts = c.counts[:0]
+	for i := range c.entries {
+		for slot := range c.layout.slots {
+			if pid, ok := c.vmIn(slot); ok && c.entries[i].used {
+				c.counts = append(c.counts, Counts{Outcome: c.entries[i].number, PID: pid, Stray: read(i, slot)})
 			}
-			out = append(out, Counts{Outcome: outcome, PID: pid, Stray: counters(cells)})
 		}
 	}
-	return out, nil
 }
 
-// slots returns the VM in each slot. The slot of the VMs that found none is
-// there from when a VM may have missed.
-func (c *Collector) slots() (map[int]int, error) {
-	slots := make(map[int]int)
-	var pid, slot uint32
-	it := c.maps.Vms.Iterate()
-	for it.Next(&pid, &slot) {
-		slots[int(slot)] = int(pid)
+// vmIn returns the VM in a slot. The slot of the VMs that found none is there from
+// when a VM may have missed.
+func (c *Collector) vmIn(slot int) (pid int, ok bool) {
+	if slot == c.opts.VMs {
+		return 0, c.isCrowded()
 	}
-	if err := it.Err(); err != nil {
-		return nil, fmt.Errorf("read the VMs: %w", err)
-	}
-	c.crowded = c.crowded || len(slots) == c.opts.VMs
-	if c.crowded {
-		slots[c.opts.VMs] = 0
-	}
-	return slots, nil
+	pid = int(atomic.LoadUint64(&c.memory.slotPIDs[slot]))
+	return pid, pid != 0
 }
 
-// readRow returns what was added to a row since it was last read.
-func (c *Collector) readRow(outcome, slot, row int) ([]uint64, error) {
-	return c.readCells(c.layout.row(outcome, slot, row), c.layout.width[outcome])
+// isCrowded reports whether all slots are taken, or were at some time.
+func (c *Collector) isCrowded() bool {
+	c.crowded = c.crowded || !slices.Contains(c.memory.slotPIDs, 0)
+	return c.crowded
 }
 
-// readCells returns what was added to cells, on all stripes, since they were last
+// readRow returns what was added to a row since it was last read. The bins hold
+// until it is read again.
+func (c *Collector) readRow(i, slot, row int) (Counters, []uint64) {
+	e := &c.entries[i]
+	if e.bins[slot] == nil {
+		e.bins[slot] = make([]uint64, e.outcome.Bins)
+	}
+	counted, bins := c.readColumns(i, slot, row), e.bins[slot]
+	if counted.Successes > 0 {
+		c.readCells(bins, c.row(i, slot, row)+columns)
+	} else {
+		clear(bins)
+	}
+	return counted, bins
+}
+
+func (c *Collector) row(i, slot, row int) int {
+	return c.layout.row(c.entries[i].cells, c.entries[i].outcome.Bins, slot, row)
+}
+
+// readColumns returns what was added to the columns of a row since they were last
 // read.
-func (c *Collector) readCells(first, width int) ([]uint64, error) {
-	sum := make([]uint64, width)
-	buf := make([]byte, width*cellBytes)
-	for stripe := range c.layout.stripes {
-		at := (stripe*c.layout.stripeCells + first) * cellBytes
-		if _, err := c.cells.ReadAt(buf, int64(at)); err != nil {
-			return nil, fmt.Errorf("read the counters: %w", err)
-		}
-		for i := range sum {
-			sum[i] += binary.NativeEndian.Uint64(buf[i*cellBytes:])
-		}
-	}
-	before := c.read[first : first+width]
-	for i := range sum {
-		sum[i], before[i] = sum[i]-before[i], sum[i]
-	}
-	return sum, nil
+func (c *Collector) readColumns(i, slot, row int) Counters {
+	var cells [columns]uint64
+	c.readCells(cells[:], c.row(i, slot, row))
+	return counters(&cells)
 }
 
-func counters(cells []uint64) Counters {
+// readCells stores what was added to cells since they were last read.
+func (c *Collector) readCells(added []uint64, first int) {
+	c.sum(added, first)
+	before := c.read[first : first+len(added)]
+	for i, sum := range added {
+		added[i], before[i] = sum-before[i], sum
+	}
+}
+
+// sum stores the sums of cells over all stripes. The programs go on counting.
+func (c *Collector) sum(sums []uint64, first int) {
+	clear(sums)
+	for stripe := range c.layout.stripes {
+		cells := c.memory.cells[stripe*c.layout.stripeCells+first:][:len(sums)]
+		for i, n := range cells {
+			sums[i] += n
+		}
+	}
+}
+
+// clearWorst forgets the worst instances in a row that was read.
+func (c *Collector) clearWorst(row int) {
+	for i := range c.entries {
+		if c.entries[i].outcome.Stream == StreamNone {
+			continue
+		}
+		for slot := range c.layout.slots {
+			c.memory.worsts[(i*c.layout.slots+slot)*windows+row] = kernelWorst{}
+		}
+	}
+}
+
+func counters(cells *[columns]uint64) Counters {
 	return Counters{
 		Starts:     cells[kernelColumnSTARTS],
 		Ends:       cells[kernelColumnENDS],
@@ -256,28 +339,17 @@ func (c Counters) Add(d Counters) Counters {
 	}
 }
 
-func (c *Collector) readOthers() (Others, error) {
-	var d [kernelOtherOTHERS]uint64
-	sum, err := c.readCells(0, len(d))
-	if err != nil {
-		return Others{}, err
-	}
-	copy(d[:], sum)
-	return Others{Hits: d[kernelOtherHITS], Foreign: d[kernelOtherFOREIGN]}, nil
+// cut returns the counters with all instances that ended given up.
+func (c Counters) cut() Counters {
+	c.Cut += c.Successes + c.Failures + c.Timeouts
+	c.Successes, c.Failures, c.Timeouts, c.RingFull = 0, 0, 0, 0
+	return c
 }
 
-// setClock tells the programs which window is the oldest that is not yet read.
-func (c *Collector) setClock(oldest uint64) error {
-	c.oldest = oldest
-	err := c.maps.Clocks.Put(uint32(0), &kernelClock{
-		StartNs:  uint64(c.opts.Start),
-		WindowNs: uint64(c.opts.Window),
-		Oldest:   oldest,
-	})
-	if err != nil {
-		return fmt.Errorf("write the clock: %w", err)
-	}
-	return nil
+func (c *Collector) readOthers() Others {
+	var d [others]uint64
+	c.readCells(d[:], 0)
+	return Others{Hits: d[kernelOtherHITS], Foreign: d[kernelOtherFOREIGN]}
 }
 
 // Forget gives the slot of a VM that has ended to a later one. Call it when the
@@ -286,9 +358,10 @@ func (c *Collector) setClock(oldest uint64) error {
 func (c *Collector) Forget(pid int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, err := c.slots(); err != nil { // notes whether all were taken
-		return err
+	if c.closed {
+		return ErrClosed
 	}
+	c.isCrowded() // or nobody would know that it was
 	var slot uint32
 	err := c.maps.Vms.LookupAndDelete(uint32(pid), &slot)
 	if errors.Is(err, ebpf.ErrKeyNotExist) {
@@ -297,6 +370,7 @@ func (c *Collector) Forget(pid int) error {
 	if err != nil {
 		return fmt.Errorf("forget VM %d: %w", pid, err)
 	}
+	atomic.StoreUint64(&c.memory.slotPIDs[slot], 0)
 	if err := c.forgetCached(pid); err != nil {
 		return err
 	}

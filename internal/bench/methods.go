@@ -61,18 +61,11 @@ func attachBeamscope(stream bool) func(context.Context, vm.VM, func() error) (fu
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		seen := make(chan struct{})
-		done := make(chan error, 2)
+		done := make(chan error, 1)
 		go func() { done <- collect(ctx, source, plan, seen) }()
-		go func() {
-			if !stream {
-				done <- nil
-				return
-			}
-			done <- source.Stream(ctx, func([]outcome.Instance) {})
-		}()
 		detach := func() error {
 			cancel()
-			return errors.Join(<-done, <-done, source.Close())
+			return errors.Join(<-done, source.Close())
 		}
 		if err := load(); err != nil {
 			return nil, errors.Join(err, detach())

@@ -59,6 +59,12 @@ func (m *meter) read(now int64, hits uint64) (time.Duration, error) {
 	return m.perHit, errors.Join(err, m.close())
 }
 
+// move measures the programs of another collector from now on.
+func (m *meter) move(c *bpf.Collector) error {
+	m.collector, m.began = c, 0
+	return m.close()
+}
+
 func (m *meter) close() error {
 	if m == nil || m.measuring == nil {
 		return nil

@@ -73,9 +73,7 @@ const (
 	CountsOnly Detail = iota // no single instances
 
 	// Worst are up to MaxWorst instances of each window and VM: timeouts before
-	// failures before successes, and among each the slowest. Which they are is
-	// found out with little cost, and so may miss some where much happens that
-	// is worse than in the window before.
+	// failures before successes, and among each the slowest.
 	Worst
 
 	Everything // every instance
@@ -280,14 +278,17 @@ type Source interface {
 	// Plan changes what is observed. It is called before p.From, which is where a
 	// window of the plan before ends; windows up to there are still of that one.
 	// Outcomes whose spec stays the same are observed without a gap. Of one whose
-	// spec changes, what began before p.From and ends later is lost as cut. A plan
-	// that has not begun is replaced by one with the same From. On an error
+	// spec changes, what began before p.From and ends later is lost as cut, unless
+	// nothing but the name or the detail changes: then nothing is lost, but the
+	// parent and the process of an instance may not be known that began before. A
+	// plan that has not begun is replaced by one with the same From. On an error
 	// everything is as it was.
 	Plan(p Plan) error
 
 	// Collect returns what ended in the window. Windows follow each other without
 	// gaps as the plans say, and each is asked for when it has been over for some
-	// time, one window's length as a rule. The batch, and what it refers to, holds
+	// time: one window's length as a rule, or that of the next plan's where they are
+	// shorter and already begin to wait. The batch, and what it refers to, holds
 	// until the next call. It returns an error wrapping [ErrEnded], perhaps with
 	// a last batch, when the source has nothing more to deliver.
 	Collect(ctx context.Context, w Window) (Batch, error)

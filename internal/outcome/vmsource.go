@@ -1,12 +1,10 @@
 package outcome
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,25 +27,48 @@ type VMConfig struct {
 }
 
 // A VMSource observes running Erlang VMs with eBPF: the spans of the wrapper,
-// paired and counted in the kernel.
+// paired and counted in the kernel. Specs without a Span are those of other
+// sources; a plan may have no other, and then nothing is observed.
 type VMSource struct {
-	cfg       VMConfig
-	collector *bpf.Collector
-	meter     *meter
-	files     map[file]*bpf.Attachment
-	vms       map[int]*observedVM
-	ids       sync.Map              // the VMs' ids by pid, for Stream, which runs beside the rest
-	refused   map[usdt.Process]bool // VMs that cannot be observed, which was noted
-	notices   []Notice
-	hits      uint64 // since the cost was last asked for
+	cfg     VMConfig
+	meter   *meter
+	vms     map[int]*observedVM
+	refused map[usdt.Process]bool // VMs that cannot be observed, which was noted
+	notices []Notice
+	hits    uint64 // since the cost was last asked for
 
-	// Where we came too late: windows read in advance, by number; the number
-	// below which windows that are not ready were not observed; and what is lost.
-	ready      map[uint64][]bpf.Counts
-	unobserved uint64
-	stray      []bpf.Counts
+	// The first of each is that of the window that was collected last; others are
+	// there while they wait for their first window.
+	stages       []stage
+	observations []*observation
+	cut          []bpf.Counts // given up with the observation before
 
 	scanned int64 // when VMs were last looked for
+	swept   int64 // when exits were last made room for
+
+	batch assembly
+}
+
+// A stage is a plan on its observation.
+type stage struct {
+	Plan
+	observation *observation
+	first       uint64      // number of the plan's first window there
+	specs       []Spec      // ours of the plan
+	index       map[int]int // of the specs, by the number of the outcome there
+}
+
+func newStage(p Plan, o *observation) stage {
+	st := stage{Plan: p, observation: o, first: o.collector.Number(p.From), specs: ours(p.Specs), index: make(map[int]int)}
+	for i, spec := range st.specs {
+		st.index[o.collector.Outcome(spec.Span)] = i
+	}
+	return st
+}
+
+// ours returns the specs that this source looks after.
+func ours(specs []Spec) []Spec {
+	return slices.DeleteFunc(slices.Clone(specs), func(s Spec) bool { return s.Span == "" })
 }
 
 // A file is an executable that is attached to: for a single VM only that one's
@@ -80,30 +101,20 @@ func NewVMSource(cfg VMConfig) (*VMSource, error) {
 	}
 	s := &VMSource{
 		cfg:     cfg,
-		files:   make(map[file]*bpf.Attachment),
 		vms:     make(map[int]*observedVM),
 		refused: make(map[usdt.Process]bool),
-		ready:   make(map[uint64][]bpf.Counts),
 	}
-	opts := bpf.Options{Start: cfg.Plan.From, Window: int64(cfg.Plan.Window)}
-	for _, spec := range cfg.Plan.Specs {
-		opts.Outcomes = append(opts.Outcomes, bpf.Outcome{
-			Name:      spec.Span,
-			DMax:      int64(spec.DMax()),
-			BinWidth:  int64(spec.BinWidth),
-			Bins:      spec.Bins,
-			Stream:    spec.Detail == Everything,
-			ExitFails: spec.ExitFails,
-		})
-	}
-	if s.collector, err = bpf.New(opts); err != nil {
+	o, err := newObservation(cfg.Plan)
+	if err != nil {
 		return nil, err
 	}
+	s.observations = []*observation{o}
 	if err := s.observe(vms); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.scanned = monotonic.Now()
-	if s.meter, err = newMeter(s.collector, s.scanned); err != nil {
+	s.begin(cfg.Plan, o)
+	if s.meter, err = newMeter(o.collector, s.scanned); err != nil {
 		s.note("what a hit costs is not known: %v", err)
 		s.meter = nil
 	}
@@ -149,18 +160,16 @@ func (s *VMSource) attach(v vm.VM) error {
 	if s.cfg.Target.Single() {
 		f.pid = v.PID()
 	}
-	if _, attached := s.files[f]; attached {
-		return nil
-	}
 	probes, err := v.Probes()
 	if err != nil {
 		return err
 	}
-	a, err := s.collector.Attach(bpf.Target{Path: v.Exe.Path, Inode: v.Exe.Inode, PID: f.pid, Probes: probes})
-	if err != nil {
-		return fmt.Errorf("pid %d: %w", v.PID(), err)
+	target := bpf.Target{Path: v.Exe.Path, Inode: v.Exe.Inode, PID: f.pid, Probes: probes}
+	for _, o := range s.observations {
+		if err := o.attach(f, target); err != nil {
+			return fmt.Errorf("pid %d: %w", v.PID(), err)
+		}
 	}
-	s.files[f] = a
 	return nil
 }
 
@@ -174,40 +183,124 @@ func (s *VMSource) adopt(pid int) {
 	s.note("%s has come and gone", VM{PID: pid})
 }
 
-func (s *VMSource) add(o *observedVM) {
-	s.vms[o.id.PID] = o
-	s.ids.Store(o.id.PID, o.id)
-}
-
-// id returns what is known of a VM, in any goroutine: its pid at least.
-func (s *VMSource) id(pid int) VM {
-	if id, ok := s.ids.Load(pid); ok {
-		return id.(VM)
-	}
-	return VM{PID: pid}
-}
+func (s *VMSource) add(o *observedVM) { s.vms[o.id.PID] = o }
 
 func (s *VMSource) note(format string, args ...any) {
 	s.notices = append(s.notices, Notice{Time: monotonic.Now(), Text: fmt.Sprintf(format, args...)})
 }
 
-// Plan implements [Source].
-func (s *VMSource) Plan(Plan) error { return errors.ErrUnsupported }
+// Plan implements [Source]. Where a plan needs more room than there is, or comes
+// while windows of before the last one are still to be collected, everything that
+// is open when it begins is lost as cut, and its ends are orphans.
+func (s *VMSource) Plan(p Plan) error {
+	o := s.observations[len(s.observations)-1]
+	missing, err := o.collector.Change(p.From, int64(p.Window), kernelOutcomes(p.Specs))
+	if errors.Is(err, bpf.ErrPending) || errors.Is(err, bpf.ErrNoRoom) {
+		o, missing, err = s.takeOver(o, p)
+	}
+	if err != nil {
+		return fmt.Errorf("change what is observed: %w", err)
+	}
+	if missing != nil {
+		s.note("%v", missing)
+	}
+	s.begin(p, o)
+	return nil
+}
+
+// takeOver has another observation begin with a plan, where the one until now ends.
+func (s *VMSource) takeOver(old *observation, p Plan) (o *observation, missing, err error) {
+	if o, err = newObservation(p); err != nil {
+		return nil, nil, err
+	}
+	missing = o.attachLike(old)
+	if monotonic.Now() >= p.From {
+		return nil, nil, errors.Join(bpf.ErrLate, o.close())
+	}
+	if err := old.collector.End(p.From); err != nil {
+		return nil, nil, errors.Join(err, o.close())
+	}
+	s.observations = append(s.observations, o)
+	s.note("the plan needs another collector: what is open when it begins is cut")
+	return o, missing, nil
+}
+
+// begin notes a plan that begins.
+func (s *VMSource) begin(p Plan, o *observation) {
+	s.stages = append(s.stages, newStage(p, o))
+	s.follow()
+}
+
+// follow has the stream of each observation followed where it is of use.
+func (s *VMSource) follow() {
+	for _, o := range s.observations {
+		o.follow(slices.ContainsFunc(s.stages, func(st stage) bool {
+			return st.observation == o && slices.ContainsFunc(st.specs, func(s Spec) bool { return s.Detail != CountsOnly })
+		}))
+	}
+}
+
+// advance gives up what was before the window, and returns its stage.
+func (s *VMSource) advance(w Window) (*stage, error) {
+	for len(s.stages) > 1 && w.From >= s.stages[1].From {
+		old := s.stages[0].observation
+		s.stages = slices.Delete(s.stages, 0, 1)
+		if s.stages[0].observation != old {
+			if err := s.retire(); err != nil {
+				return nil, err
+			}
+		}
+		s.follow()
+	}
+	return &s.stages[0], nil
+}
+
+// retire ends the first observation. What it still has open is cut.
+func (s *VMSource) retire() error {
+	old := s.observations[0]
+	s.observations = slices.Delete(s.observations, 0, 1)
+	cut, err := old.finish()
+	for _, c := range cut {
+		s.cut = append(s.cut, bpf.Counts{
+			Outcome:  s.observations[0].collector.Outcome(old.collector.Name(c.Outcome)),
+			PID:      c.PID,
+			Counters: bpf.Counters{Cut: settled(c.Stray) + c.Stray.Cut},
+		})
+	}
+	if s.meter != nil {
+		err = errors.Join(err, s.meter.move(s.observations[0].collector))
+	}
+	return errors.Join(err, old.close())
+}
 
 // Collect implements [Source].
 func (s *VMSource) Collect(_ context.Context, w Window) (Batch, error) {
-	n := s.cfg.Plan.Number(w.From)
-	read, err := s.read(n)
+	st, err := s.advance(w)
 	if err != nil {
 		return Batch{}, err
 	}
+	o := st.observation
+	if _, err := o.collector.Sweep(w.To); err != nil {
+		return Batch{}, err
+	}
+	// First the instances: what the sweep has ended is among them.
+	streamed, err := o.take(w)
+	if err != nil {
+		return Batch{}, err
+	}
+	read, err := s.read(o, st.first+st.Number(w.From))
+	if err != nil {
+		return Batch{}, err
+	}
+	read, s.cut = append(read, s.cut...), s.cut[:0]
 	for _, c := range read {
 		if _, known := s.vms[c.PID]; !known && c.PID != 0 {
 			s.adopt(c.PID)
 		}
 	}
-	batch := Batch{Window: w, Time: monotonic.Wall(w.To), Counts: s.counts(read), Cost: s.cost()}
-	if n < s.unobserved {
+	s.batch.assemble(st, s.vms, read, streamed)
+	batch := Batch{Window: w, Time: monotonic.Wall(w.To), Counts: s.batch.counts, Instances: s.batch.instances, Cost: s.cost()}
+	if st.first+st.Number(w.From) < o.unobserved {
 		for i := range batch.Counts {
 			batch.Counts[i].Unobserved = true
 		}
@@ -221,53 +314,47 @@ func (s *VMSource) Collect(_ context.Context, w Window) (Batch, error) {
 	return batch, nil
 }
 
-// read returns what the kernel counted in window n. Where we come so late that
-// later windows had no room, it reads those that had at once, and gives up the
-// others up to the present: all that they hold is loss, because it is the part of
-// what happened that found room, and as a rule the timeouts.
-func (s *VMSource) read(n uint64) ([]bpf.Counts, error) {
-	if counts, ok := s.ready[n]; ok {
-		delete(s.ready, n)
+// read returns what the kernel counted in window n, which is swept. Where we come
+// so late that later windows had no room, it reads those that had at once, and
+// gives up the others up to the present: all that they hold is loss, because it is
+// the part of what happened that found room, and as a rule the timeouts.
+func (s *VMSource) read(o *observation, n uint64) ([]bpf.Counts, error) {
+	if counts, ok := o.ready[n]; ok {
+		delete(o.ready, n)
 		return counts, nil
 	}
-	if n < s.unobserved {
-		if _, err := s.collector.Sweep(s.cfg.Plan.At(n).To); err != nil {
-			return nil, err
-		}
-		more, err := s.collector.Stray()
-		counts := append(s.stray, more...)
-		s.stray = nil
+	if n < o.unobserved {
+		more, err := o.collector.Stray()
+		counts := append(o.stray, more...)
+		o.stray = nil
 		return counts, err
 	}
-	if s.cfg.Plan.Number(monotonic.Now()) < n+bpf.Windows {
-		return s.readWindow(n)
+	if o.collector.Number(monotonic.Now()) < n+bpf.Windows {
+		return s.readWindow(o, n)
 	}
 	for m := n; m < n+bpf.Windows; m++ {
-		counts, err := s.readWindow(m)
+		_, to := o.collector.Window(m)
+		if _, err := o.collector.Sweep(to); err != nil {
+			return nil, err
+		}
+		counts, err := s.readWindow(o, m)
 		if err != nil {
 			return nil, err
 		}
-		for i, c := range counts {
-			s.stray = append(s.stray, bpf.Counts{Outcome: c.Outcome, PID: c.PID, Stray: c.Stray})
-			counts[i].Stray = bpf.Counters{}
-		}
-		s.ready[m] = counts
+		o.keep(m, counts)
 	}
-	s.unobserved = s.cfg.Plan.Number(monotonic.Now()) + 1
-	skipped, err := s.collector.Skip(s.unobserved)
+	o.unobserved = o.collector.Number(monotonic.Now()) + 1
+	skipped, err := o.collector.Skip(o.unobserved)
 	if err != nil {
 		return nil, err
 	}
-	s.stray = append(s.stray, skipped...)
-	s.note("we did not get the processor: %d windows were not observed", s.unobserved-n-bpf.Windows)
-	return s.read(n)
+	o.stray = append(o.stray, skipped...)
+	s.note("we did not get the processor: %d windows were not observed", o.unobserved-n-bpf.Windows)
+	return s.read(o, n)
 }
 
-func (s *VMSource) readWindow(n uint64) ([]bpf.Counts, error) {
-	if _, err := s.collector.Sweep(s.cfg.Plan.At(n).To); err != nil {
-		return nil, err
-	}
-	counts, others, err := s.collector.Read(n)
+func (s *VMSource) readWindow(o *observation, n uint64) ([]bpf.Counts, error) {
+	counts, others, err := o.collector.Read(n)
 	s.hits += others.Hits
 	if others.Foreign > 0 {
 		s.note("%d user_trace events on our labels were not from version 1 of the wrapper: ignored", others.Foreign)
@@ -309,6 +396,9 @@ func (s *VMSource) watch() error {
 			s.note("%s has exited", o.id)
 		}
 	}
+	if err := s.sweepExits(now); err != nil {
+		return err
+	}
 	if s.cfg.Target.PID != 0 || now-s.scanned < int64(rescan) {
 		return nil
 	}
@@ -326,148 +416,77 @@ func (s *VMSource) watch() error {
 	return nil
 }
 
-// bury gives up the VMs that have ended and have no span that can still time out.
-func (s *VMSource) bury(w Window) error {
-	for pid, o := range s.vms {
-		if o.died == 0 || w.From <= o.died {
+// Exits are swept about so often, also where windows are longer: there is room for
+// those of some seconds. What is swept is so long ago that no program can still be
+// about to count it, which is also why a window is swept when it has been over for
+// some time.
+const sweepPeriod, sweepLag = time.Second, time.Second
+
+// sweepExits makes room for further exits of processes.
+func (s *VMSource) sweepExits(now int64) error {
+	if now-s.swept < int64(sweepPeriod) {
+		return nil
+	}
+	s.swept = now
+	for _, st := range s.stages {
+		fails := slices.ContainsFunc(st.specs, func(s Spec) bool { return s.ExitFails })
+		if !fails || st.Window <= sweepPeriod {
 			continue
 		}
-		open, err := s.collector.OpenSpans(pid)
+		if _, err := st.observation.collector.Sweep(now - int64(sweepLag)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bury gives up the VMs that have ended and have no span that can still time out.
+func (s *VMSource) bury(w Window) error {
+	for pid, v := range s.vms {
+		if v.died == 0 || w.From <= v.died {
+			continue
+		}
+		open, err := s.openSpans(pid)
 		if err != nil {
 			return err
 		}
 		if open > 0 {
 			continue
 		}
-		if err := s.collector.Forget(pid); err != nil {
-			return err
-		}
 		delete(s.vms, pid)
-		s.ids.Delete(pid)
-		if err := errors.Join(o.close(), s.detach(pid)); err != nil {
+		errs := []error{v.close()}
+		for _, o := range s.observations {
+			errs = append(errs, o.collector.Forget(pid), o.detach(pid))
+		}
+		if err := errors.Join(errs...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// detach takes off the probes of a single VM. Those of an executable stay: a VM
-// that starts later is observed from its first span on.
-func (s *VMSource) detach(pid int) error {
-	for f, a := range s.files {
-		if f.pid == pid {
-			delete(s.files, f)
-			return a.Detach()
+// openSpans returns how many spans of a VM may still end.
+func (s *VMSource) openSpans(pid int) (int, error) {
+	sum := 0
+	for _, o := range s.observations {
+		open, err := o.collector.OpenSpans(pid)
+		if err != nil {
+			return 0, err
 		}
+		sum += open
 	}
-	return nil
-}
-
-// counts turns what the kernel counted into one entry for each outcome and VM.
-func (s *VMSource) counts(read []bpf.Counts) []Counts {
-	var out []Counts
-	for i := range s.cfg.Plan.Specs {
-		out = append(out, s.countsOf(i, read)...)
-	}
-	return out
-}
-
-// crowd is what the VMs are called that found no slot.
-const crowd = "further VMs"
-
-// countsOf returns the entries of one outcome, one at least.
-func (s *VMSource) countsOf(i int, read []bpf.Counts) []Counts {
-	spec := s.cfg.Plan.Specs[i]
-	byPID := make(map[int]Counts)
-	for pid, o := range s.vms {
-		byPID[pid] = Counts{Outcome: spec.Name, VM: o.id, Bins: make([]uint64, spec.Bins)}
-	}
-	var crowded uint64
-	for _, c := range read {
-		if c.Outcome != i {
-			continue
-		}
-		if c.PID == 0 {
-			crowded += settled(c.Counters) + unsettled(c.Counters) + settled(c.Stray) + unsettled(c.Stray)
-			continue
-		}
-		sum := byPID[c.PID].Add(fromKernel(c)) // what is lost may come in parts
-		sum.Outcome, sum.VM, sum.Bins = spec.Name, s.vms[c.PID].id, c.Bins
-		if sum.Bins == nil {
-			sum.Bins = make([]uint64, spec.Bins)
-		}
-		byPID[c.PID] = sum
-	}
-	if crowded > 0 {
-		byPID[0] = Counts{Outcome: spec.Name, VM: VM{Node: crowd}, Bins: make([]uint64, spec.Bins), Loss: Loss{Crowded: crowded}}
-	}
-	if len(byPID) == 0 {
-		byPID[0] = Counts{Outcome: spec.Name, Bins: make([]uint64, spec.Bins)}
-	}
-	out := make([]Counts, 0, len(byPID))
-	for _, c := range byPID {
-		out = append(out, c)
-	}
-	slices.SortFunc(out, func(a, b Counts) int { return cmp.Compare(a.VM.PID, b.VM.PID) })
-	return out
-}
-
-func fromKernel(c bpf.Counts) Counts {
-	return Counts{
-		Starts:     c.Starts,
-		Ends:       c.Ends,
-		Successes:  c.Successes,
-		Failures:   c.Failures,
-		Timeouts:   c.Timeouts,
-		Orphans:    c.Orphans,
-		Lates:      c.Lates,
-		Unstreamed: c.RingFull + c.Stray.RingFull,
-		Loss: Loss{
-			Unreadable: c.ReadErrors + c.Stray.ReadErrors,
-			NoRoom:     c.MapFull + c.Stray.MapFull,
-			Cut:        c.Cut + c.Stray.Cut,
-			Missed:     settled(c.Stray),
-			Exits:      c.ExitsLost + c.Stray.ExitsLost,
-		},
-	}
-}
-
-// settled counts the instances that ended, unsettled what was lost of others.
-func settled(c bpf.Counters) uint64   { return c.Successes + c.Failures + c.Timeouts }
-func unsettled(c bpf.Counters) uint64 { return c.ReadErrors + c.MapFull + c.Cut }
-
-// Stream passes on the instances of outcomes with [Everything].
-func (s *VMSource) Stream(ctx context.Context, fn func([]Instance)) error {
-	statuses := map[bpf.Status]Status{bpf.Success: Success, bpf.Failure: Failure, bpf.Timeout: Timeout}
-	var batch []Instance
-	return s.collector.Stream(ctx, func(instances []bpf.Instance) {
-		batch = batch[:0]
-		for _, i := range instances {
-			batch = append(batch, Instance{
-				Outcome: s.cfg.Plan.Specs[i.Outcome].Name,
-				VM:      s.id(i.PID),
-				Status:  statuses[i.Status],
-				Start:   i.Start,
-				End:     i.End,
-				ID:      i.ID,
-				Parent:  i.Parent,
-				Process: PID(i.Process),
-				Class:   i.Class,
-			})
-		}
-		fn(batch)
-	})
+	return sum, nil
 }
 
 // Close detaches from the VMs.
 func (s *VMSource) Close() error {
 	var errs []error
-	for _, o := range s.vms {
-		errs = append(errs, o.close())
+	for _, v := range s.vms {
+		errs = append(errs, v.close())
 	}
 	errs = append(errs, s.meter.close())
-	if s.collector != nil {
-		errs = append(errs, s.collector.Close())
+	for _, o := range s.observations {
+		errs = append(errs, o.close())
 	}
 	return errors.Join(errs...)
 }

@@ -1,14 +1,12 @@
 package outcome_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -27,29 +25,30 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // A source is a VMSource whose windows the test drives.
 type source struct {
 	*outcome.VMSource
-	t       *testing.T
-	plan    outcome.Plan
-	next    uint64
-	batches []outcome.Batch
-	seen    []string // notices
+	t        *testing.T
+	plans    []outcome.Plan
+	plan     outcome.Plan // the last of them
+	nextFrom int64        // where the next window begins
+	batches  []outcome.Batch
+	seen     []string // notices
 }
 
 // newSource observes the outcome load with a short dMax.
 func newSource(t *testing.T, target vm.Target) *source {
 	t.Helper()
+	return newSourceEvery(t, target, 200*time.Millisecond, []outcome.Spec{{
+		Name: "outcome", Span: "load", BinWidth: 10 * time.Millisecond, Bins: 50, Detail: outcome.Everything,
+	}})
+}
+
+// newSourceEvery observes by windows of this length.
+func newSourceEvery(t *testing.T, target vm.Target, window time.Duration, specs []outcome.Spec) *source {
+	t.Helper()
 	vmtest.NeedEBPF(t)
-	s := &source{t: t, plan: outcome.Plan{
-		From:   monotonic.Now(),
-		Window: 200 * time.Millisecond,
-		Specs: []outcome.Spec{{
-			Name: "outcome", Span: "load", BinWidth: 10 * time.Millisecond, Bins: 50, Detail: outcome.Everything,
-		}},
-	}}
+	plan := outcome.Plan{From: monotonic.Now(), Window: window, Specs: specs}
+	s := &source{t: t, plans: []outcome.Plan{plan}, plan: plan, nextFrom: plan.From}
 	var err error
-	s.VMSource, err = outcome.NewVMSource(outcome.VMConfig{
-		Target: target,
-		Plan:   s.plan,
-	})
+	s.VMSource, err = outcome.NewVMSource(outcome.VMConfig{Target: target, Plan: plan})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,16 +60,34 @@ func newSource(t *testing.T, target vm.Target) *source {
 	return s
 }
 
+// window returns the next window to be collected.
+func (s *source) window() outcome.Window {
+	i := len(s.plans) - 1
+	for s.nextFrom < s.plans[i].From {
+		i--
+	}
+	return s.plans[i].At(s.plans[i].Number(s.nextFrom))
+}
+
 // collect collects the next window when it is due.
 func (s *source) collect() error {
-	w := s.plan.At(s.next)
-	vmtest.WaitUntil(w.To + int64(s.plan.Window))
-	s.next++
+	w := s.window()
+	vmtest.WaitUntil(w.To + int64(min(w.Duration(), s.plan.Window)))
+	s.nextFrom = w.To
 	s.watch()
 	batch, err := s.Collect(s.t.Context(), w)
 	s.watch()
-	s.batches = append(s.batches, batch)
+	s.batches = append(s.batches, clone(batch))
 	return err
+}
+
+// clone copies what holds until the next batch.
+func clone(b outcome.Batch) outcome.Batch {
+	b.Counts, b.Instances = slices.Clone(b.Counts), slices.Clone(b.Instances)
+	for i, c := range b.Counts {
+		b.Counts[i].Bins = slices.Clone(c.Bins)
+	}
+	return b
 }
 
 // collectUntil collects windows until done, which must come to pass.
@@ -90,8 +107,8 @@ func (s *source) collectUntil(what string, done func() bool) {
 // collectNow collects up to the present.
 func (s *source) collectNow() {
 	s.t.Helper()
-	last := s.plan.Number(monotonic.Now())
-	s.collectUntil("the present", func() bool { return s.next > last })
+	now := monotonic.Now()
+	s.collectUntil("the present", func() bool { return s.nextFrom > now })
 }
 
 func (s *source) watch() {
@@ -272,25 +289,18 @@ func TestPIDTargetEnds(t *testing.T) {
 	}
 }
 
-// The stream has every instance, named as in the counts.
-func TestSourceStream(t *testing.T) {
+// A batch has every instance where all are wanted, named as in the counts.
+func TestEverything(t *testing.T) {
 	v := vmtest.StartOn(t, vmtest.Private(t), node("streamer@localhost", 43705))
 	s := newSource(t, vm.Target{PID: v.PID()})
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var all []outcome.Instance
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := s.Stream(ctx, func(batch []outcome.Instance) { all = append(all, batch...) }); err != nil {
-			t.Error(err)
-		}
-	})
 
 	vmtest.Call(t, v, "span_load", "failing", "[#{spans => 30, procs => 1}]")
 	s.collectNow()
-	cancel()
-	running.Wait()
 
+	var all []outcome.Instance
+	for _, b := range s.batches {
+		all = append(all, b.Instances...)
+	}
 	if len(all) != 30 {
 		t.Fatalf("%d instances, want 30", len(all))
 	}

@@ -2,6 +2,7 @@ package vmtest
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -61,13 +62,21 @@ func (c *Collector) Observe(vms ...*erlang.VM) {
 }
 
 // Number returns the number of the window that contains at.
-func (c *Collector) Number(at int64) int { return int((at - c.Opts.Start) / c.Opts.Window) }
+func (c *Collector) Number(at int64) int {
+	for n, w := range c.Windows {
+		if at < w.To {
+			return n
+		}
+	}
+	return int(c.Collector.Number(at))
+}
 
 // Middle waits for the middle of the next window, where there is time to do
 // something in one window, and returns the window's number.
 func (c *Collector) Middle() int {
 	n := c.Number(monotonic.Now()) + 1
-	WaitUntil(c.Opts.Start + int64(n)*c.Opts.Window + c.Opts.Window/2)
+	from, to := c.Window(uint64(n))
+	WaitUntil(from + (to-from)/2)
 	return n
 }
 
@@ -83,20 +92,25 @@ func (c *Collector) ReadTo(at int64) {
 
 // nextDue returns when the next window is to be read.
 func (c *Collector) nextDue() int64 {
-	return c.Opts.Start + int64(len(c.Windows)+2)*c.Opts.Window
+	_, to := c.Window(uint64(len(c.Windows) + 1))
+	return to
 }
 
 func (c *Collector) read() {
 	c.t.Helper()
 	n := len(c.Windows)
-	w := Window{From: c.Opts.Start + int64(n)*c.Opts.Window}
-	w.To = w.From + c.Opts.Window
+	var w Window
+	w.From, w.To = c.Window(uint64(n))
 	var err error
 	if c.Swept, err = c.Sweep(w.To); err != nil {
 		c.t.Fatal(err)
 	}
 	if w.Counts, w.Others, err = c.Read(uint64(n)); err != nil {
 		c.t.Fatal(err)
+	}
+	w.Counts = slices.Clone(w.Counts)
+	for i, k := range w.Counts {
+		w.Counts[i].Bins = slices.Clone(k.Bins)
 	}
 	c.Windows = append(c.Windows, w)
 }
@@ -190,6 +204,9 @@ func (c *Collector) Others() bpf.Others {
 	return sum
 }
 
+// streamPeriod is how often what is streamed is received.
+const streamPeriod = 10 * time.Millisecond
+
 // Streamed starts to receive what the collector streams. The returned function
 // ends that and returns all of it.
 func (c *Collector) Streamed() func() []bpf.Instance {
@@ -208,8 +225,16 @@ func (c *Collector) StreamTo(fn func([]bpf.Instance)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := c.Stream(ctx, fn); err != nil {
-			c.t.Error(err)
+		for last := false; !last; {
+			select {
+			case <-ctx.Done():
+				last = true
+			case <-time.After(streamPeriod):
+			}
+			if err := c.Drain(fn); err != nil {
+				c.t.Error(err)
+				return
+			}
 		}
 	})
 	stop = sync.OnceFunc(func() {

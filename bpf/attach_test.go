@@ -1,0 +1,145 @@
+package bpf_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/vmtest"
+)
+
+// sameLabel returns n names that fall on one label.
+func sameLabel(n int) []string {
+	names := make(map[uint32][]string)
+	for i := 0; ; i++ {
+		name := fmt.Sprintf("span_%d", i)
+		label := bpf.Label(name)
+		if names[label] = append(names[label], name); len(names[label]) == n {
+			return names[label]
+		}
+	}
+}
+
+func load1(name string, n int) string {
+	return fmt.Sprintf(`[#{name => <<"%s">>, spans => %d}]`, name, n)
+}
+
+// Names that share a label do not mix; a third name on that label, which nobody
+// asked for, is ignored.
+func TestNamesOnOneLabel(t *testing.T) {
+	names := sameLabel(3)
+	vm := vmtest.Start(t, erlang.Options{})
+	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{
+		named(names[0], 300*time.Millisecond), named(names[1], 300*time.Millisecond),
+	}})
+	c.Observe(vm)
+
+	c.Call(vm, "span_load", "run", load1(names[0], 1000))
+	c.Call(vm, "span_load", "failing", load1(names[1], 200))
+	c.Call(vm, "span_load", "run", load1(names[2], 30))
+	c.Call(vm, "span_load", "open", load1(names[0], 4))
+	keep(t, vm, names[1], 5)
+	endKept(t, vm)
+	endKept(t, vm) // late
+	c.ReadAll()
+
+	a, b := succeeded(1000), failed(200)
+	a.Starts, a.Timeouts = 1004, 4
+	b.Starts, b.Ends, b.Successes, b.Binned, b.Lates = 205, 210, 5, 5, 5
+	checkTotal(t, c, 0, vm.PID(), a)
+	checkTotal(t, c, 1, vm.PID(), b)
+	checkNoOthers(t, c)
+}
+
+// Open instances that are given up are no timeouts, and their ends are no
+// instances either.
+func TestEndsAfterCut(t *testing.T) {
+	vm := vmtest.Start(t, erlang.Options{})
+	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}})
+	c.Observe(vm)
+
+	keep(t, vm, "load", 100)
+	if err := c.CutOpen(monotonic.Now()); err != nil {
+		t.Fatal(err)
+	}
+	endKept(t, vm)
+	c.ReadAll()
+
+	got := c.Total(0, vm.PID())
+	if got.Orphans+got.Lates != 100 {
+		t.Errorf("%d orphans and %d late, want 100 together", got.Orphans, got.Lates)
+	}
+	got.Orphans, got.Lates = 0, 0
+	if diff := cmp.Diff(vmtest.Total{Counters: bpf.Counters{Starts: 100, Ends: 100, Cut: 100}}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// A VM that is detached from, and a collector that is closed, leave its
+// semaphores at 0.
+func TestDetachLowersSemaphores(t *testing.T) {
+	vm := vmtest.Start(t, erlang.Options{})
+	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{exitFails(load(endless))}})
+	for _, probe := range []string{probeOf("load"), "process__exit"} {
+		a, err := c.Attach(vmtest.Target(t, vm))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := vmtest.Semaphore(t, vm.PID(), probe); got != 1 {
+			t.Errorf("attached: the semaphore of %s is %d, want 1", probe, got)
+		}
+		if err := a.Detach(); err != nil {
+			t.Fatal(err)
+		}
+		if got := vmtest.Semaphore(t, vm.PID(), probe); got != 0 {
+			t.Errorf("detached: the semaphore of %s is %d, want 0", probe, got)
+		}
+	}
+	c.Observe(vm)
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := semaphore(t, vm, "load"); got != 0 {
+		t.Errorf("closed: the semaphore is %d, want 0", got)
+	}
+}
+
+func probeOf(name string) string { return fmt.Sprintf("user_trace__n%d", bpf.Label(name)) }
+
+func semaphore(t *testing.T, vm *erlang.VM, name string) uint16 {
+	t.Helper()
+	return vmtest.Semaphore(t, vm.PID(), probeOf(name))
+}
+
+// A path that leads to another file than the one its probes were read from is
+// refused: offsets mean something else there.
+func TestAttachToReplacedFile(t *testing.T) {
+	vm := vmtest.Start(t, erlang.Options{})
+	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}})
+	target := vmtest.Target(t, vm)
+	target.Inode = 1
+	if _, err := c.Attach(target); !errors.Is(err, bpf.ErrReplaced) {
+		t.Errorf("got %v, want %v", err, bpf.ErrReplaced)
+	}
+}
+
+// A collector that was closed says so.
+func TestClosed(t *testing.T) {
+	vmtest.NeedEBPF(t)
+	c, err := bpf.New(bpf.Options{Outcomes: []bpf.Outcome{load(endless)}, Start: 1, Window: int64(time.Second)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Sweep(1); !errors.Is(err, bpf.ErrClosed) {
+		t.Errorf("got %v, want %v", err, bpf.ErrClosed)
+	}
+}

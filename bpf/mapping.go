@@ -1,0 +1,62 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// mappings are the kernel's maps that are mapped into our memory, where reading
+// and writing them costs no system call. Words are read and written whole.
+type mappings struct {
+	cells    []uint64
+	outcomes []kernelOutcome
+	clock    *kernelClock
+	slotPIDs []uint64 // by slot, 0: no VM
+	worsts   []kernelWorst
+
+	all [][]byte
+}
+
+func mapMaps(maps *kernelMaps) (*mappings, error) {
+	m := new(mappings)
+	var errs [5]error
+	m.cells, errs[0] = mapped[uint64](m, maps.Cells)
+	m.outcomes, errs[1] = mapped[kernelOutcome](m, maps.Outcomes)
+	m.slotPIDs, errs[2] = mapped[uint64](m, maps.SlotPids)
+	m.worsts, errs[3] = mapped[kernelWorst](m, maps.Worsts)
+	clocks, err := mapped[kernelClock](m, maps.Clocks)
+	errs[4] = err
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, errors.Join(err, m.close())
+	}
+	m.clock = &clocks[0]
+	return m, nil
+}
+
+// mapped returns the values of a map. T is their type, of whole words.
+func mapped[T any](m *mappings, kernel *ebpf.Map) ([]T, error) {
+	n := int(kernel.MaxEntries())
+	size := n * int(unsafe.Sizeof(*new(T)))
+	b, err := unix.Mmap(kernel.FD(), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map %s into memory: %w", kernel, err)
+	}
+	m.all = append(m.all, b)
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n), nil
+}
+
+func (m *mappings) close() error {
+	if m == nil {
+		return nil
+	}
+	var errs []error
+	for _, b := range m.all {
+		errs = append(errs, unix.Munmap(b))
+	}
+	m.all = nil
+	return errors.Join(errs...)
+}

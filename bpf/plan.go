@@ -1,0 +1,422 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync/atomic"
+
+	"github.com/beamscope/beamscope/internal/monotonic"
+)
+
+var (
+	// ErrPending says that a change is asked for while windows of before the last
+	// one are still to be read.
+	ErrPending = errors.New("the last change is not complete")
+
+	// ErrNoRoom says that a change needs more room than the collector has. Another
+	// collector would have it.
+	ErrNoRoom = errors.New("no room for more outcomes")
+
+	// ErrLate says that it is too late for a change from that time on.
+	ErrLate = errors.New("too late for the change")
+)
+
+// A plan is what is counted from a time on.
+type plan struct {
+	from, window int64
+	first        uint64 // number of its first window
+	outcomes     []Outcome
+	entries      []int // of the outcomes
+}
+
+func (p plan) number(t int64) uint64 { return p.first + uint64((t-p.from)/p.window) }
+
+func (p plan) start(n uint64) int64 { return p.from + int64(n-p.first)*p.window }
+
+// forever is the end of an entry that has none yet.
+const forever = math.MaxInt64
+
+// An entry is what user space knows of an entry in the map outcomes.
+type entry struct {
+	used    bool
+	outcome Outcome
+	number  int // of its name
+	cells   region
+	until   int64
+	bins    [][]uint64 // by slot, for what was read last
+}
+
+// begin writes the first plan, of which all outcomes have room.
+func (c *Collector) begin() error {
+	p, added, err := c.place(c.opts.Start, c.opts.Window, c.opts.Outcomes, nil)
+	if err != nil {
+		return err
+	}
+	c.memory.clock.Eras[1].FromNs = noEra
+	c.writeEra(0, p)
+	c.plans = []plan{p}
+	return c.publish(p, added)
+}
+
+// Change has other outcomes counted, and windows of another length, from a time
+// on at which a window begins. Outcomes that differ in nothing but Stream are
+// counted on. Of others under the same name, the spans that started before are
+// counted as they end, as Cut. The outcomes' spans that are new are attached to at
+// once, to be counted from then on; missing says at which targets that was not
+// possible. On any other error all is as it was: an error wrapping [ErrPending],
+// [ErrNoRoom], [ErrLate] or [ErrOptions] says why.
+func (c *Collector) Change(from, window int64, outcomes []Outcome) (missing, err error) {
+	if err := check(from, window, outcomes); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, ErrClosed
+	}
+	if len(c.plans) > 1 {
+		return nil, ErrPending
+	}
+	last := c.plans[0]
+	if from <= last.from || (from-last.from)%last.window != 0 {
+		return nil, fmt.Errorf("%w: no window begins at %d", ErrOptions, from)
+	}
+	p, added, err := c.place(from, window, outcomes, last.entries)
+	if err != nil {
+		return nil, err
+	}
+	p.first = last.number(from)
+	c.plans = append(c.plans, p)
+	missing = c.attachWanted()
+	if monotonic.Now() >= from {
+		c.plans = c.plans[:1]
+		c.release(added)
+		return nil, errors.Join(ErrLate, c.detachUnwanted())
+	}
+	c.writeEra(1-c.era, p)
+	return missing, c.publish(p, added)
+}
+
+// place finds room for a plan's outcomes. It takes the entries of those that are
+// in the plan before and stay as they are; added are the others.
+func (c *Collector) place(from, window int64, outcomes []Outcome, before []int) (p plan, added []int, err error) {
+	p = plan{from: from, window: window, outcomes: slices.Clone(outcomes)}
+	for _, o := range outcomes {
+		i := c.same(before, o)
+		if i < 0 {
+			if i, err = c.take(o); err != nil {
+				c.release(added)
+				return plan{}, nil, err
+			}
+			added = append(added, i)
+		}
+		p.entries = append(p.entries, i)
+	}
+	if !c.chainsFit(added) {
+		c.release(added)
+		return plan{}, nil, ErrNoRoom
+	}
+	return p, added, nil
+}
+
+// same returns the entry among those that counts this outcome, -1 for none.
+func (c *Collector) same(entries []int, o Outcome) int {
+	for _, i := range entries {
+		have := c.entries[i].outcome
+		have.Stream = o.Stream
+		if have == o {
+			return i
+		}
+	}
+	return -1
+}
+
+// take takes a free entry and cells for an outcome. What is in the cells counts as
+// read.
+func (c *Collector) take(o Outcome) (int, error) {
+	i := slices.IndexFunc(c.entries, func(e entry) bool { return !e.used })
+	if i < 0 {
+		return 0, ErrNoRoom
+	}
+	cells, ok := c.arena.take(c.layout.size(o.Bins))
+	if !ok {
+		return 0, ErrNoRoom
+	}
+	number, known := c.numbers[o.Name]
+	if !known {
+		number = len(c.numbers)
+		c.numbers[o.Name] = number
+	}
+	c.entries[i] = entry{used: true, outcome: o, number: number, cells: cells, until: forever, bins: make([][]uint64, c.layout.slots)}
+	c.sum(c.read[cells.first:cells.end()], cells.first)
+	return i, nil
+}
+
+// release gives entries and their cells free.
+func (c *Collector) release(entries []int) {
+	for _, i := range entries {
+		c.arena.give(c.entries[i].cells)
+		c.entries[i] = entry{}
+	}
+}
+
+// chainsFit reports whether no label gets more entries than the programs look at.
+// An entry takes the place of the one of the same name, if there is one.
+func (c *Collector) chainsFit(added []int) bool {
+	names := make(map[uint32]map[string]bool)
+	for i := range c.entries {
+		if e := &c.entries[i]; e.used && (slices.Contains(added, i) || c.isLinked(i)) {
+			label := Label(e.outcome.Name)
+			if names[label] == nil {
+				names[label] = make(map[string]bool)
+			}
+			names[label][e.outcome.Name] = true
+		}
+	}
+	for _, n := range names {
+		if len(n) > outcomesPerLabel {
+			return false
+		}
+	}
+	return true
+}
+
+// publish has the programs know the outcomes of a plan: added are those that they
+// do not know yet. Entries of others end where the plan begins.
+func (c *Collector) publish(p plan, added []int) error {
+	c.end(p.from, p.entries)
+	for _, i := range added {
+		if err := c.link(i, p.from); err != nil {
+			return err
+		}
+	}
+	for n, i := range p.entries {
+		// Until the windows before are read, both plans' instances are streamed.
+		c.setStream(i, max(c.entries[i].outcome.Stream, p.outcomes[n].Stream))
+	}
+	return nil
+}
+
+// End has nothing counted that starts from then on. What is open by then goes on to
+// be counted as it ends.
+func (c *Collector) End(from int64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return ErrClosed
+	}
+	c.end(from, nil)
+	return nil
+}
+
+// end ends the entries that have no end yet, but for some.
+func (c *Collector) end(from int64, but []int) {
+	for i := range c.entries {
+		if e := &c.entries[i]; e.used && e.until == forever && !slices.Contains(but, i) {
+			e.until = from
+			atomic.StoreUint64(&c.memory.outcomes[i].UntilNs, uint64(from))
+		}
+	}
+}
+
+// link writes an entry and puts it on its label, in the place of the one under the
+// same name.
+func (c *Collector) link(i int, since int64) error {
+	e := &c.entries[i]
+	label := Label(e.outcome.Name)
+	chain, err := c.chain(label)
+	if err != nil {
+		return err
+	}
+	out := kernelOutcome{
+		SinceNs: uint64(since),
+		UntilNs: forever,
+		DmaxNs:  uint64(e.outcome.DMax),
+		BinNs:   uint64(e.outcome.BinWidth),
+		Bins:    uint32(e.outcome.Bins),
+		Cells:   uint32(e.cells.first),
+		Label:   label,
+		Number:  uint32(e.number),
+		Flags:   e.outcome.flags(),
+		NameLen: uint64(len(e.outcome.Name)),
+	}
+	for j, b := range []byte(e.outcome.Name) {
+		out.Name[j] = int8(b)
+	}
+	place := slices.IndexFunc(chain, func(j int) bool { return c.entries[j].number == e.number })
+	if place < 0 {
+		chain, place = append(chain, i), len(chain)
+	} else {
+		out.Previous = uint32(chain[place]) + 1
+		chain[place] = i
+	}
+	if place+1 < len(chain) {
+		out.Next = uint32(chain[place+1]) + 1
+	}
+	c.memory.outcomes[i] = out
+	return c.pointTo(label, chain, place)
+}
+
+// unlink takes an entry off its label, if it is there.
+func (c *Collector) unlink(i int) error {
+	label := Label(c.entries[i].outcome.Name)
+	chain, err := c.chain(label)
+	if err != nil {
+		return err
+	}
+	place := slices.Index(chain, i)
+	if place < 0 {
+		return nil
+	}
+	return c.pointTo(label, slices.Delete(chain, place, place+1), place)
+}
+
+// pointTo has what comes before the place in a chain point to what is there now.
+func (c *Collector) pointTo(label uint32, chain []int, place int) error {
+	var next uint32
+	if place < len(chain) {
+		next = uint32(chain[place]) + 1
+	}
+	if place > 0 {
+		atomic.StoreUint32(&c.memory.outcomes[chain[place-1]].Next, next)
+		return nil
+	}
+	if err := c.maps.Labels.Put(label, next); err != nil {
+		return fmt.Errorf("write label %d: %w", label, err)
+	}
+	return nil
+}
+
+// chain returns the entries on a label, in their order.
+func (c *Collector) chain(label uint32) ([]int, error) {
+	var next uint32
+	if err := c.maps.Labels.Lookup(label, &next); err != nil {
+		return nil, fmt.Errorf("read label %d: %w", label, err)
+	}
+	var chain []int
+	for next != 0 {
+		chain = append(chain, int(next)-1)
+		next = c.memory.outcomes[next-1].Next
+	}
+	return chain, nil
+}
+
+// isLinked reports whether an entry is on its label: it is unless another is there
+// under its name.
+func (c *Collector) isLinked(i int) bool {
+	chain, err := c.chain(Label(c.entries[i].outcome.Name))
+	return err != nil || slices.Contains(chain, i)
+}
+
+// The flags of an outcome, as in count.bpf.h.
+const (
+	flagStream    = 1 << 0
+	flagWorst     = 1 << 1
+	flagExitFails = 1 << 2
+)
+
+func (o Outcome) flags() uint32 {
+	var f uint32
+	switch o.Stream {
+	case StreamWorst:
+		f = flagStream | flagWorst
+	case StreamAll:
+		f = flagStream
+	}
+	if o.ExitFails {
+		f |= flagExitFails
+	}
+	return f
+}
+
+// setStream sets which instances of an entry are streamed.
+func (c *Collector) setStream(i int, s Streaming) {
+	o := &c.entries[i].outcome
+	o.Stream = s
+	atomic.StoreUint32(&c.memory.outcomes[i].Flags, o.flags())
+}
+
+// noEra is the beginning of an era that is none, as in count.bpf.h.
+const noEra = math.MaxUint64
+
+// writeEra writes a plan's windows into one of the two eras.
+func (c *Collector) writeEra(i int, p plan) {
+	e := &c.memory.clock.Eras[i]
+	atomic.StoreUint64(&e.FromNs, noEra)
+	atomic.StoreUint64(&e.WindowNs, uint64(p.window))
+	atomic.StoreUint64(&e.First, p.first)
+	atomic.StoreUint64(&e.FromNs, uint64(p.from))
+}
+
+// advance gives the rows of the windows before n to later ones, and what only
+// they needed free.
+func (c *Collector) advance(n uint64) error {
+	c.oldest = n
+	atomic.StoreUint64(&c.memory.clock.Oldest, n)
+	var err error
+	if len(c.plans) > 1 && n >= c.plans[1].first {
+		c.plans = c.plans[1:]
+		c.era = 1 - c.era
+		for n, i := range c.plans[0].entries {
+			c.setStream(i, c.plans[0].outcomes[n].Stream)
+		}
+		err = c.detachUnwanted()
+	}
+	return errors.Join(err, c.freeDrained())
+}
+
+// freeDrained frees the entries that have ended and of which no span can be open
+// any more, nor counted in a window that is not read.
+func (c *Collector) freeDrained() error {
+	from, _ := c.windowOf(c.oldest)
+	for i := range c.entries {
+		e := &c.entries[i]
+		if !e.used || e.until == forever || from <= e.until || from-e.until <= e.outcome.DMax {
+			continue
+		}
+		if err := c.unlink(i); err != nil {
+			return err
+		}
+		c.memory.outcomes[i].Label = noLabel
+		atomic.StoreUint32(&c.memory.outcomes[i].Flags, 0)
+		c.release([]int{i})
+	}
+	return nil
+}
+
+// noLabel is no label of any event.
+const noLabel = math.MaxUint32
+
+// planOf returns the plan that window n is of.
+func (c *Collector) planOf(n uint64) plan {
+	if last := c.plans[len(c.plans)-1]; n >= last.first {
+		return last
+	}
+	return c.plans[0]
+}
+
+func (c *Collector) windowOf(n uint64) (from, to int64) {
+	p := c.planOf(n)
+	return p.start(n), p.start(n + 1)
+}
+
+// Window returns where window n begins and ends. It is one that is not read yet,
+// or the last one that was.
+func (c *Collector) Window(n uint64) (from, to int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.windowOf(n)
+}
+
+// Number returns the number of the window that contains t, which is not before the
+// windows that are not read yet.
+func (c *Collector) Number(t int64) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if last := c.plans[len(c.plans)-1]; t >= last.from {
+		return last.number(t)
+	}
+	return c.plans[0].number(max(t, c.plans[0].from))
+}

@@ -1,0 +1,193 @@
+package outcome
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/beamscope/beamscope/bpf"
+)
+
+// An assembly makes batches of what was read of the kernel. Its memory is used
+// again for each.
+type assembly struct {
+	counts    []Counts
+	instances []Instance
+
+	vms        []VM        // of the batch
+	index      map[int]int // of vms, by pid
+	zeros      []uint64    // bins of where nothing happened
+	candidates []bpf.Instance
+}
+
+// crowd is what the VMs are called that found no slot.
+const crowd = "further VMs"
+
+// assemble makes the counts and the instances of a window.
+func (a *assembly) assemble(st *stage, vms map[int]*observedVM, read []bpf.Counts, streamed *taken) {
+	a.list(vms, read)
+	a.addCounts(st, read)
+	for key, n := range streamed.over {
+		if c := a.at(st, key.outcome, key.pid); c != nil {
+			c.Unstreamed += n
+		}
+	}
+	a.addInstances(st, streamed.instances)
+}
+
+// list lists the VMs in their order, at least one that is none. Those that cannot
+// be told apart are one of them where anything happened in them.
+func (a *assembly) list(vms map[int]*observedVM, read []bpf.Counts) {
+	a.vms = a.vms[:0]
+	for _, v := range vms {
+		a.vms = append(a.vms, v.id)
+	}
+	if slices.ContainsFunc(read, func(c bpf.Counts) bool { return c.PID == 0 && crowded(c) > 0 }) {
+		a.vms = append(a.vms, VM{Node: crowd})
+	} else if len(a.vms) == 0 {
+		a.vms = append(a.vms, VM{})
+	}
+	slices.SortFunc(a.vms, func(v, w VM) int { return cmp.Compare(v.PID, w.PID) })
+	if a.index == nil {
+		a.index = make(map[int]int)
+	}
+	clear(a.index)
+	for i, v := range a.vms {
+		a.index[v.PID] = i
+	}
+}
+
+// crowded counts what happened in VMs that cannot be told apart.
+func crowded(c bpf.Counts) uint64 {
+	return settled(c.Counters) + unsettled(c.Counters) + settled(c.Stray) + unsettled(c.Stray)
+}
+
+// addCounts makes an entry for each outcome and VM.
+func (a *assembly) addCounts(st *stage, read []bpf.Counts) {
+	a.counts = a.counts[:0]
+	for _, spec := range st.specs {
+		if len(a.zeros) < spec.Bins {
+			a.zeros = make([]uint64, spec.Bins)
+		}
+		for _, v := range a.vms {
+			a.counts = append(a.counts, Counts{Outcome: spec.Name, VM: v, Bins: a.zeros[:spec.Bins:spec.Bins]})
+		}
+	}
+	for _, c := range read { // what is lost may come in parts
+		counts := a.at(st, c.Outcome, c.PID)
+		if counts == nil {
+			continue
+		}
+		if c.PID == 0 {
+			counts.Loss.Crowded += crowded(c)
+			continue
+		}
+		bins := counts.Bins
+		if len(c.Bins) == len(bins) {
+			bins = c.Bins
+		}
+		*counts = counts.Add(fromKernel(c))
+		counts.Bins = bins
+	}
+}
+
+// at returns the entry of an outcome, by its number, and of a VM; nil where there
+// is none.
+func (a *assembly) at(st *stage, outcome, pid int) *Counts {
+	i, planned := st.index[outcome]
+	j, known := a.index[pid]
+	if !planned || !known {
+		return nil
+	}
+	return &a.counts[i*len(a.vms)+j]
+}
+
+// addInstances passes on the instances that the specs ask for.
+func (a *assembly) addInstances(st *stage, all []bpf.Instance) {
+	a.instances = a.instances[:0]
+	a.candidates = a.candidates[:0]
+	for _, i := range all {
+		at, planned := st.index[i.Outcome]
+		if !planned {
+			continue
+		}
+		switch st.specs[at].Detail {
+		case Worst:
+			a.candidates = append(a.candidates, i)
+		case Everything:
+			a.addInstance(st, i)
+		}
+	}
+	a.addWorst(st)
+	slices.SortFunc(a.instances, func(i, j Instance) int {
+		return cmp.Or(cmp.Compare(i.End, j.End), cmp.Compare(i.ID, j.ID))
+	})
+}
+
+// addWorst passes on the worst candidates of each outcome and VM.
+func (a *assembly) addWorst(st *stage) {
+	slices.SortFunc(a.candidates, func(i, j bpf.Instance) int {
+		return cmp.Or(
+			cmp.Compare(i.Outcome, j.Outcome),
+			cmp.Compare(i.PID, j.PID),
+			-cmp.Compare(i.Status, j.Status),
+			-cmp.Compare(i.End-i.Start, j.End-j.Start),
+			cmp.Compare(i.End, j.End),
+			cmp.Compare(i.ID, j.ID),
+		)
+	})
+	n := 0
+	for k, i := range a.candidates {
+		if k > 0 && (a.candidates[k-1].Outcome != i.Outcome || a.candidates[k-1].PID != i.PID) {
+			n = 0
+		}
+		if n++; n <= MaxWorst {
+			a.addInstance(st, i)
+		}
+	}
+}
+
+func (a *assembly) addInstance(st *stage, i bpf.Instance) {
+	v := VM{PID: i.PID}
+	if at, known := a.index[i.PID]; known {
+		v = a.vms[at]
+	}
+	a.instances = append(a.instances, Instance{
+		Outcome: st.specs[st.index[i.Outcome]].Name,
+		VM:      v,
+		Status:  Status(i.Status), // they are numbered alike
+		Start:   i.Start,
+		End:     i.End,
+		ID:      i.ID,
+		Parent:  i.Parent,
+		Process: PID(i.Process),
+		Class:   i.Class,
+	})
+}
+
+func fromKernel(c bpf.Counts) Counts {
+	return Counts{
+		Starts:     c.Starts,
+		Ends:       c.Ends,
+		Successes:  c.Successes,
+		Failures:   c.Failures,
+		Timeouts:   c.Timeouts,
+		Orphans:    c.Orphans,
+		Lates:      c.Lates,
+		Unstreamed: c.RingFull + c.Stray.RingFull,
+		Loss: Loss{
+			Unreadable: c.ReadErrors + c.Stray.ReadErrors,
+			NoRoom:     c.MapFull + c.Stray.MapFull,
+			Cut:        c.Cut + c.Stray.Cut,
+			Missed:     settled(c.Stray),
+			Exits:      c.ExitsLost + c.Stray.ExitsLost,
+		},
+	}
+}
+
+// settled counts the instances that ended, unsettled what was lost of others.
+func settled(c bpf.Counters) uint64   { return c.Successes + c.Failures + c.Timeouts }
+func unsettled(c bpf.Counters) uint64 { return c.ReadErrors + c.MapFull + c.Cut }
+
+// The programs find out the worst instances, so they must find at least as many as
+// are delivered.
+const _ = uint(bpf.MaxWorst - MaxWorst)

@@ -1,0 +1,89 @@
+package outcome
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/beamscope/beamscope/bpf"
+)
+
+// Every loss that the kernel counts is in the loss of a window, once: what was
+// lost in the window itself, and what came when its window had no room.
+func TestLossOfKernelCounts(t *testing.T) {
+	got := fromKernel(bpf.Counts{
+		PID:      7,
+		Counters: bpf.Counters{Starts: 1, Ends: 2, Successes: 3, Failures: 4, Timeouts: 5, Orphans: 6, Lates: 7, ReadErrors: 8, MapFull: 9, RingFull: 10, Cut: 11, ExitsLost: 12},
+		Stray:    bpf.Counters{Starts: 100, Ends: 200, Successes: 300, Failures: 400, Timeouts: 500, Orphans: 600, Lates: 700, ReadErrors: 800, MapFull: 900, RingFull: 1000, Cut: 1100, ExitsLost: 1200},
+	})
+	want := Counts{
+		Starts: 1, Ends: 2, Successes: 3, Failures: 4, Timeouts: 5, Orphans: 6, Lates: 7, Unstreamed: 1010,
+		Loss: Loss{Unreadable: 808, NoRoom: 909, Missed: 1200, Cut: 1111, Exits: 1212},
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// Of candidates in any order, a batch has the worst of each outcome and VM that asks
+// for them, all of an outcome that asks for all, none of others, and those in the
+// order of their ends.
+func TestInstancesOfBatch(t *testing.T) {
+	details := []Detail{CountsOnly, Worst, Everything}
+	st := &stage{index: map[int]int{4: 0, 2: 1, 7: 2}}
+	for i, d := range details {
+		st.specs = append(st.specs, Spec{Name: string(rune('a' + i)), Detail: d})
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		instance := rapid.Custom(func(t *rapid.T) bpf.Instance {
+			return bpf.Instance{
+				Outcome: rapid.SampledFrom([]int{4, 2, 7, 9}).Draw(t, "outcome"),
+				PID:     rapid.IntRange(1, 2).Draw(t, "pid"),
+				Status:  rapid.SampledFrom([]bpf.Status{bpf.Success, bpf.Failure, bpf.Timeout}).Draw(t, "status"),
+				Start:   rapid.Int64Range(0, 9).Draw(t, "start"),
+				End:     rapid.Int64Range(10, 19).Draw(t, "end"),
+			}
+		})
+		all := rapid.SliceOfN(instance, 0, 150).Draw(t, "all")
+		for i := range all {
+			all[i].ID = uint64(i)
+		}
+		var a assembly
+		a.list(map[int]*observedVM{1: {id: VM{PID: 1}}, 2: {id: VM{PID: 2}}}, nil)
+		a.addInstances(st, slices.Clone(all))
+
+		if !slices.IsSortedFunc(a.instances, func(i, j Instance) int { return cmp.Compare(i.End, j.End) }) {
+			t.Fatalf("not in order: %+v", a.instances)
+		}
+		type group struct{ outcome, pid int }
+		there, got := make(map[group][]int64), make(map[group][]int64)
+		rank := func(s Status, elapsed int64) int64 { return int64(s)*100 + elapsed }
+		for _, i := range all {
+			g := group{i.Outcome, i.PID}
+			there[g] = append(there[g], rank(Status(i.Status), i.End-i.Start))
+		}
+		for _, i := range a.instances {
+			number := map[string]int{"a": 4, "b": 2, "c": 7}[i.Outcome]
+			got[group{number, i.VM.PID}] = append(got[group{number, i.VM.PID}], rank(i.Status, int64(i.Elapsed())))
+		}
+		want := make(map[group][]int64)
+		for g, ranks := range there {
+			slices.Sort(ranks)
+			switch g.outcome {
+			case 2:
+				want[g] = ranks[max(0, len(ranks)-MaxWorst):]
+			case 7:
+				want[g] = ranks
+			}
+		}
+		for _, ranks := range got {
+			slices.Sort(ranks)
+		}
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Fatalf("ranks, -want +got:\n%s", diff)
+		}
+	})
+}

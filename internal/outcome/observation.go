@@ -1,0 +1,239 @@
+package outcome
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/internal/monotonic"
+)
+
+// An observation is a collector, what it is attached to, and what was read of it
+// before it was asked for. There are two while one takes over from the other.
+type observation struct {
+	collector *bpf.Collector
+	files     map[file]*bpf.Attachment
+
+	// Where we came too late: windows read in advance, by number; the number
+	// below which windows that are not ready were not observed; and what is lost.
+	ready      map[uint64][]bpf.Counts
+	unobserved uint64
+	stray      []bpf.Counts
+
+	stream streamed
+	stop   func() // ends that the stream is followed; nil while it is not
+}
+
+// newObservation makes an observation that begins with a plan.
+func newObservation(p Plan) (*observation, error) {
+	c, err := bpf.New(bpf.Options{Start: p.From, Window: int64(p.Window), Outcomes: kernelOutcomes(p.Specs)})
+	if err != nil {
+		return nil, err
+	}
+	return &observation{
+		collector: c,
+		files:     make(map[file]*bpf.Attachment),
+		ready:     make(map[uint64][]bpf.Counts),
+		stream:    streamed{over: make(map[streamKey]uint64)},
+	}, nil
+}
+
+// kernelOutcomes returns what is to be counted for the specs that are ours.
+func kernelOutcomes(specs []Spec) []bpf.Outcome {
+	streaming := map[Detail]bpf.Streaming{CountsOnly: bpf.StreamNone, Worst: bpf.StreamWorst, Everything: bpf.StreamAll}
+	var outcomes []bpf.Outcome
+	for _, spec := range ours(specs) {
+		outcomes = append(outcomes, bpf.Outcome{
+			Name:      spec.Span,
+			DMax:      int64(spec.DMax()),
+			BinWidth:  int64(spec.BinWidth),
+			Bins:      spec.Bins,
+			Stream:    streaming[spec.Detail],
+			ExitFails: spec.ExitFails,
+		})
+	}
+	return outcomes
+}
+
+// attach attaches to a file, unless it is attached to.
+func (o *observation) attach(f file, target bpf.Target) error {
+	if _, attached := o.files[f]; attached {
+		return nil
+	}
+	a, err := o.collector.Attach(target)
+	if err == nil {
+		o.files[f] = a
+	}
+	return err
+}
+
+// attachLike attaches to what another observation is attached to, where it can.
+func (o *observation) attachLike(other *observation) (missing error) {
+	var errs []error
+	for f, a := range other.files {
+		errs = append(errs, o.attach(f, a.Target()))
+	}
+	return errors.Join(errs...)
+}
+
+// detach takes off the probes of a single VM. Those of an executable stay: a VM
+// that starts later is observed from its first span on.
+func (o *observation) detach(pid int) error {
+	for f, a := range o.files {
+		if f.pid == pid {
+			delete(o.files, f)
+			return a.Detach()
+		}
+	}
+	return nil
+}
+
+// keep keeps what was read of a window until it is asked for, and what is lost
+// apart from it.
+func (o *observation) keep(n uint64, counts []bpf.Counts) {
+	counts = slices.Clone(counts)
+	for i, c := range counts {
+		o.stray = append(o.stray, bpf.Counts{Outcome: c.Outcome, PID: c.PID, Stray: c.Stray})
+		counts[i].Stray = bpf.Counters{}
+		counts[i].Bins = slices.Clone(c.Bins)
+	}
+	o.ready[n] = counts
+}
+
+// finish gives up all that is open and returns what ended or was given up since the
+// last window that was read, as stray.
+func (o *observation) finish() ([]bpf.Counts, error) {
+	now := monotonic.Now()
+	if err := o.collector.CutOpen(now); err != nil {
+		return nil, err
+	}
+	all := slices.Clone(o.stray)
+	for _, read := range []func() ([]bpf.Counts, error){
+		func() ([]bpf.Counts, error) { return o.collector.Skip(o.collector.Number(now) + 1) },
+		o.collector.Stray,
+	} {
+		counts, err := read()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, counts...)
+	}
+	return all, nil
+}
+
+func (o *observation) close() error {
+	o.follow(false)
+	return o.collector.Close()
+}
+
+// streamPeriod is how often the stream is emptied. The programs wake nobody up,
+// because that would triple the price of a hit.
+const streamPeriod = 10 * time.Millisecond
+
+// follow has the stream emptied beside everything else, or no longer.
+func (o *observation) follow(on bool) {
+	if on == (o.stop != nil) {
+		return
+	}
+	if !on {
+		o.stop()
+		o.stop = nil
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		tick := time.NewTicker(streamPeriod)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if o.collector.Drain(o.keepStreamed) != nil {
+				return // whoever takes the instances finds out why
+			}
+		}
+	})
+	o.stop = func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// keepMost is how many instances are kept for windows that are not collected yet.
+const keepMost = 1 << 18
+
+// streamed are instances that wait for their window to be collected.
+type streamed struct {
+	mu    sync.Mutex
+	kept  []bpf.Instance
+	from  int64                // what ended before was collected
+	over  map[streamKey]uint64 // instances that were too many
+	taken taken
+}
+
+// A streamKey identifies what instances that were too many are counted at.
+type streamKey struct {
+	outcome, pid int
+	window       uint64
+}
+
+// taken are the instances of a window, and how many there were too many by outcome
+// and VM.
+type taken struct {
+	instances []bpf.Instance
+	over      map[streamKey]uint64
+}
+
+// keepStreamed keeps instances for their windows.
+func (o *observation) keepStreamed(batch []bpf.Instance) {
+	s := &o.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, i := range batch {
+		switch {
+		case i.End < s.from: // so late that it is among what was missed
+		case len(s.kept) < keepMost:
+			s.kept = append(s.kept, i)
+		default:
+			s.over[streamKey{i.Outcome, i.PID, o.collector.Number(i.End)}]++
+		}
+	}
+}
+
+// take returns the instances that ended in a window, the next one to be read. They
+// hold until the next call.
+func (o *observation) take(w Window) (*taken, error) {
+	s := &o.stream
+	t := &s.taken
+	t.instances = t.instances[:0]
+	t.over = nil
+	if !o.collector.Streams() {
+		return t, nil
+	}
+	if err := o.collector.Drain(o.keepStreamed); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.from = w.To
+	s.kept = slices.DeleteFunc(s.kept, func(i bpf.Instance) bool {
+		if w.Contains(i.End) {
+			t.instances = append(t.instances, i)
+		}
+		return i.End < w.To
+	})
+	if len(s.over) > 0 {
+		t.over = maps.Clone(s.over)
+		n := o.collector.Number(w.From)
+		maps.DeleteFunc(t.over, func(k streamKey, _ uint64) bool { return k.window != n })
+		maps.DeleteFunc(s.over, func(k streamKey, _ uint64) bool { return k.window <= n })
+	}
+	return t, nil
+}
