@@ -57,7 +57,7 @@ func run(ctx context.Context, duration time.Duration, w io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if _, err := beam.Call(ctx, "erlang", "apply", load); err != nil {
+	if _, err := beam.Call(ctx, "erlang", "apply", strings.Join(strings.Fields(load), " ")); err != nil {
 		return err
 	}
 	if err := s.Run(ctx, 2*duration); err != nil {
