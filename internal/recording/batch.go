@@ -22,7 +22,7 @@ const (
 // unobserved is the bit above those of the figures of countsFields.
 const unobserved = 1 << numFigures
 
-const numFigures = 14
+const numFigures = 15
 
 // parentBit is the bit above the status that says that an instance has a parent.
 const parentBit = 2
@@ -33,6 +33,7 @@ func figures(c *outcome.Counts) [numFigures]*uint64 {
 	return [numFigures]*uint64{
 		&c.Starts, &c.Ends, &c.Successes, &c.Failures, &c.Timeouts, &c.Orphans, &c.Lates, &c.Unstreamed,
 		&c.Loss.Unreadable, &c.Loss.NoRoom, &c.Loss.Missed, &c.Loss.Cut, &c.Loss.Exits, &c.Loss.Crowded,
+		&c.Loss.Rejected,
 	}
 }
 
