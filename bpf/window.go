@@ -152,8 +152,9 @@ func (c *Collector) Read(n uint64) ([]Counts, Others, error) {
 	}
 	c.readReplaced(n)
 	others := c.readOthers()
+	err := c.advance(n + 1)
 	c.clearWorst(row)
-	return c.counts, others, c.advance(n + 1)
+	return c.counts, others, err
 }
 
 // readReplaced adds what ended in window n of entries that had been replaced when
@@ -199,10 +200,11 @@ func (c *Collector) Skip(n uint64) ([]Counts, error) {
 		}
 		return lost
 	})
+	err := c.advance(n)
 	for row := range windows {
 		c.clearWorst(row)
 	}
-	return c.counts, c.advance(n)
+	return c.counts, err
 }
 
 // Stray returns what was stray since the last Read or Stray, and nothing else.
@@ -294,13 +296,8 @@ func (c *Collector) sum(sums []uint64, first int) {
 
 // clearWorst forgets the worst instances in a row that was read.
 func (c *Collector) clearWorst(row int) {
-	for i := range c.entries {
-		if c.entries[i].outcome.Stream == StreamNone {
-			continue
-		}
-		for slot := range c.layout.slots {
-			c.memory.worsts[(i*c.layout.slots+slot)*windows+row] = kernelWorst{}
-		}
+	for i := row; i < len(c.memory.worsts); i += windows {
+		c.memory.worsts[i] = kernelWorst{}
 	}
 }
 

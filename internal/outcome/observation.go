@@ -112,6 +112,11 @@ func (o *observation) finish() ([]bpf.Counts, error) {
 		return nil, err
 	}
 	all := slices.Clone(o.stray)
+	for _, counts := range o.ready { // of windows that are another's
+		for _, c := range counts {
+			all = append(all, bpf.Counts{Outcome: c.Outcome, PID: c.PID, Stray: c.Counters})
+		}
+	}
 	for _, read := range []func() ([]bpf.Counts, error){
 		func() ([]bpf.Counts, error) { return o.collector.Skip(o.collector.Number(now) + 1) },
 		o.collector.Stray,
@@ -215,6 +220,9 @@ func (o *observation) take(w Window) (*taken, error) {
 	t.instances = t.instances[:0]
 	t.over = nil
 	if !o.collector.Streams() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.kept = s.kept[:0]
 		return t, nil
 	}
 	if err := o.collector.Drain(o.keepStreamed); err != nil {

@@ -193,6 +193,9 @@ func (s *VMSource) note(format string, args ...any) {
 // while windows of before the last one are still to be collected, everything that
 // is open when it begins is lost as cut, and its ends are orphans.
 func (s *VMSource) Plan(p Plan) error {
+	if last := s.stages[len(s.stages)-1]; p.From <= last.From || last.At(last.Number(p.From)).From != p.From {
+		return fmt.Errorf("change what is observed: no window begins at %d ns", p.From)
+	}
 	o := s.observations[len(s.observations)-1]
 	missing, err := o.collector.Change(p.From, int64(p.Window), kernelOutcomes(p.Specs))
 	if errors.Is(err, bpf.ErrPending) || errors.Is(err, bpf.ErrNoRoom) {
@@ -288,7 +291,7 @@ func (s *VMSource) Collect(_ context.Context, w Window) (Batch, error) {
 	if err != nil {
 		return Batch{}, err
 	}
-	read, err := s.read(o, st.first+st.Number(w.From))
+	read, observed, err := s.read(o, st.first+st.Number(w.From))
 	if err != nil {
 		return Batch{}, err
 	}
@@ -300,7 +303,8 @@ func (s *VMSource) Collect(_ context.Context, w Window) (Batch, error) {
 	}
 	s.batch.assemble(st, s.vms, read, streamed)
 	batch := Batch{Window: w, Time: monotonic.Wall(w.To), Counts: s.batch.counts, Instances: s.batch.instances, Cost: s.cost()}
-	if st.first+st.Number(w.From) < o.unobserved {
+	if !observed {
+		batch.Instances = nil // they are part of what is lost
 		for i := range batch.Counts {
 			batch.Counts[i].Unobserved = true
 		}
@@ -314,39 +318,41 @@ func (s *VMSource) Collect(_ context.Context, w Window) (Batch, error) {
 	return batch, nil
 }
 
-// read returns what the kernel counted in window n, which is swept. Where we come
+// read returns what the kernel counted in window n, which is swept, and whether that
+// is all that happened. Where we come
 // so late that later windows had no room, it reads those that had at once, and
 // gives up the others up to the present: all that they hold is loss, because it is
 // the part of what happened that found room, and as a rule the timeouts.
-func (s *VMSource) read(o *observation, n uint64) ([]bpf.Counts, error) {
+func (s *VMSource) read(o *observation, n uint64) (counts []bpf.Counts, observed bool, err error) {
 	if counts, ok := o.ready[n]; ok {
 		delete(o.ready, n)
-		return counts, nil
+		return counts, true, nil
 	}
 	if n < o.unobserved {
 		more, err := o.collector.Stray()
 		counts := append(o.stray, more...)
 		o.stray = nil
-		return counts, err
+		return counts, false, err
 	}
 	if o.collector.Number(monotonic.Now()) < n+bpf.Windows {
-		return s.readWindow(o, n)
+		counts, err := s.readWindow(o, n)
+		return counts, true, err
 	}
 	for m := n; m < n+bpf.Windows; m++ {
 		_, to := o.collector.Window(m)
 		if _, err := o.collector.Sweep(to); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		counts, err := s.readWindow(o, m)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		o.keep(m, counts)
 	}
 	o.unobserved = o.collector.Number(monotonic.Now()) + 1
 	skipped, err := o.collector.Skip(o.unobserved)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	o.stray = append(o.stray, skipped...)
 	s.note("we did not get the processor: %d windows were not observed", o.unobserved-n-bpf.Windows)
