@@ -12,7 +12,9 @@ import (
 // ErrNoSource says that none of the joined sources observes an outcome.
 var ErrNoSource = errors.New("no source observes this outcome")
 
-// A Part is a source and the outcomes that it observes among those of a plan.
+// A Part is a source and the outcomes that it observes among those of a plan. Every
+// part but the last has to replace a plan that has not begun by one with the same
+// From: that is how it gets the old one back where a part after it refuses its own.
 type Part struct {
 	Source Source
 	Wants  func(Spec) bool

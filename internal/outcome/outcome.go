@@ -22,6 +22,9 @@ import (
 	"time"
 )
 
+// ErrLate says that a plan would have to begin before the source is ready for it.
+var ErrLate = errors.New("too late for this plan")
+
 // ErrEnded says that a source has nothing more to deliver.
 var ErrEnded = errors.New("the source has ended")
 
@@ -280,9 +283,8 @@ type Source interface {
 	// Outcomes whose spec stays the same are observed without a gap. Of one whose
 	// spec changes, what began before p.From and ends later is lost as cut, unless
 	// nothing but the name or the detail changes: then nothing is lost, but the
-	// parent and the process of an instance may not be known that began before. A
-	// plan that has not begun is replaced by one with the same From. On an error
-	// everything is as it was.
+	// parent and the process of an instance may not be known that began before. On an
+	// error everything is as it was; it wraps [ErrLate] where a later From would do.
 	Plan(p Plan) error
 
 	// Collect returns what ended in the window. Windows follow each other without

@@ -201,6 +201,9 @@ func (s *VMSource) Plan(p Plan) error {
 	if errors.Is(err, bpf.ErrPending) || errors.Is(err, bpf.ErrNoRoom) {
 		o, missing, err = s.takeOver(o, p)
 	}
+	if errors.Is(err, bpf.ErrLate) {
+		return fmt.Errorf("change what is observed: %w: %w", ErrLate, err)
+	}
 	if err != nil {
 		return fmt.Errorf("change what is observed: %w", err)
 	}

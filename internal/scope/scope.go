@@ -189,22 +189,29 @@ func (s *Scope) due(w outcome.Window) int64 {
 	return w.To + int64(after)
 }
 
-// lead is what a source gets at least to prepare for a plan.
-const lead = 50 * time.Millisecond
+// What a source gets to prepare for a plan, at first and at most.
+const (
+	lead     = 250 * time.Millisecond
+	mostLead = 4 * time.Second
+)
 
 // change prepares for another system. It begins with the next window that begins
-// late enough.
+// late enough for the source.
 func (s *Scope) change(system *System) error {
 	if _, err := NewEngine(system); err != nil {
 		return err
 	}
-	from := s.plan.At(s.plan.Number(monotonic.Now()+int64(lead)) + 1).From
-	plan := system.Plan(from)
-	if err := s.source.Plan(plan); err != nil {
-		return err
+	for lead := lead; ; lead *= 2 {
+		plan := system.Plan(s.plan.At(s.plan.Number(monotonic.Now()+int64(lead)) + 1).From)
+		err := s.source.Plan(plan)
+		if err == nil {
+			s.next, s.nextPlan = system, plan
+			return nil
+		}
+		if !errors.Is(err, outcome.ErrLate) || lead >= mostLead {
+			return err
+		}
 	}
-	s.next, s.nextPlan = system, plan
-	return nil
 }
 
 // watch has the source looked after, and passes on what it says.

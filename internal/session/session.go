@@ -85,19 +85,20 @@ func open(c config.Config, plan outcome.Plan) (outcome.Source, error) {
 		}
 		return err
 	}
-	if spans := plan.Only(inKernel); len(spans.Specs) > 0 {
-		vms, err := outcome.NewVMSource(outcome.VMConfig{Target: c.Target, Plan: spans})
-		if err != nil {
-			return nil, err
-		}
-		parts = append(parts, outcome.Part{Source: vms, Wants: inKernel})
-	}
+	// The wrappers first: theirs is a plan that can be taken back.
 	if w := c.Wrapper; w.Listen != "" || len(w.Connect) > 0 {
 		tcp, err := wrapper.New(wrapper.Config{Listen: w.Listen, Connect: w.Connect, Remote: w.Remote, Plan: plan.Only(overTCP)})
 		if err != nil {
 			return nil, closeAll(err)
 		}
 		parts = append(parts, outcome.Part{Source: tcp, Wants: overTCP})
+	}
+	if spans := plan.Only(inKernel); len(spans.Specs) > 0 {
+		vms, err := outcome.NewVMSource(outcome.VMConfig{Target: c.Target, Plan: spans})
+		if err != nil {
+			return nil, closeAll(err)
+		}
+		parts = append(parts, outcome.Part{Source: vms, Wants: inKernel})
 	}
 	source, err := outcome.Join(plan, parts...)
 	if err != nil {
