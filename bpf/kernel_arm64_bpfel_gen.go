@@ -36,6 +36,13 @@ const (
 	kernelArgKindARG_UNKNOWN  kernelArgKind = 4
 )
 
+type kernelArrivals struct {
+	_     structs.HostLayout
+	Count uint64
+	Seen  uint64
+	Left  uint64
+}
+
 type kernelClock struct {
 	_    structs.HostLayout
 	Eras [2]struct {
@@ -142,6 +149,7 @@ type kernelSweepRequest struct {
 	Open     uint64
 	OpenPid  uint64
 	Expired  uint64
+	Exits    uint64
 }
 
 type kernelWorst struct {
@@ -154,6 +162,7 @@ type kernelWorst struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	kernelMapArrivals           = "arrivals"
 	kernelMapCells              = "cells"
 	kernelMapClocks             = "clocks"
 	kernelMapExits              = "exits"
@@ -236,6 +245,7 @@ type kernelProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type kernelMapSpecs struct {
+	Arrivals  *ebpf.MapSpec `ebpf:"arrivals"`
 	Cells     *ebpf.MapSpec `ebpf:"cells"`
 	Clocks    *ebpf.MapSpec `ebpf:"clocks"`
 	Exits     *ebpf.MapSpec `ebpf:"exits"`
@@ -290,6 +300,7 @@ func (o *kernelObjects) Close() error {
 //
 // It can be passed to loadKernelObjects or ebpf.CollectionSpec.LoadAndAssign.
 type kernelMaps struct {
+	Arrivals  *ebpf.Map `ebpf:"arrivals"`
 	Cells     *ebpf.Map `ebpf:"cells"`
 	Clocks    *ebpf.Map `ebpf:"clocks"`
 	Exits     *ebpf.Map `ebpf:"exits"`
@@ -307,6 +318,7 @@ type kernelMaps struct {
 
 func (m *kernelMaps) Close() error {
 	return _KernelClose(
+		m.Arrivals,
 		m.Cells,
 		m.Clocks,
 		m.Exits,

@@ -53,6 +53,33 @@ struct {
 	__type(value, struct span);
 } spans SEC(".maps");
 
+/* Hash maps that the sweep goes through. That takes long even where they are empty,
+ * so it is left out where nothing can be in them. */
+enum swept_map { SPANS, EXITS, SWEPT_MAPS };
+
+struct arrivals {
+	__u64 count; /* entries that were ever put in, counted when they are */
+	__u64 seen;  /* of these, by the last sweep */
+	__u64 left;  /* entries that it left */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SWEPT_MAPS);
+	__type(key, __u32);
+	__type(value, struct arrivals);
+} arrivals SEC(".maps");
+
+/* Counts an entry, after it was put in: a sweep that was too early to find it will
+ * not have seen it counted either. */
+static __always_inline void arrived(__u32 which)
+{
+	struct arrivals *a = bpf_map_lookup_elem(&arrivals, &which);
+
+	if (a)
+		__sync_fetch_and_add(&a->count, 1);
+}
+
 static __always_inline struct span *recent_at(__u32 pid, __u64 id)
 {
 	__u32 at = (id ^ pid * 0x9e3779b1) % RECENT;

@@ -58,6 +58,7 @@ func (c *Collector) sharedMaps() map[string]*ebpf.Map {
 	return map[string]*ebpf.Map{
 		kernelMapCells:     c.maps.Cells,
 		kernelMapClocks:    c.maps.Clocks,
+		kernelMapArrivals:  c.maps.Arrivals,
 		kernelMapExits:     c.maps.Exits,
 		kernelMapFreeSlots: c.maps.FreeSlots,
 		kernelMapLabels:    c.maps.Labels,

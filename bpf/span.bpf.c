@@ -306,6 +306,8 @@ static __always_inline void start(void *ctx, struct event *e)
 		return;
 	if (bpf_map_update_elem(&spans, &v.key, &v, BPF_ANY))
 		count(&s, row, MAP_FULL);
+	else
+		arrived(SPANS);
 }
 
 /* Ends the span that was read from v as open. */
@@ -448,6 +450,8 @@ int process_exit(void *ctx)
 		key.owner = erlang_pid(addr);
 	if (!key.owner || bpf_map_update_elem(&exits, &key, &now, BPF_ANY))
 		bpf_for_each_map_elem(&outcomes, exit_lost, &key, 0);
+	else
+		arrived(EXITS);
 	return 0;
 }
 
@@ -460,6 +464,7 @@ struct sweep_request {
 	__u64 open;      /* out: spans that are still open */
 	__u64 open_pid;  /* out: those of that VM */
 	__u64 expired;   /* out: timed-out spans that are still remembered */
+	__u64 exits;     /* out: exits that are still of use */
 };
 
 /* Looks after one span; true if it ended here, with a copy in open. */
@@ -501,14 +506,19 @@ static __always_inline bool sweep_span(struct span *v, struct sweep_request *w,
 /* A timed-out span moves to the hash map, where it is remembered for longer. */
 static long sweep_recent(void *map, const __u32 *at, struct span *v, struct sweep_request *w)
 {
+	__u64 start_ns = *(volatile __u64 *)&v->start_ns;
 	struct span open;
 	bool timed_out;
 
+	if (!start_ns || start_ns & ENDED) /* most are: not worth a copy */
+		return 0;
 	if (!sweep_span(v, w, &open, &timed_out) || !timed_out)
 		return 0;
 	open.start_ns |= ENDED;
-	if (!bpf_map_update_elem(&spans, &open.key, &open, BPF_ANY))
+	if (!bpf_map_update_elem(&spans, &open.key, &open, BPF_ANY)) {
 		w->expired++;
+		arrived(SPANS);
+	}
 	return 0;
 }
 
@@ -546,19 +556,43 @@ static long sweep_exit(void *map, const struct exit_key *k, __u64 *exit_ns,
 
 	if (*exit_ns < w->until_ns)
 		bpf_map_delete_elem(&exits, &key);
+	else
+		w->exits++;
 	return 0;
+}
+
+/* Whether there may be something in a map, as far as the last sweep and what has
+ * arrived since tell. Notes what will have been seen. */
+static __always_inline bool may_have(struct arrivals *a)
+{
+	__u64 count = *(volatile __u64 *)&a->count;
+	bool may = a->left || count != a->seen;
+
+	a->seen = count;
+	return may;
 }
 
 /* Run by user space before it reads a window: ends what will not end by itself. */
 SEC("syscall")
 int sweep(struct sweep_request *ctx)
 {
+	__u32 of_spans = SPANS, of_exits = EXITS;
+	struct arrivals *s = bpf_map_lookup_elem(&arrivals, &of_spans);
+	struct arrivals *e = bpf_map_lookup_elem(&arrivals, &of_exits);
 	struct sweep_request w = *ctx;
 
-	w.open = w.open_pid = w.expired = 0;
-	bpf_for_each_map_elem(&spans, sweep_other, &w, 0);
+	if (!s || !e)
+		return 0;
+	w.open = w.open_pid = w.expired = w.exits = 0;
+	if (may_have(s)) {
+		bpf_for_each_map_elem(&spans, sweep_other, &w, 0);
+		s->left = w.open + w.expired;
+	}
 	bpf_for_each_map_elem(&recent, sweep_recent, &w, 0);
-	bpf_for_each_map_elem(&exits, sweep_exit, &w, 0);
+	if (may_have(e)) {
+		bpf_for_each_map_elem(&exits, sweep_exit, &w, 0);
+		e->left = w.exits;
+	}
 	ctx->open = w.open;
 	ctx->open_pid = w.open_pid;
 	ctx->expired = w.expired;
