@@ -154,6 +154,7 @@ type frameLine struct {
 	Causes       []string       `json:"causes"`
 	Active       []string       `json:"active"`
 	Notices      []string       `json:"notices"`
+	Rejected     map[string]any `json:"rejected"`
 }
 
 // interval bounds a quantile in seconds.

@@ -80,7 +80,7 @@ func batches() []outcome.Batch {
 			Cost:   outcome.Cost{Events: 2000, PerEvent: 1234 * time.Nanosecond},
 		},
 		{Counts: []outcome.Counts{counts("worker_1", a, 1, 0, 0, 0), counts("worker_1", b, 0, 0, 0, 1000), counts("probe", a, 0, 0, 0, 0, 0, 0, 0, 0), lossy}},
-		{Counts: []outcome.Counts{failed, counts("worker_2", a, 1, 0, 0, 0)}},
+		{Counts: []outcome.Counts{failed, counts("worker_2", a, 1, 0, 0, 0)}, Rejected: outcome.Rejected{Count: 2, Last: `"n:a;b:1": no end`}},
 		{Counts: []outcome.Counts{{Outcome: "worker_1"}}},
 	}
 }

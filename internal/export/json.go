@@ -42,6 +42,13 @@ type line struct {
 	Causes       []string     `json:"causes,omitempty"`       // why they did
 	Active       []string     `json:"active"`                 // triggers whose incident is not over
 	Notices      []string     `json:"notices,omitempty"`      // about the frame, with its first probe
+	Rejected     *rejected    `json:"rejected,omitempty"`     // likewise; absent where nothing was
+}
+
+// rejected is what came in over TCP and could not be understood.
+type rejected struct {
+	Count uint64 `json:"count"`
+	Last  string `json:"last"` // and what is wrong with it
 }
 
 type window struct {
@@ -105,6 +112,9 @@ func (j *JSON) Frame(f *scope.Frame) error {
 		l := lineOf(f, &f.Probes[i])
 		if i == 0 {
 			l.Notices = f.Notices
+			if f.Rejected.Count > 0 {
+				l.Rejected = &rejected{f.Rejected.Count, f.Rejected.Last}
+			}
 		}
 		if err := j.enc.Encode(l); err != nil {
 			return err

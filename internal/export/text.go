@@ -52,6 +52,9 @@ func (t *Text) Frame(f *scope.Frame) error {
 	for _, x := range f.Fired {
 		fmt.Fprintf(t.w, "▶ %s: %s of %v: %s\n", x.Trigger, x.Probe, x.VM, x.Cause)
 	}
+	if r := f.Rejected; r.Count > 0 {
+		fmt.Fprintf(t.w, "%d lines over TCP rejected, the last one: %s\n", r.Count, r.Last)
+	}
 	_, err := fmt.Fprintf(t.w, "%s\n\n", costLine(f))
 	return err
 }
