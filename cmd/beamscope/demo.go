@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -119,8 +120,8 @@ func (f demoFlags) check(cmd *cobra.Command, args []string) (demoSystem, error) 
 	case err != nil:
 	case len(args) > 1:
 		err = fmt.Errorf("unexpected argument %q", args[1])
-	case f.rate < 0:
-		err = errors.New("--rate is not less than 0")
+	case !(f.rate >= 0) || math.IsInf(f.rate, 1):
+		err = fmt.Errorf("--rate %v: not a number from 0 on", f.rate)
 	case f.duration < 0:
 		err = fmt.Errorf("--for %v: not in the future", f.duration)
 	}

@@ -14,9 +14,10 @@ import (
 var updateDocs = flag.Bool("update-docs", false, "write what commands print into the documents")
 
 // What the documents show is what happens: blocks "```dq NAME" are files, and in
-// blocks "```console" what follows a line "$ COMMAND" is what it prints.
+// blocks "```console" what follows a line "$ COMMAND" is what it prints. The bundled
+// recordings are there, and snapshots where those of the demonstration are.
 func TestDocs(t *testing.T) {
-	for _, name := range []string{"diagrams.md", "eval.md", "scope-file.md"} {
+	for _, name := range []string{"diagrams.md", "eval.md", "run.md", "scope-file.md", "snapshots.md", "triggers.md"} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join("..", "..", "docs", name)
 			source, err := os.ReadFile(path)
@@ -40,6 +41,8 @@ func TestDocs(t *testing.T) {
 // rerun returns a document with what its commands print now.
 func rerun(t *testing.T, source string) string {
 	dir := t.TempDir()
+	copyInto(t, dir, "*.bsr")
+	copyInto(t, filepath.Join(dir, ".cache", "beamscope", "demo-snapshots"), "testdata/snapshots/*.bsr")
 	var out strings.Builder
 	language, file, content := "", "", ""
 	for line := range strings.Lines(source) {
@@ -71,11 +74,33 @@ func rerun(t *testing.T, source string) string {
 	return out.String()
 }
 
+// copyInto copies files into a folder, which it makes.
+func copyInto(t *testing.T, dir, pattern string) {
+	t.Helper()
+	paths, err := filepath.Glob(pattern)
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%s: no such files: %v", pattern, err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(path)), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // shell runs a command and returns what it prints. Its status is free: documents
 // show errors too.
 func shell(t *testing.T, dir, command string) string {
 	cmd := exec.Command("sh", "-c", command)
 	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "HOME="+dir, "TZ=UTC")
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() > statusUsage {
 		t.Fatalf("%s: %v\n%s", command, err, out)

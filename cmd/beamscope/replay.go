@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -27,8 +28,8 @@ func newReplayCommand() *cobra.Command {
 QTAs and triggers of another scope file. Windows and grids stay as recorded.`,
 		Args: oneArgument("the recording"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if speed < 0 {
-				return usageError(cmd, fmt.Errorf("--speed %v: less than 0", speed))
+			if !(speed >= 0) || math.IsInf(speed, 1) {
+				return usageError(cmd, fmt.Errorf("--speed %v: not a number from 0 on", speed))
 			}
 			if !cmd.Flags().Changed("speed") && term.IsTerminal(int(os.Stdout.Fd())) {
 				speed = 1

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -72,23 +71,28 @@ func newSnapshotsListCommand(f *snapshotFlags) *cobra.Command {
 }
 
 func listSnapshots(w io.Writer, infos []snapshot.Info) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "#\ttime\tprobe\ttrigger\twindows\tKiB\tfile\t")
+	rows := [][]string{{"#", "time", "probe", "trigger", "windows", "KiB", "file"}}
 	for _, i := range infos {
-		probe, trigger := "?", "?"
+		probe, trigger, windows := "?", "?", "?"
 		if len(i.Causes) > 0 {
 			probe, trigger = i.Causes[0].Probe, i.Causes[0].Trigger
+			windows = fmt.Sprintf("%d+1+%d", i.Before, i.After)
 		}
 		if more := len(i.Causes) - 1 + int(i.Omitted); more > 0 {
 			trigger += fmt.Sprintf(" +%d", more)
 		}
-		fmt.Fprintf(tw, "%d\t%s\t%s\t%s\t%d+1+%d\t%d\t%s\t\n", i.Number, i.Time.Local().Format("2006-01-02 15:04:05.000"),
-			probe, trigger, i.Before, i.After, (i.Size+1023)/1024, filepath.Base(i.Path))
+		rows = append(rows, []string{fmt.Sprint(i.Number), i.Time.Local().Format("2006-01-02 15:04:05.000"), probe, trigger,
+			windows, fmt.Sprint((i.Size + 1023) / 1024), filepath.Base(i.Path)})
+	}
+	if err := export.Table(w, rows); err != nil {
+		return err
+	}
+	for _, i := range infos {
 		if i.Err != nil {
-			fmt.Fprintf(tw, "\t%v\n", i.Err)
+			fmt.Fprintf(w, "%d: %v\n", i.Number, i.Err)
 		}
 	}
-	return tw.Flush()
+	return nil
 }
 
 func newSnapshotsShowCommand(f *snapshotFlags) *cobra.Command {

@@ -114,6 +114,9 @@ func (e *Engine) carryOver(before *System) error {
 	if before.Window != e.system.Window {
 		e.note("windows of %v instead of %v: every history begins anew", e.system.Window, before.Window)
 	}
+	if before.History != e.system.History {
+		e.note("a history of %d windows instead of %d: every history begins anew", e.system.History, before.History)
+	}
 	redrawn := formatted(before.Diagram) != formatted(e.system.Diagram)
 	if redrawn {
 		e.note("another diagram: every calculated history begins anew")
