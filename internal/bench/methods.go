@@ -54,7 +54,7 @@ func attachBeamscope(stream bool) func(context.Context, vm.VM, func() error) (fu
 		if stream {
 			spec.Detail = outcome.Everything
 		}
-		plan := outcome.Plan{From: monotonic.Now(), Window: time.Second, Specs: []outcome.Spec{spec}}
+		plan := outcome.Plan{From: monotonic.Now() + int64(time.Second), Window: time.Second, Specs: []outcome.Spec{spec}}
 		source, err := outcome.NewVMSource(outcome.VMConfig{Target: vm.Target{PID: v.PID()}, Plan: plan})
 		if err != nil {
 			return nil, err
@@ -67,6 +67,7 @@ func attachBeamscope(stream bool) func(context.Context, vm.VM, func() error) (fu
 			cancel()
 			return errors.Join(<-done, source.Close())
 		}
+		time.Sleep(time.Duration(plan.From - monotonic.Now()))
 		if err := load(); err != nil {
 			return nil, errors.Join(err, detach())
 		}

@@ -28,6 +28,18 @@ type observation struct {
 	stop   func() // ends that the stream is followed; nil while it is not
 }
 
+// beginAt gives up the windows that have begun by a time at which nothing was
+// attached to before.
+func (o *observation) beginAt(now int64) error {
+	if from, _ := o.collector.Window(0); now <= from {
+		return nil
+	}
+	o.unobserved = o.collector.Number(now) + 1
+	var err error
+	o.stray, err = o.collector.Skip(o.unobserved)
+	return err
+}
+
 // newObservation makes an observation that begins with a plan.
 func newObservation(p Plan) (*observation, error) {
 	c, err := bpf.New(bpf.Options{Start: p.From, Window: int64(p.Window), Outcomes: kernelOutcomes(p.Specs)})

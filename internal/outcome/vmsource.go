@@ -91,7 +91,8 @@ func (o *observedVM) close() error {
 	return o.watch.Close()
 }
 
-// NewVMSource finds the VMs and attaches to them. It fails where there is no VM
+// NewVMSource finds the VMs and attaches to them, which takes some tenths of a second:
+// windows of the plan that have begun by then were not observed as a whole. It fails where there is no VM
 // that the target means, or none of them has the probes; the caller closes the
 // source.
 func NewVMSource(cfg VMConfig) (*VMSource, error) {
@@ -113,6 +114,9 @@ func NewVMSource(cfg VMConfig) (*VMSource, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.scanned = monotonic.Now()
+	if err := o.beginAt(s.scanned); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	s.begin(cfg.Plan, o)
 	if s.meter, err = newMeter(o.collector, s.scanned); err != nil {
 		s.note("what a hit costs is not known: %v", err)
@@ -322,10 +326,10 @@ func (s *VMSource) Collect(_ context.Context, w Window) (Batch, error) {
 }
 
 // read returns what the kernel counted in window n, which is swept, and whether that
-// is all that happened. Where we come
-// so late that later windows had no room, it reads those that had at once, and
-// gives up the others up to the present: all that they hold is loss, because it is
-// the part of what happened that found room, and as a rule the timeouts.
+// is all that happened. Where we come so late that later windows had no room, it
+// reads those that had at once, and gives up the others up to the present: all that
+// they hold is loss, because it is the part of what happened that found room, and as
+// a rule the timeouts.
 func (s *VMSource) read(o *observation, n uint64) (counts []bpf.Counts, observed bool, err error) {
 	if counts, ok := o.ready[n]; ok {
 		delete(o.ready, n)

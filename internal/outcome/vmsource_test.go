@@ -57,6 +57,11 @@ func newSourceEvery(t *testing.T, target vm.Target, window time.Duration, specs 
 			t.Error(err)
 		}
 	})
+	s.collectUntil("the first window that is observed as a whole", func() bool {
+		n := len(s.batches)
+		return n > 0 && !slices.ContainsFunc(s.batches[n-1].Counts, func(c outcome.Counts) bool { return c.Unobserved })
+	})
+	s.batches = nil
 	return s
 }
 
@@ -387,5 +392,41 @@ func TestLateCollectorInventsNothing(t *testing.T) {
 	}
 	if !slices.ContainsFunc(s.notices(), func(n string) bool { return strings.Contains(n, "were not observed") }) {
 		t.Errorf("does not say so: %q", s.notices())
+	}
+}
+
+// Windows that had begun before we were attached say that they were not observed,
+// and hold nothing but loss; those after them do not say so.
+func TestFirstWindowsAreNotObserved(t *testing.T) {
+	vmtest.NeedEBPF(t)
+	v := vmtest.Start(t, erlang.Options{})
+	spec := outcome.Spec{Name: "outcome", Span: "load", BinWidth: 10 * time.Millisecond, Bins: 50}
+	plan := outcome.Plan{From: monotonic.Now(), Window: 200 * time.Millisecond, Specs: []outcome.Spec{spec}}
+	s, err := outcome.NewVMSource(outcome.VMConfig{Target: vm.Target{PID: v.PID()}, Plan: plan})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	run(t, v, 1000)
+	last := plan.Number(monotonic.Now())
+	var ok, lost uint64
+	begun := false
+	for n := range last + 1 {
+		w := plan.At(n)
+		vmtest.WaitUntil(w.To + int64(plan.Window))
+		b, err := s.Collect(t.Context(), w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := b.Counts[0]
+		if n == 0 && !c.Unobserved || c.Unobserved && (begun || c.Instances() > 0) {
+			t.Errorf("window %d: unobserved %v, after one that is not %v; %d instances", n, c.Unobserved, begun, c.Instances())
+		}
+		begun = begun || !c.Unobserved
+		ok += c.Successes
+		lost += c.Loss.Total()
+	}
+	if ok+lost != 1000 {
+		t.Errorf("%d successes and %d lost of 1000 spans", ok, lost)
 	}
 }

@@ -47,13 +47,17 @@ type Session struct {
 	keeper *keeper
 }
 
+// attaching is how long it takes to attach, as a rule. Where it takes longer, the
+// first windows are not observed as a whole, and say so.
+const attaching = 400 * time.Millisecond
+
 // Open attaches to what a configuration names. The caller closes the session.
 func Open(c config.Config, o Options) (*Session, error) {
 	system, err := c.System()
 	if err != nil {
 		return nil, err
 	}
-	plan := system.Plan(monotonic.Now())
+	plan := system.Plan(monotonic.Now() + int64(attaching))
 	source, err := open(c, plan)
 	if err != nil {
 		return nil, err
