@@ -36,6 +36,7 @@ var demoFiles embed.FS
 // A demoSystem is a synthetic system, and what becomes of it now and then.
 type demoSystem struct {
 	name, about string
+	options     string // that it is started with besides
 	key         string // of the option that changes
 	calm, busy  string // its values
 	change      string // what the change is
@@ -43,9 +44,10 @@ type demoSystem struct {
 
 func demoSystems() []demoSystem {
 	return []demoSystem{
-		{"mm1k", "two workers with queues, one after the other", "rate", "400", "1500", "messages a second"},
-		{"ftf", "two workers side by side, of which the first to finish counts", "slow_2", "0", "20", "ms longer for worker_2"},
-		{"atf", "two workers side by side, which both have to finish", "slow_2", "0", "2", "ms longer for worker_2"},
+		// Time asleep, as work would be overload at once on a busy machine.
+		{"mm1k", "two workers with queues, one after the other", "loops=0 delay=1", "rate", "400", "1500", "messages a second"},
+		{"ftf", "two workers side by side, of which the first to finish counts", "", "slow_2", "0", "20", "ms longer for worker_2"},
+		{"atf", "two workers side by side, which both have to finish", "", "slow_2", "0", "2", "ms longer for worker_2"},
 	}
 }
 
@@ -153,7 +155,7 @@ func live(ctx context.Context, s demoSystem, f demoFlags, record *recording.Writ
 		return err
 	}
 	fmt.Fprintf(log, "starting Erlang/OTP %s with %s: %s\n", otp.Version, s.name, s.about)
-	main := []string{s.name, s.key + "=" + s.calm}
+	main := append([]string{s.name, s.key + "=" + s.calm}, strings.Fields(s.options)...)
 	if f.rate > 0 && s.key != "rate" {
 		main = append(main, "rate="+formatRate(f.rate))
 	}

@@ -47,7 +47,11 @@ QTAs and triggers of another scope file. Windows and grids stay as recorded.`,
 				return err
 			}
 			defer in.Close()
-			return replay(cmd.Context(), r, in, in.Header, printerFor(json, cmd.OutOrStdout()), cmd.ErrOrStderr())
+			err = replay(cmd.Context(), r, in, in.Header, printerFor(json, cmd.OutOrStdout()), cmd.ErrOrStderr())
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			return nil
 		},
 	}
 	cmd.Flags().StringVarP(&path, "config", "c", "", "scope file to use instead of the recorded one")

@@ -138,12 +138,16 @@ type frameLine struct {
 		Success   *float64            `json:"success"`
 		Quantiles map[string]*float64 `json:"quantiles_s"`
 	} `json:"observed"`
+	Mean       map[string]any `json:"mean"`
 	Calculated *struct {
 		N         uint64              `json:"n"`
 		Success   map[string]float64  `json:"success"`
 		Quantiles map[string]*float64 `json:"quantiles_s"`
 		Bounds    map[string]interval `json:"quantile_bounds_s"`
 		QTA       *figures.QTA        `json:"qta"`
+		Mean      map[string]any      `json:"mean"`
+
+		Insufficient string `json:"insufficient"`
 	} `json:"calculated"`
 	Divergence   map[string]any `json:"divergence"`
 	Starts       uint64         `json:"starts"`

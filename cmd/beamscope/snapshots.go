@@ -13,6 +13,7 @@ import (
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/export"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/recording"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/session"
 	"github.com/beamscope/beamscope/internal/snapshot"
@@ -76,7 +77,7 @@ func listSnapshots(w io.Writer, infos []snapshot.Info) error {
 		probe, trigger, windows := "?", "?", "?"
 		if len(i.Causes) > 0 {
 			probe, trigger = i.Causes[0].Probe, i.Causes[0].Trigger
-			windows = fmt.Sprintf("%d+1+%d", i.Before, i.After)
+			windows = windowsOf(i)
 		}
 		if more := len(i.Causes) - 1 + int(i.Omitted); more > 0 {
 			trigger += fmt.Sprintf(" +%d", more)
@@ -95,8 +96,17 @@ func listSnapshots(w io.Writer, infos []snapshot.Info) error {
 	return nil
 }
 
+// windowsOf shows how many windows there are before and after the one that fired.
+func windowsOf(i snapshot.Info) string {
+	windows := fmt.Sprintf("%d+1+%d", i.Before, i.After)
+	if !i.Complete && i.Err == nil {
+		windows += ", broken off"
+	}
+	return windows
+}
+
 func newSnapshotsShowCommand(f *snapshotFlags) *cobra.Command {
-	var json, all bool
+	var json, all, scopeFile bool
 	cmd := &cobra.Command{
 		Use:   "show NUMBER|FILE",
 		Short: "Show a snapshot: why it was made, and what was before and after",
@@ -118,6 +128,9 @@ fired, with its worst instances.`,
 				return err
 			}
 			defer in.Close()
+			if scopeFile {
+				return printScopeFile(cmd.OutOrStdout(), in)
+			}
 			show := &showing{snapshot: in, full: export.NewText(cmd.OutOrStdout()), every: all, w: cmd.OutOrStdout()}
 			if json {
 				show.full, show.every = export.NewJSON(cmd.OutOrStdout()), true
@@ -131,7 +144,23 @@ fired, with its worst instances.`,
 	}
 	cmd.Flags().BoolVar(&json, "json", false, "print one JSON object a line for each window and probe")
 	cmd.Flags().BoolVar(&all, "frames", false, "print every window in full")
+	cmd.Flags().BoolVar(&scopeFile, "scope", false, "print the scope file that held instead")
 	return cmd
+}
+
+// printScopeFile prints the scope file with which a recording begins: diagram and
+// parameters.
+func printScopeFile(w io.Writer, in session.Entries) error {
+	entry, err := in.Next()
+	if err != nil {
+		return err
+	}
+	c, ok := entry.(*recording.Config)
+	if !ok || len(c.Files) == 0 {
+		return session.ErrConfig
+	}
+	_, err = w.Write(c.Files[0].Text)
+	return err
 }
 
 // showing is a printer of a snapshot's frames: a line for each window, and in full

@@ -5,9 +5,11 @@ package export
 import (
 	"encoding/json"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
+	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
@@ -28,6 +30,7 @@ type line struct {
 	Probe        string       `json:"probe"`
 	VM           *vm          `json:"vm"` // null where no VM was running
 	Observed     observed     `json:"observed"`
+	Mean         *mean        `json:"mean"`       // of the last windows; null where they had no instances
 	Calculated   *calculated  `json:"calculated"` // null where there is none
 	Divergence   *divergence  `json:"divergence"` // null where there is nothing to compare
 	Starts       uint64       `json:"starts"`
@@ -80,6 +83,31 @@ type calculated struct {
 	Quantiles quantiles           `json:"quantiles_s"`
 	Bounds    map[string]interval `json:"quantile_bounds_s"`
 	QTA       *figures.QTA        `json:"qta"`
+
+	Insufficient string `json:"insufficient,omitempty"` // why there is no verdict on it
+	Mean         *mean  `json:"mean"`
+}
+
+// mean is that of the distribution functions of the last windows, with its
+// confidence bounds.
+type mean struct {
+	Windows   int                    `json:"windows"`
+	Success   around                 `json:"success"`
+	Quantiles map[string]delayAround `json:"quantiles_s"`
+}
+
+type around struct {
+	Mean float64 `json:"mean"`
+	Lo   float64 `json:"lo"`
+	Hi   float64 `json:"hi"`
+}
+
+// delayAround is a quantile in seconds: the edge at which a function reaches the
+// probability; null where it does not.
+type delayAround struct {
+	Mean *float64 `json:"mean"`
+	Lo   *float64 `json:"lo"`
+	Hi   *float64 `json:"hi"`
 }
 
 // quantiles are delays in seconds, by probability.
@@ -132,6 +160,7 @@ func lineOf(f *scope.Frame, p *scope.Probe) line {
 		Window:       window{From: f.Window.From, To: f.Window.To},
 		Probe:        p.Name,
 		Observed:     observedOf(p),
+		Mean:         meanOf(&p.Mean),
 		Calculated:   calculatedOf(p),
 		Divergence:   divergenceOf(p),
 		Starts:       p.Counts.Starts,
@@ -186,10 +215,12 @@ func calculatedOf(p *scope.Probe) *calculated {
 		return nil
 	}
 	c := &calculated{
-		N:         p.CalculatedFrom,
-		Success:   bounds(success),
-		Quantiles: make(quantiles),
-		Bounds:    make(map[string]interval),
+		N:            p.CalculatedFrom,
+		Success:      bounds(success),
+		Quantiles:    make(quantiles),
+		Bounds:       make(map[string]interval),
+		Insufficient: p.CalculatedInsufficient,
+		Mean:         meanOf(&p.CalculatedMean),
 	}
 	for _, q := range scope.Quantiles() {
 		var i interval
@@ -206,6 +237,31 @@ func calculatedOf(p *scope.Probe) *calculated {
 		c.QTA = figures.OfJudgement(p.CalculatedJudgement)
 	}
 	return c
+}
+
+func meanOf(m *scope.Mean) *mean {
+	if m.Windows == 0 {
+		return nil
+	}
+	last := len(m.Band.Mean) - 1
+	out := &mean{
+		Windows:   m.Windows,
+		Success:   around{m.Band.Mean[last], m.Band.Lo[last], m.Band.Hi[last]},
+		Quantiles: make(map[string]delayAround),
+	}
+	for _, q := range scope.Quantiles() {
+		reached := func(f []float64) *float64 {
+			// Bounds need not rise all the way.
+			k := slices.IndexFunc(f, func(x float64) bool { return x >= q-dq.Tolerance })
+			if k < 0 {
+				return nil
+			}
+			return figures.Seconds(time.Duration(k) * m.Width)
+		}
+		// The function that is higher reaches it earlier.
+		out.Quantiles[quantileName(q)] = delayAround{reached(m.Band.Mean), reached(m.Band.Hi), reached(m.Band.Lo)}
+	}
+	return out
 }
 
 func divergenceOf(p *scope.Probe) *divergence {
