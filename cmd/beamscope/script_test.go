@@ -155,6 +155,7 @@ type frameLine struct {
 	Lost         uint64         `json:"lost"`
 	Orphan       uint64         `json:"orphan"`
 	Late         uint64         `json:"late"`
+	Unobserved   bool           `json:"unobserved"`
 	Insufficient string         `json:"insufficient"`
 	QTA          *figures.QTA   `json:"qta"`
 	Triggers     []string       `json:"triggers"`

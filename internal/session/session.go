@@ -49,7 +49,7 @@ type Session struct {
 
 // attaching is how long it takes to attach, as a rule. Where it takes longer, the
 // first windows are not observed as a whole, and say so.
-const attaching = 400 * time.Millisecond
+const attaching = 700 * time.Millisecond
 
 // Open attaches to what a configuration names. The caller closes the session.
 func Open(c config.Config, o Options) (*Session, error) {
