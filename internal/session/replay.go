@@ -162,10 +162,12 @@ func (p *player) system(c *recording.Config) (*scope.System, error) {
 			p.say("%s was not recorded", spec.Name)
 			continue
 		}
-		if was := c.Plan.Specs[at]; was.BinWidth != spec.BinWidth || was.Bins != spec.Bins {
+		was := c.Plan.Specs[at]
+		if was.BinWidth != spec.BinWidth || was.Bins != spec.Bins {
 			p.say("%s has %d bins of %v, as recorded", spec.Name, was.Bins, was.BinWidth)
 		}
-		*spec = c.Plan.Specs[at]
+		was.Detail = spec.Detail // a plan may ask for more than the system does
+		*spec = was
 	}
 	return system, nil
 }

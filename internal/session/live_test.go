@@ -1,0 +1,301 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/session"
+	"github.com/beamscope/beamscope/internal/vmtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long to wait for what is certain to happen.
+const patience = 90 * time.Second
+
+// A film keeps what an observer is told, and lets a test wait for it.
+type film struct {
+	mu      sync.Mutex
+	frames  []*scope.Frame
+	notices []string      // by the source, and about snapshots
+	changed chan struct{} // closed when there is more
+}
+
+func newFilm() *film { return &film{changed: make(chan struct{})} }
+
+// Configured implements [scope.Observer].
+func (*film) Configured(*scope.System, outcome.Plan) error { return nil }
+
+// Framed implements [scope.Observer].
+func (f *film) Framed(_ *outcome.Batch, frame *scope.Frame) error {
+	c := frame.Clone()
+	f.add(func() { f.frames = append(f.frames, c) })
+	return nil
+}
+
+// Noticed implements [scope.Observer].
+func (f *film) Noticed(n outcome.Notice) error {
+	f.notify(n)
+	return nil
+}
+
+func (f *film) notify(n outcome.Notice) {
+	f.add(func() { f.notices = append(f.notices, n.Text) })
+}
+
+func (f *film) add(what func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	what()
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// reel returns the frames so far.
+func (f *film) reel() reel {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.frames)
+}
+
+// snapshots returns how many were written.
+func (f *film) snapshots() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for _, text := range f.notices {
+		if strings.HasPrefix(text, "snapshot: ") {
+			n++
+		}
+	}
+	return n
+}
+
+// await waits until something is so.
+func (f *film) await(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	timeout := time.After(patience)
+	for {
+		f.mu.Lock()
+		changed := f.changed
+		f.mu.Unlock()
+		if so() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			t.Fatalf("waited %v for %s\n%v", patience, what, f)
+		}
+	}
+}
+
+// String returns the last frames, for messages.
+func (f *film) String() string {
+	var b strings.Builder
+	all := f.reel()
+	for _, frame := range all[max(0, len(all)-10):] {
+		fmt.Fprintf(&b, "%d: fired %v, %q\n", frame.Number, frame.Fired, frame.Notices)
+		for i := range frame.Probes {
+			p := &frame.Probes[i]
+			fmt.Fprintf(&b, "  %s: %d ok, %d failed, %d timed out, %+v %s\n", p.Name, p.Counts.Successes, p.Counts.Failures, p.Counts.Timeouts, p.Divergence, p.Insufficient)
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return b.String() + strings.Join(f.notices, "\n")
+}
+
+// A rig is an oscilloscope on a VM of its own.
+type rig struct {
+	*session.Session
+	*film
+	t      *testing.T
+	vm     *erlang.VM
+	config config.Config
+	stop   func() // ends the run and closes the session; called by the cleanup, too
+}
+
+// start starts a system in a VM, and observes it as a scope file says that has no
+// target. The snapshots go to a folder of the test's.
+func start(t *testing.T, system []string, scopeFile string, opts session.Options) *rig {
+	t.Helper()
+	vmtest.NeedEBPF(t)
+	return observe(t, vmtest.Start(t, erlang.Options{Main: system}), scopeFile, opts)
+}
+
+func observe(t *testing.T, vm *erlang.VM, scopeFile string, opts session.Options) *rig {
+	t.Helper()
+	r := &rig{film: newFilm(), t: t, vm: vm}
+	r.config = parse(t, fmt.Sprintf("target: {pid: %d}\n%s", vm.PID(), scopeFile))
+	r.config.Dir = t.TempDir()
+	opts.Observers = append(opts.Observers, r.film)
+	opts.Notify = r.notify
+	var err error
+	if r.Session, err = session.Open(r.config, opts); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx, 0) }()
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := errors.Join(<-ended, r.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(r.stop)
+	return r
+}
+
+func parse(t *testing.T, scopeFile string) config.Config {
+	t.Helper()
+	c, err := config.Parse("scope.yaml", []byte(scopeFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// folder returns where the snapshots are.
+func (r *rig) folder() string { return filepath.Join(r.config.Dir, r.config.Snapshots.Dir) }
+
+func (r *rig) set(key, value string) {
+	r.t.Helper()
+	if err := r.vm.Set(r.t.Context(), key, value); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// apply goes on with another scope file that has no target.
+func (r *rig) apply(scopeFile string) {
+	r.t.Helper()
+	c := parse(r.t, scopeFile)
+	c.Dir, c.Target = r.config.Dir, r.config.Target
+	if err := r.Apply(r.t.Context(), c); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// next waits for n frames of windows that have yet to begin, and returns them: what
+// was set or applied before holds in all of them.
+func (r *rig) next(n int) reel {
+	r.t.Helper()
+	const lead = 100 * time.Millisecond // what is applied needs some of it
+	from := monotonic.Now() + int64(lead)
+	var frames reel
+	r.await(r.t, fmt.Sprintf("%d frames", n), func() bool {
+		frames = r.reel().since(from)
+		return len(frames) >= n
+	})
+	return frames[:n]
+}
+
+// fires waits until a trigger has fired, and returns the frame in which it did.
+func (r *rig) fires(trigger string) *scope.Frame {
+	r.t.Helper()
+	var at *scope.Frame
+	r.await(r.t, trigger, func() bool {
+		at = r.reel().firing(trigger)
+		return at != nil
+	})
+	return at
+}
+
+// A reel is a sequence of frames.
+type reel []*scope.Frame
+
+// firing returns the first frame in which a trigger fired, or nil.
+func (r reel) firing(trigger string) *scope.Frame {
+	for _, f := range r {
+		if slices.ContainsFunc(f.Fired, func(x scope.Firing) bool { return x.Trigger == trigger }) {
+			return f
+		}
+	}
+	return nil
+}
+
+// noticed tells whether a frame has a notice.
+func (r reel) noticed(text string) bool {
+	return slices.ContainsFunc(r, func(f *scope.Frame) bool { return slices.Contains(f.Notices, text) })
+}
+
+// fired returns everything that fired, in order.
+func (r reel) fired() []scope.Firing {
+	var all []scope.Firing
+	for _, f := range r {
+		all = append(all, f.Fired...)
+	}
+	return all
+}
+
+// since returns the frames of the windows that began at a time or later.
+func (r reel) since(from int64) reel {
+	first := len(r)
+	for first > 0 && r[first-1].Window.From >= from {
+		first--
+	}
+	return r[first:]
+}
+
+// last returns the last frame's row of a probe.
+func (r reel) last(name string) *scope.Probe { return probe(r[len(r)-1], name) }
+
+// pooled returns what was observed of a probe in all windows together.
+func (r reel) pooled(t *testing.T, name string) *dq.Observed {
+	t.Helper()
+	var sum outcome.Counts
+	var bins []uint64
+	for _, f := range r {
+		p := probe(f, name)
+		sum = sum.Add(p.Counts)
+		bins = append(bins, make([]uint64, len(p.Counts.Bins)-min(len(bins), len(p.Counts.Bins)))...)
+		for i, n := range p.Counts.Bins {
+			bins[i] += n
+		}
+	}
+	grid, err := dq.NewGrid(probe(r[0], name).Spec.BinWidth, len(bins))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := dq.FromCounts(grid, bins, sum.Failures, sum.Timeouts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// median returns the median of the pooled delays of a probe.
+func (r reel) median(t *testing.T, name string) time.Duration {
+	t.Helper()
+	m, ok := r.pooled(t, name).QuantileFigure(0.5)
+	if !ok {
+		t.Fatalf("%s: no median", name)
+	}
+	return m
+}
+
+// probe returns the row of a probe of one VM.
+func probe(f *scope.Frame, name string) *scope.Probe {
+	for i := range f.Probes {
+		if f.Probes[i].Name == name {
+			return &f.Probes[i]
+		}
+	}
+	panic("no probe " + name)
+}

@@ -1,0 +1,154 @@
+package session_test
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/session"
+	"github.com/beamscope/beamscope/internal/snapshot"
+)
+
+// replayScope is a scope file of which parts are to change while it runs. Its history
+// is short, so that a snapshot has all that its frames depend on.
+const replayScope = `
+window: 200ms
+history: 5
+samples: 10
+snapshots: {before: 3, after: 400ms}
+diagram: |
+  probe = f:probe(worker_1, worker_2);
+outcomes:
+  worker_1: {dmax: 100ms, bins: 200}
+  worker_2: {dmax: 100ms, bins: 200}
+  probe:
+    dmax: 100ms
+    bins: 200
+    qta: {p50: 50ms, failure: 0.5}
+    triggers: {load: 150, qta: true}
+`
+
+// A recording, and a snapshot, gives the very frames that were seen live, also where
+// windows, bins and what is required changed meanwhile.
+func TestReplayIsWhatWasSeen(t *testing.T) {
+	t.Parallel()
+	var file bytes.Buffer
+	record, err := recording.NewWriter(&file, recording.Header{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, []string{"ftf"}, replayScope, session.Options{Record: record})
+	r.next(6)
+	changed := strings.NewReplacer("window: 200ms", "window: 300ms", "worker_2: {dmax: 100ms", "worker_2: {dmax: 200ms",
+		"p50: 50ms", "p50: 20ms").Replace(replayScope)
+	r.apply(changed)
+	r.next(8)
+	r.set("rate", "1000")
+	r.await(t, "the snapshot", func() bool { return r.snapshots() > 0 })
+	shown := r.onlySnapshot("load")
+	if err := record.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	live := r.reel()
+	sameFrames(t, "recording", live, replay(t, file.Bytes(), session.Replay{}))
+	sameFrames(t, "snapshot", live[shown[0].Number:][:len(shown)], shown)
+	if len(shown) < 5 { // 3 before, the one that fired, and 400 ms after
+		t.Errorf("the snapshot shows %d frames", len(shown))
+	}
+}
+
+// Another configuration gives other verdicts on the same data.
+func TestReplayJudgesAnew(t *testing.T) {
+	t.Parallel()
+	var file bytes.Buffer
+	record, err := recording.NewWriter(&file, recording.Header{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, []string{"ftf"}, replayScope, session.Options{Record: record})
+	r.next(8)
+	r.stop()
+	if err := record.Close(); err != nil {
+		t.Fatal(err)
+	}
+	live := r.reel()
+	if fired := live.fired(); len(fired) > 0 {
+		t.Errorf("live: %+v", fired)
+	}
+
+	other := parse(t, strings.NewReplacer("f:probe(worker_1, worker_2)", "worker_1 -> worker_2",
+		"p50: 50ms", "p50: 0.5ms", "load: 150, qta: true", "divergence: true, qta: true").Replace(replayScope))
+	anew := reel(replay(t, file.Bytes(), session.Replay{Config: &other}))
+	for _, kind := range []string{"qta", "divergence"} {
+		if anew.firing(kind) == nil {
+			t.Errorf("replayed: %s has not fired: %+v", kind, anew.fired())
+		}
+	}
+	counts := func(frames reel) (all [][]uint64) {
+		for _, f := range frames {
+			all = append(all, probe(f, "probe").Counts.Bins)
+		}
+		return all
+	}
+	if diff := cmp.Diff(counts(live), counts(anew)); diff != "" {
+		t.Errorf("the data is another, -live +replayed:\n%s", diff)
+	}
+}
+
+// replay returns the frames of a recording.
+func replay(t *testing.T, file []byte, p session.Replay) reel {
+	t.Helper()
+	in, err := recording.NewReader(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return play(t, in, p)
+}
+
+func play(t *testing.T, entries session.Entries, p session.Replay) reel {
+	t.Helper()
+	film := newFilm()
+	p.Observers = []scope.Observer{film}
+	if err := p.Play(t.Context(), entries); err != nil {
+		t.Fatal(err)
+	}
+	return film.reel()
+}
+
+// replaySnapshot returns the frames that a snapshot shows, without those that are
+// there for the history alone.
+func replaySnapshot(t *testing.T, path string) reel {
+	t.Helper()
+	in, err := snapshot.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	frames := play(t, in, session.Replay{First: in.Snapshot.First})
+	return frames[in.Snapshot.Prelude:]
+}
+
+// sameFrames checks that frames are the same in everything there is.
+func sameFrames(t *testing.T, what string, want, got reel) {
+	t.Helper()
+	if len(want) != len(got) {
+		t.Fatalf("%s: %d frames, want %d", what, len(got), len(want))
+	}
+	everything := cmp.Exporter(func(reflect.Type) bool { return true })
+	for i := range want {
+		if diff := cmp.Diff(want[i], got[i], everything, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("%s: frame %d of %d, -live +replayed:\n%s", what, i, len(want), diff)
+		}
+	}
+	if !slices.ContainsFunc(want, func(f *scope.Frame) bool { return len(f.Fired)+len(f.Notices) > 0 }) {
+		t.Errorf("%s: nothing happens in these frames", what)
+	}
+}
