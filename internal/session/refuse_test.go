@@ -1,0 +1,94 @@
+package session_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/session"
+	"github.com/beamscope/beamscope/internal/snapshot"
+	"github.com/beamscope/beamscope/internal/vm"
+)
+
+// loadScope is a scope file that has a snapshot made at once, which takes ten minutes.
+const loadScope = `
+window: 200ms
+snapshots: {after: 10m}
+outcomes:
+  probe: {dmax: 100ms, bins: 100, triggers: {load: 0}}
+`
+
+// What cannot change while it runs is refused, and so is what no scope file could
+// say. All goes on as it was.
+func TestApplyRefuses(t *testing.T) {
+	t.Parallel()
+	r := start(t, []string{"ftf"}, loadScope, session.Options{})
+	for name, test := range map[string]struct {
+		edit  func(*config.Config)
+		fixed bool
+	}{
+		"target":    {func(c *config.Config) { c.Target = vm.Target{Exe: "beam.smp"} }, true},
+		"wrapper":   {func(c *config.Config) { c.Wrapper.Listen = config.DefaultListen }, true},
+		"snapshots": {func(c *config.Config) { c.Snapshots.Dir = "elsewhere" }, true},
+		"window":    {func(c *config.Config) { c.Window = time.Millisecond }, false},
+		"bins":      {func(c *config.Config) { c.Outcomes = []config.Outcome{{Name: "probe", Span: "probe"}} }, false},
+		"diagram":   {func(c *config.Config) { c.Diagram = "probe = ;" }, false},
+	} {
+		c := r.config
+		test.edit(&c)
+		if err := r.Apply(t.Context(), c); err == nil || errors.Is(err, session.ErrFixed) != test.fixed {
+			t.Errorf("%s: error %v, want one that wraps ErrFixed: %v", name, err, test.fixed)
+		}
+	}
+
+	after := r.next(3)
+	histories(t, r.reel(), "probe", 0)
+	for _, f := range after {
+		if f.Window.Duration() != r.config.Window || len(f.Notices) > 0 {
+			t.Errorf("frame %d of %v: %q", f.Number, f.Window.Duration(), f.Notices)
+		}
+	}
+
+	r.stop()
+	if err := r.Apply(t.Context(), r.config); !errors.Is(err, outcome.ErrEnded) {
+		t.Errorf("after the end: error %v, want one that wraps ErrEnded", err)
+	}
+}
+
+// A snapshot under way when the session is closed is kept, and says that it is not
+// complete.
+func TestCloseWithinSnapshot(t *testing.T) {
+	t.Parallel()
+	r := start(t, []string{"ftf"}, loadScope, session.Options{})
+	fired := r.fires("load")
+	r.await(t, "a frame more", func() bool { return len(r.reel()) > int(fired.Number)+1 })
+	r.stop()
+	infos, err := snapshot.List(r.folder())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(infos) != 1 || infos[0].Err != nil || infos[0].Complete {
+		t.Fatalf("%+v, want one snapshot that is not complete", infos)
+	}
+	all := r.reel()
+	if after := uint64(len(all)) - fired.Number - 1; infos[0].After != after {
+		t.Errorf("%d windows after the one that fired, want %d", infos[0].After, after)
+	}
+	sameFrames(t, "snapshot", all, replaySnapshot(t, infos[0].Path))
+}
+
+// What is not there cannot be observed.
+func TestOpenFails(t *testing.T) {
+	c := parse(t, "target: {pid: 2147483647}"+loadScope)
+	c.Dir = t.TempDir()
+	if s, err := session.Open(c, session.Options{}); err == nil {
+		s.Close()
+		t.Error("a process that is not there was opened")
+	}
+	c.Snapshots.Keep = -1
+	if _, err := session.Open(c, session.Options{}); err == nil {
+		t.Error("a folder of -1 snapshots was opened")
+	}
+}
