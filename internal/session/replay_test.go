@@ -16,8 +16,13 @@ import (
 	"github.com/beamscope/beamscope/internal/snapshot"
 )
 
+// requests is a system of 100 requests a second.
+var requests = []string{"ftf", "rate=100"}
+
 // replayScope is a scope file of which parts are to change while it runs. Its history
-// is short, so that a snapshot has all that its frames depend on.
+// is short, so that a snapshot has all that its frames depend on. Its load is more
+// than what piles up while the machine stands still: the source makes up for one
+// second of that, and no more.
 const replayScope = `
 window: 200ms
 history: 5
@@ -32,7 +37,7 @@ outcomes:
     dmax: 100ms
     bins: 200
     qta: {p50: 50ms, failure: 0.5}
-    triggers: {load: 150, qta: true}
+    triggers: {load: 160}
 `
 
 // A recording, and a snapshot, gives the very frames that were seen live, also where
@@ -44,7 +49,7 @@ func TestReplayIsWhatWasSeen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := start(t, []string{"ftf"}, replayScope, session.Options{Record: record})
+	r := start(t, requests, replayScope, session.Options{Record: record})
 	r.next(6)
 	changed := strings.NewReplacer("window: 200ms", "window: 300ms", "worker_2: {dmax: 100ms", "worker_2: {dmax: 200ms",
 		"p50: 50ms", "p50: 20ms").Replace(replayScope)
@@ -73,8 +78,8 @@ func TestReplayJudgesAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := start(t, []string{"ftf"}, replayScope, session.Options{Record: record})
-	r.next(8)
+	r := start(t, requests, replayScope, session.Options{Record: record})
+	r.next(12)
 	r.stop()
 	if err := record.Close(); err != nil {
 		t.Fatal(err)
@@ -85,7 +90,7 @@ func TestReplayJudgesAnew(t *testing.T) {
 	}
 
 	other := parse(t, strings.NewReplacer("f:probe(worker_1, worker_2)", "worker_1 -> worker_2",
-		"p50: 50ms", "p50: 0.5ms", "load: 150, qta: true", "divergence: true, qta: true").Replace(replayScope))
+		"p50: 50ms", "p50: 0.5ms", "load: 160", "divergence: true, qta: true").Replace(replayScope))
 	anew := reel(replay(t, file.Bytes(), session.Replay{Config: &other}))
 	for _, kind := range []string{"qta", "divergence"} {
 		if anew.firing(kind) == nil {
