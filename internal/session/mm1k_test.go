@@ -64,7 +64,7 @@ func TestOverloadComing(t *testing.T) {
 
 	r.set("rate", highLoad)
 	diverged := r.fires("divergence")
-	t.Logf("%d windows at low load, then %d: %s", len(low), diverged.Number-low[len(low)-1].Number, diverged.Fired[0].Cause)
+	t.Logf("%d windows at low load, then %d: %s", len(low), int(diverged.Number)-len(low)+1, diverged.Fired[0].Cause)
 	nothingWrong(t, r.reel()[:diverged.Number+1])
 
 	r.set("rate", overload)
@@ -126,7 +126,12 @@ func (r *rig) onlySnapshot(causes ...string) reel {
 // before, how it goes on when the load is gone already, and the end of it.
 func thereAndBack(t *testing.T, shown reel, violated uint64, relieved int64) {
 	t.Helper()
-	met := func(f *scope.Frame) dq.Verdict { return probe(f, "probe").Judgement.Met }
+	met := func(f *scope.Frame) dq.Verdict {
+		if j := probe(f, "probe").Judgement; j != nil {
+			return j.Met
+		}
+		return dq.CannotTell
+	}
 	first := slices.IndexFunc(shown, func(f *scope.Frame) bool { return met(f) == dq.No })
 	if first < 1 || shown[first].Number != violated {
 		t.Fatalf("%d frames before the violation, which is that of frame %d", first, violated)
