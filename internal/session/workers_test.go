@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -170,14 +171,22 @@ func agree(x *trial, frames reel) {
 //
 // The bands are about chance. Besides, the mean of the calculated ΔQs is one of the
 // middles of their bounds, and apart from the exact one by half of what is between
-// these at the most.
+// these at the most. And a band has no width where none of the instances came so
+// early, or so late: by chance, a share of −ln α/n of what is to come may all the same.
 func gap(frames reel) float64 {
+	const alpha = 1e-5 // 1 − confidence
+
 	p := frames.last("probe")
 	o, c := p.Mean.Band, p.CalculatedMean.Band
 	behind := frames[len(frames)-min(len(frames), p.CalculatedMean.Windows):]
+	var n uint64
+	for _, f := range behind {
+		n += probe(f, "probe").Counts.Instances()
+	}
+	unseen := -math.Log(alpha) / float64(n)
 	var worst float64
 	for k := range o.Mean {
-		hidden := 0.0
+		hidden := unseen
 		for _, f := range behind {
 			hidden += probe(f, "probe").Calculated.At(k).Width() / 2 / float64(len(behind))
 		}
