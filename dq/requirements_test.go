@@ -5,7 +5,9 @@ import (
 	"math"
 	"math/big"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -258,4 +260,50 @@ func TestBudget(t *testing.T) {
 	if _, err := BudgetFor(q, m(Wait(g, 30*ms))); !errors.As(err, &none) {
 		t.Errorf("a part that alone is too slow: %v", err)
 	}
+}
+
+// A judgement that is written again and again is the same as a new one, and allocates
+// nothing.
+func TestWriteJudgement(t *testing.T) {
+	g, err := NewGrid(time.Millisecond, 6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := Quartiles(time.Millisecond, 2*time.Millisecond, 3*time.Millisecond, 0.1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var j Judgement
+	rapid.Check(t, func(t *rapid.T) {
+		counts := rapid.SliceOfN(rapid.Uint64Range(0, 9), 6, 6).Draw(t, "counts")
+		counts[0]++
+		o, err := FromCounts(g, counts, rapid.Uint64Range(0, 9).Draw(t, "failures"), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := o.DeltaQ()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := q.WriteJudgement(&j, d); err != nil {
+			t.Fatal(err)
+		}
+		fresh, err := q.Judge(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(fresh, j); diff != "" {
+			t.Fatal(diff)
+		}
+		if diff := cmp.Diff(&j, j.Clone()); diff != "" {
+			t.Fatal(diff)
+		}
+		if n := testing.AllocsPerRun(10, func() { _ = q.WriteJudgement(&j, d) }); n > 0 {
+			t.Fatalf("%v allocations", n)
+		}
+		before := j.Clone()
+		if err := q.WriteJudgement(&j, new(DeltaQ)); err != ErrNoData || !cmp.Equal(before, &j) {
+			t.Fatalf("without data: %v, and the judgement has changed", err)
+		}
+	})
 }
