@@ -148,8 +148,10 @@ func (o *observation) close() error {
 }
 
 // streamPeriod is how often the stream is emptied. The programs wake nobody up,
-// because that would triple the price of a hit.
-const streamPeriod = 10 * time.Millisecond
+// because that would triple the price of a hit. In this time the ring buffer has room
+// for a million instances a second, and to look more often costs more than it is
+// worth.
+const streamPeriod = 40 * time.Millisecond
 
 // follow has the stream emptied beside everything else, or no longer.
 func (o *observation) follow(on bool) {
