@@ -364,7 +364,7 @@ func (c *Collector) advance(n uint64) error {
 		}
 		err = c.detachUnwanted()
 	}
-	return errors.Join(err, c.freeDrained())
+	return err
 }
 
 // freeDrained frees the entries that have ended and of which no span can be open

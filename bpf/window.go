@@ -152,7 +152,7 @@ func (c *Collector) Read(n uint64) ([]Counts, Others, error) {
 	}
 	c.readReplaced(n)
 	others := c.readOthers()
-	err := c.advance(n + 1)
+	err := errors.Join(c.advance(n+1), c.freeDrained())
 	c.clearWorst(row)
 	return c.counts, others, err
 }
@@ -200,6 +200,7 @@ func (c *Collector) Skip(n uint64) ([]Counts, error) {
 		}
 		return lost
 	})
+	// What has ended is freed with the next read, when spans of it will be swept.
 	err := c.advance(n)
 	for row := range windows {
 		c.clearWorst(row)

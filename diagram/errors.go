@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -70,9 +71,17 @@ type reporter struct {
 func newReporter(source string) *reporter {
 	lines := strings.Split(source, "\n")
 	for i, l := range lines {
-		lines[i] = strings.ToValidUTF8(strings.TrimSuffix(l, "\r"), "\uFFFD")
+		lines[i] = strings.Map(printable, strings.ToValidUTF8(strings.TrimSuffix(l, "\r"), "\uFFFD"))
 	}
 	return &reporter{lines: lines}
+}
+
+// printable replaces what a terminal would take for an order.
+func printable(r rune) rune {
+	if unicode.IsPrint(r) || r == '\t' {
+		return r
+	}
+	return unicode.ReplacementChar
 }
 
 // report adds an error of a word; of "" where there is none.

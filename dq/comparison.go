@@ -11,6 +11,7 @@ import (
 // It allocates nothing once it is made.
 type Comparison struct {
 	width  time.Duration
+	dMax   time.Duration
 	pairs  []couple
 	oldest int
 	held   int
@@ -26,17 +27,17 @@ type couple struct {
 	above, below []float64
 }
 
-// NewComparison returns a comparison of up to capacity pairs, in the bins of a grid.
-// It returns [ErrGrid] for the zero grid and [ErrOperands] unless
-// 1 ≤ capacity ≤ MaxWindow.
-func NewComparison(g Grid, capacity int) (*Comparison, error) {
-	if !g.valid() {
-		return nil, fmt.Errorf("%w: the zero grid", ErrGrid)
+// NewComparison returns a comparison of up to capacity pairs, in the bins of a grid
+// and up to dMax, which is in the last of them. It returns [ErrGrid] for the zero grid
+// or another dMax, and [ErrOperands] unless 1 ≤ capacity ≤ MaxWindow.
+func NewComparison(g Grid, dMax time.Duration, capacity int) (*Comparison, error) {
+	if !g.valid() || dMax > g.DMax() || dMax <= g.DMax()-g.Width() {
+		return nil, fmt.Errorf("%w: a dMax of %v is not in the last of %v", ErrGrid, dMax, g)
 	}
 	if capacity < 1 || capacity > MaxWindow {
 		return nil, fmt.Errorf("%w: comparison of %d: want 1 to %d", ErrOperands, capacity, MaxWindow)
 	}
-	c := &Comparison{width: g.Width(), pairs: make([]couple, capacity), sum: newCouple(g.Bins() + 1)}
+	c := &Comparison{width: g.Width(), dMax: dMax, pairs: make([]couple, capacity), sum: newCouple(g.Bins() + 1)}
 	for i := range c.pairs {
 		c.pairs[i] = newCouple(g.Bins() + 1)
 	}
@@ -71,13 +72,12 @@ func (c *Comparison) Insert(x *DeltaQ, n uint64, y *DeltaQ, m uint64) error {
 	return nil
 }
 
-// within bounds d over all of bin k, which may be wider than those of d, or at dMax.
+// within bounds d over all of bin k, which may be wider than those of d, up to dMax; or
+// at dMax.
 func (c *Comparison) within(d *DeltaQ, k int) Bounds {
-	if d.Width() == c.width {
-		return d.At(min(k, d.Bins()))
-	}
-	from := time.Duration(k) * c.width
-	return Bounds{d.At(d.index(from)).Lo, d.At(d.index(from + c.width - 1)).Hi}
+	from := min(time.Duration(k)*c.width, c.dMax)
+	to := min(from+c.width-1, c.dMax)
+	return Bounds{d.At(d.index(from)).Lo, d.At(d.index(to)).Hi}
 }
 
 // RemoveOldest takes the oldest pair out, if there is one.

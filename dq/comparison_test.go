@@ -11,7 +11,7 @@ import (
 
 func mustComparison(t require, g Grid, capacity int) *Comparison {
 	t.Helper()
-	c, err := NewComparison(g, capacity)
+	c, err := NewComparison(g, g.DMax(), capacity)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,11 +166,11 @@ func TestComparisonRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewComparison(Grid{}, 1); err == nil {
+	if _, err := NewComparison(Grid{}, 0, 1); err == nil {
 		t.Error("the zero grid was taken")
 	}
 	for _, capacity := range []int{0, MaxWindow + 1} {
-		if _, err := NewComparison(g, capacity); err == nil {
+		if _, err := NewComparison(g, g.DMax(), capacity); err == nil {
 			t.Errorf("capacity %d was taken", capacity)
 		}
 	}
@@ -180,5 +180,36 @@ func TestComparisonRefuses(t *testing.T) {
 	}
 	if err := c.Insert(new(DeltaQ), 0, Immediate(), 1); err != ErrNoData || c.Len() != 0 {
 		t.Errorf("an empty ΔQ: %v, %d held", err, c.Len())
+	}
+}
+
+// What comes after dMax is not compared, also where the last bin extends beyond it:
+// between 9 and 12 ms one has succeeded by and by, and the other, whose dMax is 10 ms,
+// has timed out. At 10 ms that is not known to be a difference.
+func TestComparisonEndsAtDMax(t *testing.T) {
+	wide, err := NewGrid(3*time.Millisecond, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	narrow, err := NewGrid(time.Millisecond, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calculated, _ := FromCounts(wide, []uint64{0, 0, 0, 1000}, 0, 0)
+	observed, _ := FromCounts(narrow, make([]uint64, 10), 0, 1000)
+	c, err := NewComparison(wide, narrow.DMax(), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Insert(deltaQOf(t, observed), 1000, deltaQOf(t, calculated), 1000); err != nil {
+		t.Fatal(err)
+	}
+	if d, _, _ := c.Diverge(); d.Distance.Lo != 0 || d.Certain != 1 {
+		t.Errorf("%+v", d)
+	}
+	for _, dMax := range []time.Duration{9 * time.Millisecond, 12*time.Millisecond + 1} {
+		if _, err := NewComparison(wide, dMax, 3); err == nil {
+			t.Errorf("a dMax of %v was taken", dMax)
+		}
 	}
 }

@@ -70,6 +70,9 @@ func (s demoSystem) config() (config.Config, error) {
 	return config.Parse(s.name+".yaml", text)
 }
 
+// maxRate is what the source of a system keeps up with, in messages a second.
+const maxRate = 100_000
+
 // withoutTerminal is how long the demonstration runs where nobody can end it.
 const withoutTerminal = 30 * time.Second
 
@@ -124,6 +127,8 @@ func (f demoFlags) check(cmd *cobra.Command, args []string) (demoSystem, error) 
 		err = fmt.Errorf("unexpected argument %q", args[1])
 	case !(f.rate >= 0) || math.IsInf(f.rate, 1):
 		err = fmt.Errorf("--rate %v: not a number from 0 on", f.rate)
+	case f.rate > maxRate:
+		err = fmt.Errorf("--rate %v: at most %v", f.rate, float64(maxRate))
 	case f.duration < 0:
 		err = fmt.Errorf("--for %v: not in the future", f.duration)
 	}
@@ -142,14 +147,11 @@ func demo(ctx context.Context, s demoSystem, f demoFlags, out, log io.Writer) er
 		fmt.Fprintf(log, "This machine cannot show it live: %v.\nHere is a recording.\n\n", err)
 		return showRecording(ctx, s, f.duration, 1, out, log)
 	}
-	if f.record == "" {
-		return live(ctx, s, f, nil, out, log)
-	}
-	return recorded(f.record, f.force, log, func(w *recording.Writer) error { return live(ctx, s, f, w, out, log) })
+	return live(ctx, s, f, out, log)
 }
 
 // live runs the demonstration on a VM of its own.
-func live(ctx context.Context, s demoSystem, f demoFlags, record *recording.Writer, out, log io.Writer) error {
+func live(ctx context.Context, s demoSystem, f demoFlags, out, log io.Writer) error {
 	otp, err := findOrBuildOTP(ctx, log)
 	if err != nil {
 		return err
@@ -182,7 +184,11 @@ func live(ctx context.Context, s demoSystem, f demoFlags, record *recording.Writ
 		defer close(changes)
 		s.changing(ctx, beam, log)
 	}()
-	err = observe(ctx, c, observation{duration: f.duration, printer: export.NewText(out), record: record}, log)
+	o := observation{duration: f.duration, printer: export.NewText(out)}
+	if f.record != "" {
+		o.record = recordTo(f.record, f.force, log)
+	}
+	err = observe(ctx, c, o, log)
 	cancel()
 	<-changes
 	return err

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/beamscope/beamscope/internal/export"
 	"github.com/beamscope/beamscope/internal/monotonic"
@@ -26,23 +27,26 @@ func printerFor(json bool, w io.Writer) printer {
 // A framePrinter is an observer that prints frames, and notices to a log.
 type framePrinter struct {
 	printer
-	log   io.Writer
-	seen  map[string]bool // outcomes that had any event
-	count int
+	log    io.Writer
+	wall   func(int64) time.Time // of a time of CLOCK_MONOTONIC, where it was read
+	system *scope.System         // the last
+	seen   map[string]bool       // outcomes that had any event
 }
 
 func newFramePrinter(p printer, log io.Writer) *framePrinter {
-	return &framePrinter{printer: p, log: log, seen: make(map[string]bool)}
+	return &framePrinter{printer: p, log: log, wall: monotonic.Wall, seen: make(map[string]bool)}
 }
 
 // Configured implements [scope.Observer].
-func (f *framePrinter) Configured(*scope.System, outcome.Plan) error { return nil }
+func (f *framePrinter) Configured(s *scope.System, _ outcome.Plan) error {
+	f.system = s
+	return nil
+}
 
 // Framed implements [scope.Observer].
 func (f *framePrinter) Framed(_ *outcome.Batch, frame *scope.Frame) error {
-	f.count++
 	for i := range frame.Probes {
-		if p := &frame.Probes[i]; p.Counts.Starts+p.Counts.Ends > 0 {
+		if p := &frame.Probes[i]; p.Counts.Starts+p.Counts.Ends+p.Counts.Loss.Total() > 0 {
 			f.seen[p.Name] = true
 		}
 	}
@@ -61,7 +65,7 @@ func (f *framePrinter) notify(n outcome.Notice) {
 		fmt.Fprintln(f.log, n.Text)
 		return
 	}
-	fmt.Fprintf(f.log, "%s %s\n", monotonic.Wall(n.Time).Format("15:04:05.000"), n.Text)
+	fmt.Fprintf(f.log, "%s %s\n", f.wall(n.Time).Local().Format("15:04:05.000"), n.Text)
 }
 
 // silent prints only what fires.
@@ -69,7 +73,7 @@ type silent struct{ w io.Writer }
 
 func (s silent) Frame(f *scope.Frame) error {
 	for _, x := range f.Fired {
-		if _, err := fmt.Fprintf(s.w, "%s %s: %s of %v: %s\n", f.Time.Format("15:04:05.000"), x.Trigger, x.Probe, x.VM, x.Cause); err != nil {
+		if _, err := fmt.Fprintf(s.w, "%s %s: %s of %v: %s\n", f.Time.Local().Format("15:04:05.000"), x.Trigger, x.Probe, x.VM, x.Cause); err != nil {
 			return err
 		}
 	}

@@ -4,13 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os/signal"
 	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/scope"
 )
 
 func newRecordCommand() *cobra.Command {
@@ -34,13 +37,22 @@ same frames of. What fires is printed meanwhile.`,
 			if err != nil {
 				return err
 			}
+			if !force {
+				if err := recording.CheckFree(path); err != nil {
+					return err
+				}
+			}
 			p := printer(silent{cmd.OutOrStdout()})
 			if f.json {
 				p = printerFor(true, cmd.OutOrStdout())
 			}
-			return recorded(path, force, cmd.ErrOrStderr(), func(w *recording.Writer) error {
-				return observe(cmd.Context(), c, observation{duration: f.duration, printer: p, record: w, reload: f.load}, cmd.ErrOrStderr())
-			})
+			signal.Ignore(syscall.SIGPIPE) // the recording is what counts
+			return observe(cmd.Context(), c, observation{
+				duration: f.duration,
+				printer:  byTheWay{p},
+				record:   recordTo(path, force, cmd.ErrOrStderr()),
+				reload:   f.load,
+			}, cmd.ErrOrStderr())
 		},
 	}
 	f.register(cmd)
@@ -49,24 +61,34 @@ same frames of. What fires is printed meanwhile.`,
 	return cmd
 }
 
-// recorded runs do with a recording to write to, and says how large it has become.
-func recorded(path string, force bool, log io.Writer, do func(*recording.Writer) error) error {
-	now := monotonic.Now()
-	w, err := recording.Create(path, force, recording.Header{
-		Time:      monotonic.Wall(now).UTC(),
-		Monotonic: now,
-		Note:      recordedNow(),
-		Facts:     recording.Host(),
-	})
-	if err != nil {
-		return err
-	}
-	err = do(w)
-	if err := errors.Join(err, w.Close()); err != nil {
-		return err
-	}
-	fmt.Fprintf(log, "recorded to %s\n", path)
+// byTheWay is a printer whose errors do not matter.
+type byTheWay struct{ printer }
+
+func (b byTheWay) Frame(f *scope.Frame) error {
+	_ = b.printer.Frame(f)
 	return nil
+}
+
+func (b byTheWay) Close() error {
+	_ = b.printer.Close()
+	return nil
+}
+
+// recordTo returns what makes a recording in a file.
+func recordTo(path string, force bool, log io.Writer) func() (*recording.Writer, error) {
+	return func() (*recording.Writer, error) {
+		now := monotonic.Now()
+		w, err := recording.Create(path, force, recording.Header{
+			Time:      monotonic.Wall(now).UTC(),
+			Monotonic: now,
+			Note:      recordedNow(),
+			Facts:     recording.Host(),
+		})
+		if err == nil {
+			fmt.Fprintf(log, "recording to %s\n", path)
+		}
+		return w, err
+	}
 }
 
 // recordedNow says where and when something was recorded.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -62,8 +63,9 @@ QTAs and triggers of another scope file. Windows and grids stay as recorded.`,
 
 // replay prints the frames of a recording. Where it is damaged, they end there.
 func replay(ctx context.Context, r session.Replay, in session.Entries, h recording.Header, p printer, log io.Writer) error {
-	fmt.Fprintf(log, "%s; it begins %s\n", h.Note, h.Time.Format("2006-01-02 15:04:05 MST"))
+	fmt.Fprintf(log, "%s; it begins %s\n", h.Note, h.Time.Local().Format("2006-01-02 15:04:05 MST"))
 	out := newFramePrinter(p, log)
+	out.wall = func(ns int64) time.Time { return h.Time.Add(time.Duration(ns - h.Monotonic)) }
 	r.Observers = append(r.Observers, scope.Observer(out))
 	r.Notify = out.notify
 	return errors.Join(r.Play(ctx, in), p.Close())

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/recording"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/session"
@@ -93,16 +93,17 @@ window on.`,
 type observation struct {
 	duration time.Duration // 0: until the context is done
 	printer  printer
-	record   *recording.Writer             // that also gets everything, nil for none
-	reload   func() (config.Config, error) // reads the configuration again, nil where it is fixed
+	record   func() (*recording.Writer, error) // makes a recording that gets everything, nil for none
+	reload   func() (config.Config, error)     // reads the configuration again, nil where it is fixed
 }
 
 // observe runs the oscilloscope until the context is done or the observation is
 // over. Progress goes to log.
 func observe(ctx context.Context, c config.Config, o observation, log io.Writer) (err error) {
-	system, err := c.System()
-	if err != nil {
-		return err
+	hangups := make(chan os.Signal, 1)
+	if o.reload != nil {
+		signal.Notify(hangups, syscall.SIGHUP) // while it attaches already
+		defer signal.Stop(hangups)
 	}
 	out := newFramePrinter(o.printer, log)
 	s, err := session.Open(c, session.Options{
@@ -116,7 +117,7 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if o.reload != nil {
-		defer reloading(ctx, s, o.reload, log)()
+		defer reloading(ctx, s, hangups, o.reload, log)()
 	}
 	if err := s.Run(ctx, o.duration); err != nil {
 		return err
@@ -124,12 +125,32 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 	if err := o.printer.Close(); err != nil {
 		return err
 	}
-	for _, p := range system.Probes {
-		if !out.seen[p.Spec.Name] && expected(c, system, p.Spec.Name) {
-			fmt.Fprintf(log, "no span named %q was seen for outcome %s: is that its name, and is it started in this VM?\n", cmp.Or(p.Spec.Span, p.Spec.Wrapper), p.Spec.Name)
+	return out.sayUnseen()
+}
+
+// sayUnseen says of which outcomes nothing was seen.
+func (f *framePrinter) sayUnseen() error {
+	if f.system == nil {
+		return nil
+	}
+	c, err := config.Parse("scope.yaml", f.system.Source) // it may have been reloaded
+	if err != nil {
+		return err
+	}
+	for _, p := range f.system.Probes {
+		if !f.seen[p.Spec.Name] && expected(c, f.system, p.Spec.Name) {
+			fmt.Fprintln(f.log, unseen(p.Spec))
 		}
 	}
 	return nil
+}
+
+// unseen says that nothing was seen of an outcome.
+func unseen(s outcome.Spec) string {
+	if s.Wrapper != "" {
+		return fmt.Sprintf("nothing named %q came in over TCP for outcome %s: is a wrapper connected, and is that the name?", s.Wrapper, s.Name)
+	}
+	return fmt.Sprintf("no span named %q was seen for outcome %s: is that its name, and is it started in this VM?", s.Span, s.Name)
 }
 
 // expected tells whether spans of a probe should be seen: a definition or an
@@ -142,10 +163,8 @@ func expected(c config.Config, s *scope.System, name string) bool {
 
 // reloading reads the configuration again on each SIGHUP, until stop is called. A
 // configuration that is wrong is said to be, and changes nothing.
-func reloading(ctx context.Context, s *session.Session, load func() (config.Config, error), log io.Writer) (stop func()) {
+func reloading(ctx context.Context, s *session.Session, hangups <-chan os.Signal, load func() (config.Config, error), log io.Writer) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -162,12 +181,11 @@ func reloading(ctx context.Context, s *session.Session, load func() (config.Conf
 			if err != nil && ctx.Err() == nil {
 				printError(log, fmt.Errorf("not reloaded: %w", err))
 			} else if err == nil {
-				fmt.Fprintf(log, "%s scope file read again: it holds from the next window on\n", time.Now().Format("15:04:05.000"))
+				fmt.Fprintf(log, "%s scope file read again: it holds from a window on that begins soon\n", time.Now().Format("15:04:05.000"))
 			}
 		}
 	}()
 	return func() {
-		signal.Stop(hangups)
 		cancel()
 		<-done
 	}

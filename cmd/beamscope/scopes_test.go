@@ -43,6 +43,7 @@ func TestScopesOfSystems(t *testing.T) {
 			c := loadScope(t, name)
 			c.Target = vm.Target{PID: beam.PID()}
 			c.Window = config.MinWindow
+			c.Snapshots.Dir = t.TempDir()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			all := &waiting{probes: len(c.Outcomes), seen: make(map[string]bool), done: cancel}

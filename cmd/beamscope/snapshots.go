@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -58,6 +59,9 @@ func newSnapshotsListCommand(f *snapshotFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if _, err := os.Stat(dir); err != nil && f.dir != "" {
+				return err
+			}
 			infos, err := snapshot.List(dir)
 			if err != nil {
 				return err
@@ -108,10 +112,10 @@ func windowsOf(i snapshot.Info) string {
 func newSnapshotsShowCommand(f *snapshotFlags) *cobra.Command {
 	var json, all, scopeFile bool
 	cmd := &cobra.Command{
-		Use:   "show NUMBER|FILE",
+		Use:   "show NUMBER|NAME|PATH",
 		Short: "Show a snapshot: why it was made, and what was before and after",
-		Long: `Shows a snapshot, by its number in the list or the beginning of its file's name:
-what fired, the windows before and after in short, and in full the one in which it
+		Long: `Shows a snapshot, by its number in the list, the beginning of its file's name, or
+its path: what fired, the windows before and after in short, and in full the one in which it
 fired, with its worst instances.`,
 		Args: oneArgument("a snapshot, by its number in beamscope snapshots list"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -119,9 +123,11 @@ fired, with its worst instances.`,
 			if err != nil {
 				return err
 			}
-			path, err := snapshot.Find(dir, args[0])
-			if err != nil {
-				return err
+			path := args[0] // as it was announced
+			if filepath.Base(path) == path {
+				if path, err = snapshot.Find(dir, path); err != nil {
+					return err
+				}
 			}
 			in, err := snapshot.Open(path)
 			if err != nil {
@@ -239,7 +245,7 @@ func (s *showing) worst() error {
 			if i.Class != "" {
 				how += " " + i.Class
 			}
-			start := s.fired.Time.Add(time.Duration(i.Start - s.fired.Window.To)).Format("15:04:05.000")
+			start := s.fired.Time.Add(time.Duration(i.Start - s.fired.Window.To)).Local().Format("15:04:05.000")
 			rows = append(rows, []string{p.Name, how, i.Elapsed().Round(time.Microsecond).String(), start,
 				fmt.Sprint(i.ID), fmt.Sprint(i.Parent), i.Process.String(), ""})
 		}

@@ -85,7 +85,7 @@ outcomes:
       load: 5000
       qta: true
       failure: 0.050
-      hazard: 0.1
+      hazard: 0.0005
       divergence: 0.05
       loss: true
       condition: p99 > 20*ms && n > 100
@@ -131,7 +131,7 @@ func TestEveryKey(t *testing.T) {
 					{Kind: "condition", Setting: "p99 > 20*ms && n > 100"},
 					{Kind: "divergence", Setting: "true"},
 					{Kind: "failure", Setting: "0.05"},
-					{Kind: "hazard", Setting: "0.1"},
+					{Kind: "hazard", Setting: "0.0005"},
 					{Kind: "load", Setting: "5000"},
 					{Kind: "loss", Setting: "true"},
 					{Kind: "qta", Setting: "true"},

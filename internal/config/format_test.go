@@ -191,10 +191,10 @@ func anyTriggers(t *rapid.T, required, calculated bool) []config.Trigger {
 		name     string
 		settings []string
 	}{
-		{"condition", []string{"true", "n > 1", "p99 > 20*ms && n > 100 // why", "p50 > 1 ||\n\t'x' == \"y\""}},
+		{"condition", []string{"ok >= 0", "n > 1", "p99 > 20*ms && n > 100 // why", "p50 > 1 ||\n\tn > 1 // 'x' \"y\""}},
 		{"divergence", []string{"true", "0.1"}},
 		{"failure", []string{"0", "0.05", "1e-09"}},
-		{"hazard", []string{"true", "0.125"}},
+		{"hazard", []string{"true", "1e-12"}},
 		{"load", []string{"0", "5000"}},
 		{"loss", []string{"true", "10"}},
 		{"qta", []string{"true"}},

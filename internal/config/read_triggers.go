@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
@@ -23,7 +25,7 @@ func (r *reader) triggers(v value, o Outcome) ([]Trigger, error) {
 		if t == nil {
 			continue
 		}
-		if err := r.possible(e, o); err != nil {
+		if err := r.possible(e, t, o); err != nil {
 			return nil, err
 		}
 		triggers = append(triggers, Trigger{t.Kind(), t.Setting()})
@@ -48,17 +50,18 @@ func (r *reader) trigger(e entry) (scope.Trigger, error) {
 	return t, nil
 }
 
-// possible refuses a trigger that could never fire.
-func (r *reader) possible(e entry, o Outcome) error {
-	switch e.key {
-	case "qta", "hazard":
-		if o.QTA == nil {
-			return r.errorf(e.value, "nothing is required of %s: write qta beside triggers, as in qta: {p50: 12ms}", o.Name)
+// possible refuses a trigger that makes no sense at the outcome.
+func (r *reader) possible(e entry, t scope.Trigger, o Outcome) error {
+	p := scope.ProbeSystem{Spec: outcome.Spec{Name: o.Name}}
+	if o.QTA != nil {
+		qta, err := dq.NewQTA(o.QTA.Failure, o.QTA.Points...)
+		if err != nil {
+			return r.errorf(e.value, "%v", err)
 		}
-	case "divergence":
-		if !r.composition.calculated[o.Name] {
-			return r.errorf(e.value, "%s is not calculated: only the definitions and operators of a diagram are", o.Name)
-		}
+		p.QTA = &qta
+	}
+	if err := t.Possible(&p, r.composition.calculated[o.Name]); err != nil {
+		return r.errorf(e.value, "%v", err)
 	}
 	return nil
 }

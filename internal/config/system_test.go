@@ -88,7 +88,7 @@ func TestSystemRequirements(t *testing.T) {
 	for _, trigger := range whole.Triggers {
 		triggers = append(triggers, trigger.Kind()+"="+trigger.Setting())
 	}
-	if got, want := strings.Join(triggers, " "), "condition=p99 > 20*ms && n > 100 divergence=true failure=0.05 hazard=0.1 load=5000 loss=true qta=true"; got != want {
+	if got, want := strings.Join(triggers, " "), "condition=p99 > 20*ms && n > 100 divergence=true failure=0.05 hazard=0.0005 load=5000 loss=true qta=true"; got != want {
 		t.Errorf("triggers %s, want %s", got, want)
 	}
 	for i, p := range s.Probes {

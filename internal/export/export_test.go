@@ -21,6 +21,12 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
+// The golden files have the times of one place.
+func TestMain(m *testing.M) {
+	time.Local = time.UTC
+	os.Exit(m.Run())
+}
+
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 // system has two workers, and a probe that is calculated from them, with a QTA and

@@ -3,6 +3,7 @@ package export
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -24,9 +25,9 @@ func NewText(w io.Writer) *Text { return &Text{w: w} }
 // Frame writes the table of a frame.
 func (t *Text) Frame(f *scope.Frame) error {
 	for _, n := range f.Notices {
-		fmt.Fprintf(t.w, "%s  %s\n", f.Time.Format("15:04:05.000"), n)
+		fmt.Fprintf(t.w, "%s  %s\n", clock(f), n)
 	}
-	fmt.Fprintf(t.w, "%s  window %d, %v\n", f.Time.Format("15:04:05.000"), f.Number, f.Window.Duration())
+	fmt.Fprintf(t.w, "%s  window %d, %v\n", clock(f), f.Number, f.Window.Duration())
 	tw := tabwriter.NewWriter(t.w, 8, 0, 1, ' ', tabwriter.AlignRight)
 	fmt.Fprint(tw, "probe\tn\t")
 	for _, q := range scope.Quantiles() {
@@ -58,6 +59,9 @@ func (t *Text) Frame(f *scope.Frame) error {
 	_, err := fmt.Fprintf(t.w, "%s\n\n", costLine(f))
 	return err
 }
+
+// clock shows when a window ended, by the clock on the wall here.
+func clock(f *scope.Frame) string { return f.Time.Local().Format("15:04:05.000") }
 
 func observedRow(w io.Writer, p *scope.Probe, several, judged bool) {
 	fmt.Fprintf(w, "%s\t%d\t", label(p, several), p.Observed.Instances())
@@ -200,7 +204,7 @@ func quantile(p *scope.Probe, q float64) string {
 	if !ok {
 		return "∞"
 	}
-	return "≤" + delay(d)
+	return atMost(d)
 }
 
 func success(p *scope.Probe) string {
@@ -223,13 +227,34 @@ func delay(d time.Duration) string {
 }
 
 func significant(x float64) string {
+	return strconv.FormatFloat(x, 'f', decimals(x), 64)
+}
+
+// decimals is how many there are in three significant digits.
+func decimals(x float64) int {
 	switch {
 	case x >= 100:
-		return fmt.Sprintf("%.0f", x)
+		return 0
 	case x >= 10:
-		return fmt.Sprintf("%.1f", x)
+		return 1
 	}
-	return fmt.Sprintf("%.2f", x)
+	return 2
+}
+
+// atMost shows a delay that something takes at most: rounded up, never down.
+func atMost(d time.Duration) string {
+	unit := time.Microsecond
+	switch {
+	case d >= time.Second:
+		unit = time.Second
+	case d >= time.Millisecond:
+		unit = time.Millisecond
+	}
+	last := unit
+	for range decimals(float64(d) / float64(unit)) {
+		last /= 10
+	}
+	return "≤" + delay((d+last-1)/last*last)
 }
 
 // calculatedQuantile shows the upper bound of a quantile.
@@ -238,7 +263,7 @@ func calculatedQuantile(p *scope.Probe, q float64) string {
 	if !ok || !v.Finite() {
 		return "∞"
 	}
-	return "≤" + delay(v.Hi)
+	return atMost(v.Hi)
 }
 
 const curveParts = 16

@@ -258,7 +258,7 @@ type Batch struct {
 // all the same to which outcome it belongs, it is counted in the loss of that one
 // as well.
 type Rejected struct {
-	Count uint64 // in the window
+	Count uint64 // since the batch before
 	Last  string // the last one, shortened, and what is wrong with it; "" where there was none
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -36,6 +37,7 @@ type VMSource struct {
 	refused map[usdt.Process]bool // VMs that cannot be observed, which was noted
 	notices []Notice
 	hits    uint64 // since the cost was last asked for
+	counted int64  // when that was
 
 	// The first of each is that of the window that was collected last; others are
 	// there while they wait for their first window.
@@ -114,6 +116,7 @@ func NewVMSource(cfg VMConfig) (*VMSource, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.scanned = monotonic.Now()
+	s.counted = s.scanned
 	if err := o.beginAt(s.scanned); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -309,7 +312,7 @@ func (s *VMSource) Collect(_ context.Context, w Window) (Batch, error) {
 		}
 	}
 	s.batch.assemble(st, s.vms, read, streamed)
-	batch := Batch{Window: w, Time: monotonic.Wall(w.To), Counts: s.batch.counts, Instances: s.batch.instances, Cost: s.cost()}
+	batch := Batch{Window: w, Time: monotonic.Wall(w.To), Counts: s.batch.counts, Instances: s.batch.instances, Cost: s.cost(w)}
 	if !observed {
 		batch.Instances = nil // they are part of what is lost
 		for i := range batch.Counts {
@@ -375,10 +378,12 @@ func (s *VMSource) readWindow(o *observation, n uint64) ([]bpf.Counts, error) {
 	return counts, err
 }
 
-// cost returns what observing cost since it was last asked for.
-func (s *VMSource) cost() Cost {
-	c := Cost{Events: s.hits}
-	s.hits = 0
+// cost returns what observing cost in a window: the part for its length of what it
+// cost since it was last asked for.
+func (s *VMSource) cost(w Window) Cost {
+	now := monotonic.Now()
+	c := Cost{Events: uint64(math.Round(float64(s.hits) * float64(w.Duration()) / float64(now-s.counted)))}
+	s.hits, s.counted = 0, now
 	if s.meter == nil {
 		return c
 	}

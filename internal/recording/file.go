@@ -18,7 +18,7 @@ func Create(path string, force bool, h Header) (*Writer, error) {
 	}
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|mode, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("%w: choose another name, or --force to write over it", err)
+		return nil, exists(err)
 	}
 	if err != nil {
 		return nil, err
@@ -29,6 +29,19 @@ func Create(path string, force bool, h Header) (*Writer, error) {
 	}
 	w.file = file
 	return w, nil
+}
+
+// CheckFree tells whether Create will find a file in its way, before there is anything
+// to record.
+func CheckFree(path string) error {
+	if _, err := os.Lstat(path); err != nil {
+		return nil // Create says what is wrong, if anything is
+	}
+	return exists(&fs.PathError{Op: "open", Path: path, Err: fs.ErrExist})
+}
+
+func exists(err error) error {
+	return fmt.Errorf("%w: choose another name, or --force to write over it", err)
 }
 
 // syncAndClose has a file on the disk, unless it is one that has no disk.

@@ -98,19 +98,38 @@ func (e *Engine) deltaQ(name string) *dq.DeltaQ {
 }
 
 // leaf returns the row of an outcome for the VM that the diagram is evaluated for:
-// its own, or the only one there is.
+// its own, or where nothing of it has ever happened there, that of the only VM where
+// it has. It is nil where several VMs may be meant.
 func (e *Engine) leaf(name string) *Probe {
-	if i, ok := e.rows[seriesKey{name, e.vm}]; ok {
-		return &e.frame.Probes[i]
+	own, has := e.rows[seriesKey{name, e.vm}]
+	if has && e.series[seriesKey{name, e.vm}].lively {
+		return &e.frame.Probes[own]
 	}
-	var only *Probe
+	var rows int
+	var only, lively *Probe
 	for i := range e.frame.Probes {
-		if p := &e.frame.Probes[i]; p.Name == name {
-			if only != nil {
-				return nil
-			}
-			only = p
+		p := &e.frame.Probes[i]
+		if p.Name != name {
+			continue
 		}
+		rows++
+		only = p
+		if !e.series[seriesKey{name, p.VM}].lively {
+			continue
+		}
+		if lively != nil {
+			lively = nil
+			break
+		}
+		lively = p
 	}
-	return only
+	switch {
+	case lively != nil:
+		return lively
+	case has:
+		return &e.frame.Probes[own]
+	case rows == 1:
+		return only
+	}
+	return nil
 }

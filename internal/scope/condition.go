@@ -1,12 +1,15 @@
 package scope
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/vm"
 
 	"github.com/beamscope/beamscope/dq"
@@ -17,11 +20,12 @@ import (
 type condition struct {
 	source  string
 	program *vm.Program
+	uses    map[string]bool // names
 }
 
 // figures are what a condition can use. Delays are in seconds; one that falls in
 // the intangible mass is infinite, and what is not known is not a number, with
-// which every comparison is false.
+// which no comparison holds but !=.
 type figures struct {
 	N       float64 `expr:"n"`       // instances
 	OK      float64 `expr:"ok"`      // successes
@@ -57,11 +61,68 @@ func parseCondition(setting string) (Trigger, error) {
 	if len(setting) > maxCondition {
 		return nil, fmt.Errorf("%d bytes: at most %d", len(setting), maxCondition)
 	}
-	program, err := expr.Compile(setting, expr.Env(figures{}), expr.AsBool())
+	program, err := expr.Compile(setting, expr.Env(figures{}), expr.AsBool(), expr.DisableAllBuiltins(), expr.Optimize(false))
 	if err != nil {
 		return nil, fmt.Errorf("%s: write a condition such as p99 > 20*ms && n > 100", firstLine(err.Error()))
 	}
-	return condition{setting, program}, nil
+	w := walk{uses: make(map[string]bool)}
+	node := program.Node()
+	ast.Walk(&node, &w)
+	if w.refused != "" {
+		return nil, fmt.Errorf("%s has no place in it: write a condition such as p99 > 20*ms && n > 100", w.refused)
+	}
+	return condition{setting, program, w.uses}, nil
+}
+
+// A walk looks through an expression. The language of the library has loops, and a
+// condition comes from a file, perhaps somebody else's: it is arithmetic, comparisons
+// and logic, which always end.
+type walk struct {
+	uses    map[string]bool
+	refused string
+}
+
+// Visit implements [ast.Visitor].
+func (w *walk) Visit(node *ast.Node) {
+	switch n := (*node).(type) {
+	case *ast.IdentifierNode:
+		w.uses[n.Value] = true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.UnaryNode, *ast.ConditionalNode, *ast.ConstantNode:
+	case *ast.BinaryNode:
+		if !slices.Contains(operators(), n.Operator) {
+			w.refused = n.Operator
+		}
+	default:
+		w.refused = (*node).String()
+	}
+}
+
+func operators() []string {
+	return []string{"<", "<=", "==", "!=", ">", ">=", "&&", "||", "and", "or", "+", "-", "*", "/", "%", "^", "**"}
+}
+
+// Possible refuses what needs a QTA or a diagram that is not there, and what is about
+// nothing.
+func (t condition) Possible(p *ProbeSystem, calculated bool) error {
+	units := 0
+	for name := range t.uses {
+		switch {
+		case name == "slack":
+			if err := requiring(p); err != nil {
+				return err
+			}
+		case name == "divergence" || strings.HasPrefix(name, "calculated_"):
+			if err := calculable(p, calculated); err != nil {
+				return err
+			}
+		case name == "s" || name == "ms" || name == "us":
+			units++
+		}
+	}
+	if len(t.uses) == units {
+		return errors.New("it uses no figure of the window, such as n or p99")
+	}
+	return nil
 }
 
 func (t condition) Kind() string    { return "condition" }

@@ -2,6 +2,7 @@ package scope
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -31,6 +32,9 @@ type Engine struct {
 	vm     outcome.VM
 	lookup func(name string) *dq.DeltaQ
 }
+
+// ErrWindow says that a window ends before it begins.
+var ErrWindow = errors.New("not a window")
 
 type seriesKey struct {
 	name string
@@ -122,6 +126,7 @@ func (e *Engine) carryOver(before *System) error {
 		e.note("another diagram: every calculated history begins anew")
 	}
 	fresh := before.Window != e.system.Window || before.History != e.system.History
+	changed := e.changed(before)
 	for key, s := range e.series {
 		i, ok := e.byName[key.name]
 		if !ok {
@@ -129,43 +134,46 @@ func (e *Engine) carryOver(before *System) error {
 			continue
 		}
 		p := &e.system.Probes[i]
-		if same := sameObservation(s.probe.Spec, p.Spec); fresh || !same {
-			if !same {
-				e.note("%s: %d bins of %v instead of %d of %v: a new history begins", key.name,
-					p.Spec.Bins, p.Spec.BinWidth, s.probe.Spec.Bins, s.probe.Spec.BinWidth)
-			}
-			incidents := s.incidents
+		if fresh || changed[key.name] {
 			n, err := newSeries(p, e.system.History)
 			if err != nil {
 				return err
 			}
-			n.incidents = incidents
+			n.incidents, n.seen = s.incidents, s.seen
 			s = n
 			e.series[key] = s
-		} else if redrawn {
+		}
+		if redrawn || slices.ContainsFunc(e.composed[key.name].behind, func(leaf string) bool { return changed[leaf] }) {
 			s.calculated = nil
 		}
 		s.probe = p
 		s.watch(p.Triggers)
 	}
-	e.dropCalculated(before)
 	return nil
 }
 
-// dropCalculated begins the calculated histories of what has an outcome behind it
-// whose bins have changed.
-func (e *Engine) dropCalculated(before *System) {
-	changed := make(map[string]bool)
+// changed returns the probes that are observed in another way than before, and notes
+// which these are.
+func (e *Engine) changed(before *System) map[string]bool {
+	was := make(map[string]outcome.Spec)
 	for _, p := range before.Probes {
-		if i, ok := e.byName[p.Spec.Name]; ok {
-			changed[p.Spec.Name] = !sameObservation(p.Spec, e.system.Probes[i].Spec)
+		was[p.Spec.Name] = p.Spec
+	}
+	changed := make(map[string]bool)
+	for _, p := range e.system.Probes {
+		now := p.Spec
+		old, ok := was[now.Name]
+		if !ok || sameObservation(old, now) {
+			continue
+		}
+		changed[now.Name] = true
+		if old.BinWidth != now.BinWidth || old.Bins != now.Bins {
+			e.note("%s: %d bins of %v instead of %d of %v: a new history begins", now.Name, now.Bins, now.BinWidth, old.Bins, old.BinWidth)
+		} else {
+			e.note("%s is observed in another way: a new history begins", now.Name)
 		}
 	}
-	for key, s := range e.series {
-		if slices.ContainsFunc(e.composed[key.name].behind, func(leaf string) bool { return changed[leaf] }) {
-			s.calculated = nil
-		}
-	}
+	return changed
 }
 
 // sameObservation tells whether two specs observe the same; their detail does not
@@ -189,6 +197,9 @@ func (e *Engine) note(format string, args ...any) {
 // Step makes the frame of the next window. What the batch and the frame refer to is
 // shared: both hold until the next call.
 func (e *Engine) Step(b *outcome.Batch) (*Frame, error) {
+	if b.Window.To <= b.Window.From {
+		return nil, fmt.Errorf("%w: from %d to %d ns", ErrWindow, b.Window.From, b.Window.To)
+	}
 	f := &e.frame
 	f.Number, f.Window, f.Time = e.number, b.Window, b.Time
 	f.Rejected, f.Cost = b.Rejected, b.Cost
@@ -213,9 +224,6 @@ func (e *Engine) Step(b *outcome.Batch) (*Frame, error) {
 
 // observe makes the frame's rows: one for each probe and VM.
 func (e *Engine) observe(f *Frame, b *outcome.Batch) error {
-	for _, s := range e.series {
-		s.used = false
-	}
 	clear(e.rows)
 	rows := f.Probes[:0]
 	for i := range e.system.Probes {
@@ -237,12 +245,20 @@ func (e *Engine) observe(f *Frame, b *outcome.Batch) error {
 		}
 		e.rows[seriesKey{rows[i].Name, rows[i].VM}] = i
 	}
+	e.forget(b.Window)
+	return nil
+}
+
+// forget gives up what has had no row for so long that neither a history nor an
+// incident has anything to do with what may come: a VM that was not reached for a
+// window is the same one afterwards.
+func (e *Engine) forget(w outcome.Window) {
 	for key, s := range e.series {
-		if !s.used {
+		past := e.frame.Number-s.seen.number >= uint64(e.system.History) && w.To-s.seen.to > int64(e.system.HoldOff)
+		if past {
 			delete(e.series, key)
 		}
 	}
-	return nil
 }
 
 // reuse returns a new row with the memory of the one that was in its place.
@@ -260,7 +276,9 @@ func (e *Engine) observeProbe(p *Probe) error {
 	if err != nil {
 		return err
 	}
-	s.used = true
+	s.seen = sighting{e.frame.Number, p.Window.To}
+	c := &p.Counts
+	s.lively = s.lively || c.Starts+c.Ends+c.Instances()+c.Loss.Total() > 0
 	s.instances = s.instances[:0]
 	return s.observe(p, e.frame.Number, e.system.Samples, e.system.Z)
 }
@@ -281,7 +299,8 @@ func (e *Engine) seriesOf(p *Probe) (*series, error) {
 // distribute gives each probe its instances, worst first.
 func (e *Engine) distribute(instances []outcome.Instance) {
 	for _, i := range instances {
-		if s, ok := e.series[seriesKey{i.Outcome, i.VM}]; ok {
+		if _, ok := e.rows[seriesKey{i.Outcome, i.VM}]; ok {
+			s := e.series[seriesKey{i.Outcome, i.VM}]
 			s.instances = append(s.instances, i)
 		}
 	}

@@ -204,8 +204,84 @@ func TestVMsComeAndGo(t *testing.T) {
 	if f := p.step(); len(f.Probes) != 1 || f.Probes[0].VM != (outcome.VM{}) || !f.Probes[0].Observed.Empty() {
 		t.Errorf("without VMs: %+v", f.Probes)
 	}
+	if m := probe(t, p.step(counts("a", 1, 0)), "a").Mean.Windows; m != 4 {
+		t.Errorf("away for a window, and come back with the mean of %d windows", m)
+	}
+	for range scope.DefaultHistory {
+		p.step()
+	}
 	if m := probe(t, p.step(counts("a", 1, 0)), "a").Mean.Windows; m != 1 {
-		t.Errorf("come back, with the mean of %d windows", m)
+		t.Errorf("another one, with the mean of %d windows", m)
+	}
+}
+
+// A VM that is not reached for a window does not begin another incident.
+func TestIncidentSurvivesAbsence(t *testing.T) {
+	s := system(t, "", spec("a", 2))
+	s.Probes[0].Triggers = triggers(t, "load", "0")
+	p := newPlay(t, s)
+	var all []string
+	for range 6 {
+		all = append(all, fired(p.step(counts("a", 1, 0)))...)
+		all = append(all, fired(p.step())...)
+	}
+	if diff := cmp.Diff([]string{"load a"}, all); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Each VM that a source sees has a row of each outcome, also of those that only
+// happen in another: a diagram over both takes them from where they happen.
+func TestCalculatedAcrossVMs(t *testing.T) {
+	one, two := outcome.VM{PID: 1}, outcome.VM{PID: 2}
+	of := func(vm outcome.VM, c outcome.Counts) outcome.Counts { c.VM = vm; return c }
+	p := newPlay(t, system(t, "sum = a -> b;", spec("a", 2), spec("b", 2), spec("sum", 4)))
+	var f *scope.Frame
+	for range 2 {
+		f = p.step(of(one, counts("a", 1, 0)), of(two, counts("a", 0, 0)),
+			of(one, counts("b", 0, 0)), of(two, counts("b", 1, 0)),
+			of(one, counts("sum", 1, 0, 0, 0)), of(two, counts("sum", 0, 0, 0, 0)))
+	}
+	for _, p := range f.Probes {
+		if p.Name == "sum" && (p.Calculated.Empty() || p.Calculated.At(2).Lo != 1) {
+			t.Errorf("of VM %v: %v", p.VM, p.Calculated)
+		}
+	}
+}
+
+// Changes are noted in the order of the probes, once each.
+func TestNoticesInOrder(t *testing.T) {
+	for range 20 {
+		p := newPlay(t, system(t, "", spec("a", 2), spec("b", 2), spec("c", 2)))
+		other := counts("a", 1, 0)
+		other.VM = outcome.VM{PID: 9}
+		p.step(counts("a", 1, 0), other, counts("b", 1, 0), counts("c", 1, 0))
+		next := system(t, "", spec("a", 4), spec("b", 2), spec("c", 4))
+		next.Probes[1].Spec.Span = "another"
+		if err := p.engine.Configure(next); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{
+			"a: 4 bins of 1ms instead of 2 of 1ms: a new history begins",
+			"b is observed in another way: a new history begins",
+			"c: 4 bins of 1ms instead of 2 of 1ms: a new history begins",
+		}
+		if diff := cmp.Diff(want, p.step().Notices); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+}
+
+// Where the bins of an outcome are much narrower than what is calculated from it is
+// long, what is calculated has wider ones.
+func TestManyBins(t *testing.T) {
+	s := system(t, "x = a -> b;", spec("a", 2), spec("b", 2), spec("x", 100))
+	for i := range 2 {
+		s.Probes[i].Spec.BinWidth = time.Microsecond
+	}
+	f := newPlay(t, s).step(counts("a", 1, 0), counts("b", 1, 0), at("x", 100, 1, 3))
+	if x := probe(t, f, "x"); x.CalculatedMean.Width <= time.Microsecond || x.CalculatedMean.Windows != 1 {
+		t.Errorf("the mean is of bins of %v and %d windows", x.CalculatedMean.Width, x.CalculatedMean.Windows)
 	}
 }
 

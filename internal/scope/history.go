@@ -72,8 +72,9 @@ type calculation struct {
 }
 
 // newCalculation returns a calculation for a probe with bins of this width, up to
-// dMax.
+// dMax; of a wider one where there would be too many.
 func newCalculation(width, dMax time.Duration, keep int) (*calculation, error) {
+	width = max(width, (dMax+dq.MaxBins-1)/dq.MaxBins)
 	g, err := dq.NewGrid(width, int((dMax+width-1)/width))
 	if err != nil {
 		return nil, err
@@ -82,7 +83,7 @@ func newCalculation(width, dMax time.Duration, keep int) (*calculation, error) {
 	if c.mean, err = newHistory(g, keep); err != nil {
 		return nil, err
 	}
-	c.comparison, err = dq.NewComparison(g, keep)
+	c.comparison, err = dq.NewComparison(g, dMax, keep)
 	return c, err
 }
 

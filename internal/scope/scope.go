@@ -57,7 +57,7 @@ func New(source outcome.Source, system *System, plan outcome.Plan, observers ...
 
 // Apply has the scope go on with another system, from the beginning of a window
 // on. It returns when that is settled, in a few windows at most, and may be called
-// while Run runs, from any goroutine. On an error everything stays as it was.
+// while Run runs, from any goroutine but that one. On an error everything stays as it was.
 func (s *Scope) Apply(ctx context.Context, system *System) error {
 	done := make(chan error, 1)
 	select {
@@ -202,7 +202,7 @@ func (s *Scope) change(system *System) error {
 		return err
 	}
 	for lead := lead; ; lead *= 2 {
-		plan := system.Plan(s.plan.At(s.plan.Number(monotonic.Now()+int64(lead)) + 1).From)
+		plan := system.Plan(s.plan.At(s.plan.Number(max(monotonic.Now()+int64(lead), s.plan.From)) + 1).From)
 		err := s.source.Plan(plan)
 		if err == nil {
 			s.next, s.nextPlan = system, plan

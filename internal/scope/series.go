@@ -35,7 +35,15 @@ type series struct {
 	active    []string
 	instances []outcome.Instance
 
-	used bool // in the frame under way
+	seen   sighting // its last row
+	begun  bool     // a window of it has been observed
+	lively bool     // something has happened
+}
+
+// A sighting is a window in which a series had a row.
+type sighting struct {
+	number uint64
+	to     int64
 }
 
 func newSeries(p *ProbeSystem, keep int) (*series, error) {
@@ -162,6 +170,10 @@ func (s *series) judge(dst **dq.Judgement, memory *dq.Judgement, d *dq.DeltaQ) e
 // trigger checks the triggers, and appends those that fire to fired.
 func (s *series) trigger(p *Probe, holdOff time.Duration, fired []Firing) []Firing {
 	s.active = s.active[:0]
+	p.Active = s.active
+	if s.begun = s.begun || !p.Counts.Unobserved; !s.begun {
+		return fired // what comes before the beginning is no incident
+	}
 	for i := range s.incidents {
 		in := &s.incidents[i]
 		if in.step(p, holdOff) {

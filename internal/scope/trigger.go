@@ -29,6 +29,10 @@ type Trigger interface {
 	// Setting is its value in a scope file, as ParseTrigger reads it.
 	Setting() string
 
+	// Possible says why the trigger can never fire, or never be quiet, at a probe that
+	// is calculated or not; nil where it can.
+	Possible(p *ProbeSystem, calculated bool) error
+
 	// Patience is how many windows in a row have to be an alarm for the trigger to
 	// fire: more than one where chance alone makes one fire now and then.
 	Patience() int

@@ -50,6 +50,11 @@ func TestParseTrigger(t *testing.T) {
 		{"loss", "0", "write true"},
 		{"condition", "p98 > 3", "p98"},
 		{"condition", "n", "bool"},
+		{"condition", "all(1..1000, {all(1..1000, {# > 0})})", "all"},
+		{"condition", "let x = n; x > 1", "no place in it"},
+		{"condition", "n in 1..3", "no place in it"},
+		{"condition", "len('a') > n", "len"},
+		{"condition", "[n][0] > 1", "no place in it"},
 		{"condition", "", "write a condition"},
 		{"condition", strings.Repeat("n > 1 || ", 1000) + "n > 1", "at most"},
 		{"surprise", "true", "condition, divergence, failure, hazard, load, loss, qta"},
@@ -101,12 +106,12 @@ func TestTriggersFire(t *testing.T) {
 	}{
 		{"load", "20", counts("a", 20, 0, 0, 0), counts("a", 21, 0, 0, 0), "21 instances in a window, more than 20"},
 		{"qta", "true", counts("a", 10, 10, 0, 0), counts("a", 9, 0, 11, 0),
-			"the observed ΔQ violates the QTA: within 1ms the probability is 0.05 below 0.5"},
+			"the observed ΔQ violates the QTA: 45 % succeed within 1ms, 50 % have to"},
 		{"qta", "true", failing(counts("a", 18, 0, 0, 0), 2), failing(counts("a", 17, 0, 0, 0), 3),
-			"the observed ΔQ violates the QTA: the probability of success is 0.05 below 0.9"},
+			"the observed ΔQ violates the QTA: 85 % succeed, 90 % have to"},
 		{"failure", "0.1", failing(counts("a", 18, 0, 0, 0), 2), failing(counts("a", 17, 0, 0, 0), 3), "15 % failed or timed out, more than 10 %"},
 		{"hazard", "true", counts("a", 10, 10, 0, 0), counts("a", 9, 0, 11, 0),
-			"the observed ΔQ violates the QTA: within 1ms the probability is 0.05 below 0.5"},
+			"the observed ΔQ violates the QTA: 45 % succeed within 1ms, 50 % have to"},
 		{"hazard", "0.05", counts("a", 12, 8, 0, 0), counts("a", 10, 10, 0, 0),
 			"the observed ΔQ has a slack of 0 in probability, less than 0.05"},
 		{"loss", "true", counts("a", 20, 0, 0, 0), losing(counts("a", 20, 0, 0, 0), 1), "1 lost, more than 0"},
@@ -268,8 +273,24 @@ func TestCalculatedHazard(t *testing.T) {
 		got = append(got, p.step(at("a", 20, 50, 4), at("b", 20, 50, 4), at("x", 40, 0)).Fired...)
 	}
 	want := []scope.Firing{{Trigger: "hazard", Setting: "true", Probe: "x", VM: beam,
-		Cause: "the calculated ΔQ violates the QTA: within 5ms the probability is 0.5 below 0.5"}}
+		Cause: "the calculated ΔQ violates the QTA: 0 % succeed within 5ms, 50 % have to"}}
 	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The windows before the beginning of the observation are no incident; one that is
+// missed later is.
+func TestBeginningIsNoLoss(t *testing.T) {
+	p := newPlay(t, watching(t, "loss", "true"))
+	missed := outcome.Counts{Outcome: "a", VM: beam, Unobserved: true, Loss: outcome.Loss{Missed: 3}}
+	for range 2 {
+		if f := p.step(missed); len(f.Fired) > 0 {
+			t.Errorf("fired before the beginning: %v", fired(f))
+		}
+	}
+	p.step(counts("a", 1, 0, 0, 0))
+	if diff := cmp.Diff([]string{"loss a"}, fired(p.step(missed))); diff != "" {
 		t.Error(diff)
 	}
 }

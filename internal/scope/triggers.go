@@ -22,9 +22,10 @@ func parseLoad(setting string) (Trigger, error) {
 	return load{limit}, nil
 }
 
-func (t load) Kind() string    { return "load" }
-func (t load) Setting() string { return strconv.FormatUint(t.limit, 10) }
-func (t load) Patience() int   { return 1 }
+func (t load) Kind() string                      { return "load" }
+func (t load) Setting() string                   { return strconv.FormatUint(t.limit, 10) }
+func (t load) Possible(*ProbeSystem, bool) error { return nil }
+func (t load) Patience() int                     { return 1 }
 
 func (t load) Check(p *Probe) State { return alarmIf(p.Counts.Instances() > t.limit) }
 
@@ -45,6 +46,16 @@ func parseQTA(setting string) (Trigger, error) {
 func (qta) Kind() string    { return "qta" }
 func (qta) Setting() string { return isTrue }
 func (qta) Patience() int   { return 1 }
+
+func (qta) Possible(p *ProbeSystem, _ bool) error { return requiring(p) }
+
+// requiring says why nothing can be judged at a probe.
+func requiring(p *ProbeSystem) error {
+	if p.QTA == nil {
+		return fmt.Errorf("nothing is required of %s: write qta beside triggers, as in qta: {p50: 12ms}", p.Spec.Name)
+	}
+	return nil
+}
 
 func (qta) Check(p *Probe) State {
 	if p.Insufficient != "" || p.Judgement == nil {
@@ -67,9 +78,10 @@ func parseFailure(setting string) (Trigger, error) {
 	return failure{limit}, nil
 }
 
-func (t failure) Kind() string    { return "failure" }
-func (t failure) Setting() string { return formatShare(t.limit) }
-func (t failure) Patience() int   { return 1 }
+func (t failure) Kind() string                      { return "failure" }
+func (t failure) Setting() string                   { return formatShare(t.limit) }
+func (t failure) Possible(*ProbeSystem, bool) error { return nil }
+func (t failure) Patience() int                     { return 1 }
 
 func (t failure) Check(p *Probe) State {
 	if p.Insufficient != "" {
@@ -113,6 +125,20 @@ func (t hazard) Setting() string {
 
 func (t hazard) Patience() int { return 2 }
 
+func (t hazard) Possible(p *ProbeSystem, _ bool) error {
+	if err := requiring(p); err != nil {
+		return err
+	}
+	most := 1 - p.QTA.MinSuccess()
+	for _, s := range p.QTA.Steps() {
+		most = min(most, 1-s.P)
+	}
+	if t.slack > most+dq.Tolerance {
+		return fmt.Errorf("with this QTA the slack is %.3g where everything succeeds at once: write less, or true", most)
+	}
+	return nil
+}
+
 func (t hazard) Check(p *Probe) State {
 	observed := t.state(p.Judgement, p.Insufficient)
 	calculated := t.state(p.CalculatedJudgement, p.CalculatedInsufficient)
@@ -143,14 +169,16 @@ func (t hazard) Cause(p *Probe) string {
 	return fmt.Sprintf("the %s ΔQ has a slack of %.3g in probability, less than %.3g", which, j.Slack.Probability, t.slack)
 }
 
-// lacks says by how much a QTA is violated.
+// lacks says where a QTA is violated the most, and by how much: by what there is at
+// most.
 func lacks(j *dq.Judgement) string {
-	h := j.Hazard
-	point := j.Points[h.ProbabilityAt]
+	point := j.Points[j.Hazard.ProbabilityAt]
+	required := point.Required.P * 100
+	most := max(0, required+point.Probability.Hi*100)
 	if point.Final {
-		return fmt.Sprintf("the probability of success is %.3g below %.3g", h.Probability, point.Required.P)
+		return fmt.Sprintf("%.3g %% succeed, %.4g %% have to", most, required)
 	}
-	return fmt.Sprintf("within %v the probability is %.3g below %.3g", point.Required.T, h.Probability, point.Required.P)
+	return fmt.Sprintf("%.3g %% succeed within %v, %.4g %% have to", most, point.Required.T, required)
 }
 
 // A divergence trigger fires where the observed ΔQ is apart from the calculated
@@ -187,6 +215,16 @@ func (t divergence) Setting() string {
 }
 
 func (t divergence) Patience() int { return 3 }
+
+func (t divergence) Possible(p *ProbeSystem, calculated bool) error { return calculable(p, calculated) }
+
+// calculable says why nothing can be calculated of a probe.
+func calculable(p *ProbeSystem, calculated bool) error {
+	if !calculated {
+		return fmt.Errorf("%s is not calculated: only the definitions and operators of a diagram are", p.Spec.Name)
+	}
+	return nil
+}
 
 func (t divergence) Check(p *Probe) State {
 	if p.Divergence == nil || !p.comparable() {
@@ -229,7 +267,8 @@ func (t loss) Setting() string {
 	return strconv.FormatUint(t.limit, 10)
 }
 
-func (t loss) Patience() int { return 1 }
+func (t loss) Possible(*ProbeSystem, bool) error { return nil }
+func (t loss) Patience() int                     { return 1 }
 
 func (t loss) Check(p *Probe) State {
 	return alarmIf(p.Counts.Loss.Total() > t.limit || p.Counts.Unobserved)

@@ -2,7 +2,11 @@ package session
 
 import (
 	"fmt"
+	"os"
+	"slices"
 	"sync"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/monotonic"
@@ -21,13 +25,33 @@ func configOf(s *scope.System, p outcome.Plan) *recording.Config {
 }
 
 // A recorder writes what a scope is told.
-type recorder struct{ w *recording.Writer }
+type recorder struct {
+	create func() (*recording.Writer, error)
+	w      *recording.Writer // nil before the first configuration
+}
 
-func (r recorder) Configured(s *scope.System, p outcome.Plan) error {
+// Configured implements [scope.Observer].
+func (r *recorder) Configured(s *scope.System, p outcome.Plan) (err error) {
+	if r.w == nil {
+		if r.w, err = r.create(); err != nil {
+			return err
+		}
+	}
 	return r.w.Config(configOf(s, p))
 }
-func (r recorder) Framed(b *outcome.Batch, _ *scope.Frame) error { return r.w.Batch(b) }
-func (r recorder) Noticed(n outcome.Notice) error                { return r.w.Notice(&n) }
+
+// Framed implements [scope.Observer].
+func (r *recorder) Framed(b *outcome.Batch, _ *scope.Frame) error { return r.w.Batch(b) }
+
+// Noticed implements [scope.Observer].
+func (r *recorder) Noticed(n outcome.Notice) error { return r.w.Notice(&n) }
+
+func (r *recorder) close() error {
+	if r == nil || r.w == nil {
+		return nil
+	}
+	return r.w.Close()
+}
 
 // A keeper makes snapshots of what a scope is told. That one cannot be made is no
 // reason not to go on: it is said, and no more.
@@ -42,6 +66,11 @@ type keeper struct {
 func newKeeper(c config.Config, o Options) (*keeper, error) {
 	k := &keeper{notify: o.Notify}
 	opts := snapshotOptions(c, o.Note)
+	if slices.ContainsFunc(c.Outcomes, func(o config.Outcome) bool { return len(o.Triggers) > 0 }) {
+		if err := writable(opts.Dir); err != nil {
+			return nil, fmt.Errorf("snapshots: %w", err)
+		}
+	}
 	opts.Written = func(path string, err error) {
 		if path != "" {
 			k.say("snapshot: %s", path)
@@ -53,6 +82,18 @@ func newKeeper(c config.Config, o Options) (*keeper, error) {
 	var err error
 	k.Keeper, err = snapshot.New(opts)
 	return k, err
+}
+
+// writable makes a folder, if it is not there, and tells whether files can be made in
+// it: better now than when it matters.
+func writable(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	return nil
 }
 
 func (k *keeper) say(format string, args ...any) {

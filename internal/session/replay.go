@@ -168,8 +168,25 @@ func (p *player) system(c *recording.Config) (*scope.System, error) {
 		}
 		was.Detail = spec.Detail // a plan may ask for more than the system does
 		*spec = was
+		if err := known(system.Probes[i]); err != nil {
+			return nil, err
+		}
 	}
 	return system, nil
+}
+
+// known refuses a QTA about delays of which nothing was recorded.
+func known(p scope.ProbeSystem) error {
+	if p.QTA == nil {
+		return nil
+	}
+	for _, s := range p.QTA.Steps() {
+		if dMax := p.Spec.DMax(); s.T > dMax {
+			return fmt.Errorf("%w: outcomes.%s.qta: %v is above the dMax of %v that was recorded: nothing is known beyond it",
+				config.ErrInvalid, p.Spec.Name, s.T, dMax)
+		}
+	}
+	return nil
 }
 
 func recorded(c *recording.Config) (*scope.System, error) {

@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"bytes"
+	"io"
 	"reflect"
 	"slices"
 	"strings"
@@ -40,16 +41,16 @@ outcomes:
     triggers: {load: 160}
 `
 
+func recordTo(w io.Writer) func() (*recording.Writer, error) {
+	return func() (*recording.Writer, error) { return recording.NewWriter(w, recording.Header{}) }
+}
+
 // A recording, and a snapshot, gives the very frames that were seen live, also where
 // windows, bins and what is required changed meanwhile.
 func TestReplayIsWhatWasSeen(t *testing.T) {
 	t.Parallel()
 	var file bytes.Buffer
-	record, err := recording.NewWriter(&file, recording.Header{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := start(t, requests, replayScope, session.Options{Record: record})
+	r := start(t, requests, replayScope, session.Options{Record: recordTo(&file)})
 	r.next(6)
 	changed := strings.NewReplacer("window: 200ms", "window: 300ms", "worker_2: {dmax: 100ms", "worker_2: {dmax: 200ms",
 		"p50: 50ms", "p50: 20ms").Replace(replayScope)
@@ -58,9 +59,6 @@ func TestReplayIsWhatWasSeen(t *testing.T) {
 	r.set("rate", "1000")
 	r.await(t, "the snapshot", func() bool { return r.snapshots() > 0 })
 	shown := r.onlySnapshot("load")
-	if err := record.Close(); err != nil {
-		t.Fatal(err)
-	}
 
 	live := r.reel()
 	sameFrames(t, "recording", live, replay(t, file.Bytes(), session.Replay{}))
@@ -74,16 +72,9 @@ func TestReplayIsWhatWasSeen(t *testing.T) {
 func TestReplayJudgesAnew(t *testing.T) {
 	t.Parallel()
 	var file bytes.Buffer
-	record, err := recording.NewWriter(&file, recording.Header{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := start(t, requests, replayScope, session.Options{Record: record})
+	r := start(t, requests, replayScope, session.Options{Record: recordTo(&file)})
 	r.next(12)
 	r.stop()
-	if err := record.Close(); err != nil {
-		t.Fatal(err)
-	}
 	live := r.reel()
 	if fired := live.fired(); len(fired) > 0 {
 		t.Errorf("live: %+v", fired)

@@ -27,9 +27,9 @@ type Options struct {
 	// Observers are told everything, in this order.
 	Observers []scope.Observer
 
-	// Record, where it is not nil, gets everything that was seen. The caller closes
-	// it after the session.
-	Record *recording.Writer
+	// Record, where it is not nil, makes a recording of everything that is seen. It
+	// is called when that begins, and nothing could stop it any more.
+	Record func() (*recording.Writer, error)
 
 	// Note says in snapshots where and how they were made.
 	Note string
@@ -45,6 +45,8 @@ type Session struct {
 	scope  *scope.Scope
 	source outcome.Source
 	keeper *keeper
+	record *recorder // nil where nothing is recorded
+	closed bool
 }
 
 // attaching is how long it takes to attach, as a rule. Where it takes longer, the
@@ -69,7 +71,8 @@ func Open(c config.Config, o Options) (*Session, error) {
 	// What is kept comes first: a terminal that goes away takes nothing with it.
 	observers := []scope.Observer{s.keeper}
 	if o.Record != nil {
-		observers = append(observers, recorder{o.Record})
+		s.record = &recorder{create: o.Record}
+		observers = append(observers, s.record)
 	}
 	observers = append(observers, o.Observers...)
 	if s.scope, err = scope.New(source, system, plan, observers...); err != nil {
@@ -134,10 +137,15 @@ func (s *Session) Apply(ctx context.Context, c config.Config) error {
 	return s.scope.Apply(ctx, system)
 }
 
-// Close detaches, and waits for snapshots that are being written.
+// Close detaches, ends the recording, and waits for snapshots that are being written.
+// It may be called again.
 func (s *Session) Close() error {
+	if s.closed {
+		return nil
+	}
+	s.closed = true
 	s.keeper.close()
-	return s.source.Close()
+	return errors.Join(s.source.Close(), s.record.close())
 }
 
 // snapshotOptions returns how a configuration wants snapshots.
