@@ -37,7 +37,7 @@ func CheckFree(path string) error {
 	if _, err := os.Lstat(path); err != nil {
 		return nil // Create says what is wrong, if anything is
 	}
-	return exists(&fs.PathError{Op: "open", Path: path, Err: fs.ErrExist})
+	return exists(&fs.PathError{Op: "open", Path: path, Err: unix.EEXIST})
 }
 
 func exists(err error) error {
