@@ -171,5 +171,8 @@ func (w *Window) deviation(k int) float64 {
 	sumHi, sumLo := bits.Mul64(w.sums[k], w.sums[k])
 	lo, borrow := bits.Sub64(lo, sumLo, 0)
 	hi, _ = bits.Sub64(hi, sumHi, borrow)
+	if hi|lo == 0 {
+		return 0 // as before the first delay and after the last
+	}
 	return math.Sqrt(float64(hi)*0x1p64+float64(lo)) / (float64(n) * fixedOne)
 }
