@@ -42,9 +42,11 @@ func (c Config) System() (*scope.System, error) {
 }
 
 // selfContained returns the configuration with its diagram in it, even where that
-// is a file of its own.
+// is a file of its own, and without the folder of snapshots, which means nothing
+// elsewhere.
 func (c Config) selfContained() Config {
 	c.DiagramFile = ""
+	c.Snapshots.Dir = DefaultSnapshotsDir
 	return c
 }
 
