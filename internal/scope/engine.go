@@ -25,7 +25,7 @@ type Engine struct {
 	number  uint64
 	frame   Frame
 	rows    map[seriesKey]int // of the frame's probes
-	vms     []outcome.VM      // of the calculation, see evaluate
+	vms     []outcome.VM      // of the calculation, see calculate
 	notices []string          // for the next frame
 
 	// What the diagram is evaluated for at the moment.

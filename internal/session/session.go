@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/beamscope/beamscope/internal/config"
@@ -41,12 +42,22 @@ type Options struct {
 
 // A Session is an oscilloscope that is attached to something.
 type Session struct {
-	config config.Config
 	scope  *scope.Scope
 	source outcome.Source
 	keeper *keeper
 	record *recorder // nil where nothing is recorded
 	closed bool
+
+	mu     sync.Mutex
+	config config.Config // in force, or about to be
+}
+
+// Config returns the configuration that was last applied, or that the session was
+// opened with: what is to be saved. It may be called from any goroutine.
+func (s *Session) Config() config.Config {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.config
 }
 
 // attaching is how long it takes to attach, as a rule. Where it takes longer, the
@@ -122,19 +133,26 @@ func (s *Session) Run(ctx context.Context, limit time.Duration) error { return s
 // observed, the wrappers' addresses and the folder of the snapshots stay as they
 // are; an error about them wraps [ErrFixed].
 func (s *Session) Apply(ctx context.Context, c config.Config) error {
+	now := s.Config()
 	switch {
-	case c.Target != s.config.Target:
+	case c.Target != now.Target:
 		return fmt.Errorf("target: %w", ErrFixed)
-	case !sameWrapper(c.Wrapper, s.config.Wrapper):
+	case !sameWrapper(c.Wrapper, now.Wrapper):
 		return fmt.Errorf("wrapper: %w", ErrFixed)
-	case c.Snapshots != s.config.Snapshots:
+	case c.Snapshots != now.Snapshots:
 		return fmt.Errorf("snapshots: %w", ErrFixed)
 	}
 	system, err := c.System()
 	if err != nil {
 		return err
 	}
-	return s.scope.Apply(ctx, system)
+	if err := s.scope.Apply(ctx, system); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.config = c
+	return nil
 }
 
 // Close detaches, ends the recording, and waits for snapshots that are being written.
