@@ -86,13 +86,13 @@ func TestSaveRefuses(t *testing.T) {
 	wrong := load(t, path)
 	wrong.History = 0
 	large := load(t, path)
-	large.Diagram = "p = a;" + strings.Repeat("\n #", 300_000)
+	large.Diagram = "p = a;" + strings.Repeat("\n #", 299_900)
 	for _, test := range []struct {
 		config config.Config
 		want   string
 	}{
 		{wrong, path + ` is not saved: history: "0" is not a whole number from 1 to 1024`},
-		{large, "invalid configuration: " + path + ` is not saved: 1465 KiB, and at most 1024 can be loaded`},
+		{large, "invalid configuration: " + path + ` is not saved: 1464 KiB, and at most 1024 can be loaded`},
 	} {
 		if err := test.config.Save(path); !errors.Is(err, config.ErrInvalid) || err.Error() != test.want {
 			t.Errorf("error %v, want %s", err, test.want)
