@@ -3,12 +3,12 @@ package export
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
 )
@@ -134,7 +134,7 @@ func costLine(f *scope.Frame) string {
 	if vms.PerEvent == 0 {
 		line += " × not measured yet"
 	} else {
-		line += fmt.Sprintf(" × %s = %.2f %% of a core in the VM", delay(vms.PerEvent), vms.Share(window)*100)
+		line += fmt.Sprintf(" × %s = %.2f %% of a core in the VM", figures.Delay(vms.PerEvent), vms.Share(window)*100)
 	}
 	return line + fmt.Sprintf("; collector %.2f %%", float64(f.Cost.Collector)/float64(window)*100)
 }
@@ -204,7 +204,7 @@ func quantile(p *scope.Probe, q float64) string {
 	if !ok {
 		return "∞"
 	}
-	return atMost(d)
+	return figures.AtMost(d)
 }
 
 func success(p *scope.Probe) string {
@@ -212,49 +212,7 @@ func success(p *scope.Probe) string {
 	if !ok {
 		return "-"
 	}
-	return fmt.Sprintf("%.2f%%", s*100)
-}
-
-// delay shows a duration with three significant digits and its unit.
-func delay(d time.Duration) string {
-	switch {
-	case d >= time.Second:
-		return significant(d.Seconds()) + "s"
-	case d >= time.Millisecond:
-		return significant(d.Seconds()*1e3) + "ms"
-	}
-	return significant(d.Seconds()*1e6) + "µs"
-}
-
-func significant(x float64) string {
-	return strconv.FormatFloat(x, 'f', decimals(x), 64)
-}
-
-// decimals is how many there are in three significant digits.
-func decimals(x float64) int {
-	switch {
-	case x >= 100:
-		return 0
-	case x >= 10:
-		return 1
-	}
-	return 2
-}
-
-// atMost shows a delay that something takes at most: rounded up, never down.
-func atMost(d time.Duration) string {
-	unit := time.Microsecond
-	switch {
-	case d >= time.Second:
-		unit = time.Second
-	case d >= time.Millisecond:
-		unit = time.Millisecond
-	}
-	last := unit
-	for range decimals(float64(d) / float64(unit)) {
-		last /= 10
-	}
-	return "≤" + delay((d+last-1)/last*last)
+	return figures.Percent(s)
 }
 
 // calculatedQuantile shows the upper bound of a quantile.
@@ -263,7 +221,7 @@ func calculatedQuantile(p *scope.Probe, q float64) string {
 	if !ok || !v.Finite() {
 		return "∞"
 	}
-	return atMost(v.Hi)
+	return figures.AtMost(v.Hi)
 }
 
 const curveParts = 16

@@ -1,0 +1,52 @@
+package figures
+
+import (
+	"strconv"
+	"time"
+)
+
+// Delay shows a duration with three significant digits and its unit: 6.50ms.
+func Delay(d time.Duration) string {
+	unit, name := Unit(d)
+	return significant(float64(d)/float64(unit)) + name
+}
+
+// AtMost shows a delay that something takes at most: ≤6.50ms. It is rounded up,
+// never down.
+func AtMost(d time.Duration) string {
+	last, _ := Unit(d)
+	for range decimals(float64(d) / float64(last)) {
+		last /= 10
+	}
+	return "≤" + Delay((d+last-1)/last*last)
+}
+
+// Unit returns the unit in which a delay of this size is shown, with its name: s, ms
+// or µs.
+func Unit(d time.Duration) (unit time.Duration, name string) {
+	switch {
+	case d >= time.Second:
+		return time.Second, "s"
+	case d >= time.Millisecond:
+		return time.Millisecond, "ms"
+	}
+	return time.Microsecond, "µs"
+}
+
+// Percent shows a share in percent, with two decimals and its sign.
+func Percent(share float64) string { return strconv.FormatFloat(share*100, 'f', 2, 64) + "%" }
+
+func significant(x float64) string {
+	return strconv.FormatFloat(x, 'f', decimals(x), 64)
+}
+
+// decimals is how many there are in three significant digits.
+func decimals(x float64) int {
+	switch {
+	case x >= 100:
+		return 0
+	case x >= 10:
+		return 1
+	}
+	return 2
+}

@@ -1,0 +1,108 @@
+package plot
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/figures"
+)
+
+// An Axis is a stretch of delays that is shown, From before To. On a logarithmic one
+// From is more than 0.
+type Axis struct {
+	From, To time.Duration
+	Log      bool
+}
+
+// A Tick is a delay at which an axis is labelled.
+type Tick struct {
+	At    time.Duration
+	Label string // with its unit
+}
+
+// Position returns where a delay is on the axis: 0 at From, 1 at To, and beyond these
+// outside of it.
+func (a Axis) Position(t time.Duration) float64 {
+	if !a.Log {
+		return float64(t-a.From) / float64(a.To-a.From)
+	}
+	if t <= 0 {
+		return math.Inf(-1)
+	}
+	return math.Log(float64(t)/float64(a.From)) / math.Log(float64(a.To)/float64(a.From))
+}
+
+// Delay returns the delay at a position.
+func (a Axis) Delay(x float64) time.Duration {
+	if !a.Log {
+		return a.From + time.Duration(math.Round(x*float64(a.To-a.From)))
+	}
+	return time.Duration(math.Round(float64(a.From) * math.Pow(float64(a.To)/float64(a.From), x)))
+}
+
+// Ticks returns at most n ticks at round delays, in their order.
+func (a Axis) Ticks(n int) []Tick {
+	if n <= 0 {
+		return nil
+	}
+	var ticks []Tick
+	if a.Log && float64(a.To)/float64(a.From) >= 20 {
+		for _, t := range decades(a.From, a.To, n) {
+			unit, _ := figures.Unit(t)
+			ticks = append(ticks, tick(t, unit, unit))
+		}
+		return ticks
+	}
+	unit, _ := figures.Unit(a.To)
+	step := roundUp(float64(a.To-a.From) / float64(n))
+	for t := (a.From + step - 1) / step * step; t <= a.To && len(ticks) < n; t += step {
+		ticks = append(ticks, tick(t, unit, step))
+	}
+	return ticks
+}
+
+// tick returns the tick at a delay, in a unit and with the decimals that multiples of
+// a step have.
+func tick(t, unit, step time.Duration) Tick {
+	decimals := 0
+	for s := unit; s > 1 && step%s != 0; s /= 10 {
+		decimals++
+	}
+	_, name := figures.Unit(unit)
+	return Tick{At: t, Label: strconv.FormatFloat(float64(t)/float64(unit), 'f', decimals, 64) + name}
+}
+
+// roundUp returns the least of 1, 2 and 5 times a power of ten that is at least x,
+// and at least 1 ns.
+func roundUp(x float64) time.Duration {
+	if x <= 1 {
+		return 1
+	}
+	power := math.Pow(10, math.Floor(math.Log10(x)))
+	for _, m := range []float64{1, 2, 5, 10} {
+		if m*power >= x {
+			return time.Duration(math.Round(m * power))
+		}
+	}
+	return time.Duration(math.Round(10 * power))
+}
+
+// decades returns powers of ten between from and to, and the numbers 2 and 5 between
+// them where there is room.
+func decades(from, to time.Duration, n int) []time.Duration {
+	for _, steps := range [][]float64{{1, 2, 5}, {1, 3}, {1}} {
+		var at []time.Duration
+		for power := 1.0; power <= float64(to); power *= 10 {
+			for _, m := range steps {
+				if t := time.Duration(m * power); t >= from && t <= to {
+					at = append(at, t)
+				}
+			}
+		}
+		if len(at) <= n {
+			return at
+		}
+	}
+	return nil
+}
