@@ -7,6 +7,7 @@
 package config
 
 import (
+	"slices"
 	"time"
 
 	"github.com/beamscope/beamscope/dq"
@@ -131,4 +132,20 @@ func defaultSnapshots() Snapshots {
 // defaultOutcome returns how a probe without an entry is observed.
 func defaultOutcome(name string) Outcome {
 	return Outcome{Name: name, Span: name, Scale: Scale{Bins: DefaultBins}}
+}
+
+// Clone returns a copy that shares nothing with the configuration.
+func (c Config) Clone() Config {
+	c.Wrapper.Connect = slices.Clone(c.Wrapper.Connect)
+	c.Outcomes = slices.Clone(c.Outcomes)
+	for i := range c.Outcomes {
+		o := &c.Outcomes[i]
+		o.Triggers = slices.Clone(o.Triggers)
+		if o.QTA != nil {
+			q := *o.QTA
+			q.Points = slices.Clone(q.Points)
+			o.QTA = &q
+		}
+	}
+	return c
 }

@@ -114,3 +114,39 @@ func (t *theme) probeStroke(index int, r plot.Role) stroke {
 	s.style = tcell.StyleDefault.Foreground(t.color(paints[index%len(paints)]))
 	return s
 }
+
+// tag returns the tone as a tag for tview's texts. "[-:-:-]" ends it.
+func (t *theme) tag(n tone) string {
+	fg, _, attributes := t.style(n).Decompose()
+	color := "-"
+	if fg != tcell.ColorDefault {
+		color = fg.CSS()
+		if name := basicName(fg); name != "" {
+			color = name
+		}
+	}
+	flags := ""
+	for _, a := range []struct {
+		mask tcell.AttrMask
+		flag string
+	}{{tcell.AttrBold, "b"}, {tcell.AttrDim, "d"}, {tcell.AttrReverse, "r"}} {
+		if attributes&a.mask != 0 {
+			flags += a.flag
+		}
+	}
+	if flags == "" {
+		flags = "-"
+	}
+	return "[" + color + ":-:" + flags + "]"
+}
+
+// basicName returns the name of one of the sixteen colours, which the terminal
+// defines, and "" for others.
+func basicName(c tcell.Color) string {
+	for name, color := range tcell.ColorNames {
+		if color == c {
+			return name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,152 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/gdamore/tcell/v2"
+
+	"github.com/beamscope/beamscope/internal/config"
+)
+
+// table returns all keys but those of the tabs.
+func (d *Dashboard) table() keymap {
+	m := keymap{
+		{anywhere, []press{char('?'), {key: tcell.KeyF1}}, "?", "help", "what the keys do", d.help},
+		{anywhere, []press{char('q')}, "q", "quit", "leave; the terminal is as it was", d.quit},
+		{anywhere, []press{char('o')}, "o", "overview", "table of all probes, and back to the plots", d.switchPage},
+	}
+	for i, t := range d.tabs {
+		key := []rune(tabKeys)[i]
+		m = append(m, binding{anywhere, []press{char(key)}, string(key), t.name(), "open or close the tab " + t.name(), func() { d.toggle(t) }})
+	}
+	m = append(m,
+		binding{anywhere, []press{{key: tcell.KeyTab}, {key: tcell.KeyBacktab}}, "Tab", "", "move between the sidebar and what is beside it", d.swap},
+		binding{anywhere, []press{{key: tcell.KeyEscape}}, "Esc", "", "close the sidebar; from a snapshot back to what is live", d.back},
+		binding{anywhere, []press{char('f')}, "f", "freeze", "stop at this window, or follow the present again", func() { d.scene.freeze() }},
+		binding{anywhere, []press{char(',')}, ",", "", "one window back", func() { d.scene.step(-1) }},
+		binding{anywhere, []press{char('.')}, ".", "", "one window on", func() { d.scene.step(1) }},
+		binding{anywhere, []press{char('<')}, "<", "", "ten windows back", func() { d.scene.step(-10) }},
+		binding{anywhere, []press{char('>')}, ">", "", "ten windows on", func() { d.scene.step(10) }},
+		binding{anywhere, []press{char('e')}, "e", "", "draw the window that is shown below all others from now on; again: no more", d.toggleOverlay},
+		binding{anywhere, []press{char('w')}, "w", "save", "save the configuration in force as a scope file", d.save},
+	)
+	for _, k := range d.opts.Knobs {
+		m = append(m, binding{anywhere, []press{char(k.Key)}, string(k.Key), k.Label, k.Label, func() { d.turn(k) }})
+	}
+	return append(append(m, d.overview.bindings()...), d.grid.bindings()...)
+}
+
+func (d *Dashboard) quit() { d.app.Stop() }
+
+// switchPage changes between the overview and the plots.
+func (d *Dashboard) switchPage() {
+	if d.showing("overview") {
+		d.show("plots")
+		return
+	}
+	d.show("overview")
+}
+
+// back closes what was opened last.
+func (d *Dashboard) back() {
+	switch {
+	case d.open != nil:
+		d.toggle(d.open)
+	case d.scene != d.live:
+		d.scene = d.live
+		d.say(plain, "back to what is "+d.live.title)
+	case d.grid.zoomed:
+		d.grid.zoomed = false
+	case d.showing("plots"):
+		d.show("overview")
+	}
+}
+
+// toggleOverlay has the window that is shown drawn below all others, or no more.
+func (d *Dashboard) toggleOverlay() {
+	s := d.scene
+	if s.hasOverlay {
+		s.hasOverlay = false
+		d.say(plain, "no earlier window is drawn any more")
+		return
+	}
+	if f := s.frame(); f != nil {
+		s.overlay, s.hasOverlay = f.Number, true
+		d.say(plain, fmt.Sprintf("window %d of %s is drawn below the others: , and . choose what to compare with it, e ends it", f.Number, f.Time.Local().Format("15:04:05.0")))
+	}
+}
+
+// turn turns a knob of the system that is observed.
+func (d *Dashboard) turn(k Knob) {
+	var said string
+	d.background(k.Label, func(ctx context.Context) (err error) {
+		said, err = k.Turn(ctx)
+		return err
+	}, func(err error) {
+		if err != nil {
+			d.fail(err)
+			return
+		}
+		d.say(plain, said)
+	})
+}
+
+// save asks where to save the configuration, and does.
+func (d *Dashboard) save() {
+	if d.scene != d.live {
+		d.fail(errSnapshot)
+		return
+	}
+	c := d.control.Config()
+	what := "save as"
+	if marked := d.overview.markedNames(); len(marked) > 0 {
+		c = only(c, marked)
+		what = fmt.Sprintf("save %d marked as", len(marked))
+	}
+	path := d.opts.Path
+	if path == "" {
+		path = "scope.yaml"
+	}
+	d.ask(what, path, func(path string) { d.saveTo(c, path) })
+}
+
+// only returns a configuration with no outcomes but these, and no diagram that has
+// others.
+func only(c config.Config, names map[string]bool) config.Config {
+	c = c.Clone()
+	kept := c.Outcomes[:0]
+	for _, o := range c.Outcomes {
+		if names[o.Name] {
+			kept = append(kept, o)
+		}
+	}
+	c.Outcomes = kept
+	return c
+}
+
+// saveTo saves a configuration, and asks before it takes the place of a file that has
+// other things in it.
+func (d *Dashboard) saveTo(c config.Config, path string) {
+	write := func() {
+		if err := c.Save(path); err != nil {
+			d.fail(err)
+			return
+		}
+		d.opts.Path = path
+		d.say(good, fmt.Sprintf("saved: beamscope run -c %s goes on from here", path))
+	}
+	_, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		write()
+	case err != nil:
+		d.fail(err)
+	default:
+		d.confirm(fmt.Sprintf("%s is there already. Replace it? Comments in it are lost, except those in a diagram.", filepath.Base(path)), write)
+	}
+}

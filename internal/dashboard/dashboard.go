@@ -1,0 +1,281 @@
+// Package dashboard is the oscilloscope's front: plots of probes, a table of all of
+// them, and a sidebar to change what is observed, in a terminal. It draws frames and
+// sends commands; it decides nothing.
+//
+// Frames come in from the goroutine of the scope, which a slow terminal never holds
+// up: a store keeps the last of them, and what is drawn is what is newest when there
+// is time to draw.
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/gdamore/tcell/v2"
+	"github.com/rivo/tview"
+
+	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/scope"
+)
+
+// A Control is what the dashboard commands: a session, or something that plays a
+// recording. Its methods may be called from any goroutine.
+type Control interface {
+	// Config returns the configuration in force.
+	Config() config.Config
+
+	// Apply goes on with another one, and returns when that is settled.
+	Apply(context.Context, config.Config) error
+}
+
+// A Knob changes the system that is observed: a demonstration has some.
+type Knob struct {
+	Key   rune
+	Label string // what it does, in a few words
+
+	// Turn does it, and returns what to say. It may take its time.
+	Turn func(context.Context) (string, error)
+}
+
+// Options say what a Dashboard shows.
+type Options struct {
+	Title string // of what is shown, such as "live" or the name of a recording
+	Path  string // of the scope file, where changes are saved; "" where there is none yet
+
+	// Overview has it begin with the table of all probes instead of plots.
+	Overview bool
+
+	// Snapshots is the folder of the snapshots that may be opened.
+	Snapshots string
+
+	// Fixed are frames that are all there from the beginning, as those of a snapshot:
+	// it begins with the window of this number, and does not follow the last.
+	Fixed   bool
+	Window  uint64
+	Oldest  uint64 // windows before it are not shown
+	Knobs   []Knob
+	Intro   string // a line to begin with
+	Discard func() // called when the dashboard is left; nil is no call
+
+	// Wall returns the wall time of a time of CLOCK_MONOTONIC where it was read.
+	Wall func(int64) time.Time
+
+	// Screen is drawn on; nil is the terminal. Colors is how many colours it has; 0
+	// is what it says itself, or none where NO_COLOR is set.
+	Screen tcell.Screen
+}
+
+// A Dashboard is a [scope.Observer] that shows what it is told.
+type Dashboard struct {
+	*store // of what is live
+
+	opts     Options
+	app      *tview.Application
+	theme    *theme
+	control  Control
+	ctx      context.Context // of Run
+	terminal tcell.Screen
+
+	live  *scene // of the store above
+	scene *scene // that is shown: the live one, or a snapshot
+
+	keys     keymap
+	root     *tview.Pages
+	header   *tview.TextView
+	message  *tview.TextView
+	hintline *tview.TextView
+	body     *tview.Flex
+	main     *tview.Pages // the overview, or the plots
+	overview *overview
+	grid     *grid
+	tabs     []tab
+	open     tab // in the sidebar, nil where that is closed
+	width    int // of the screen at the last layout
+	overlays []string
+
+	busy  string // what is under way, "" for nothing
+	ended error  // why the scope has ended
+}
+
+// New returns a dashboard. It is given to what makes the frames as an observer, and
+// then run.
+func New(o Options) *Dashboard {
+	d := &Dashboard{store: newStore(), opts: o}
+	d.live = &scene{store: d.store, title: o.Title, at: o.Window, oldest: o.Oldest, following: !o.Fixed}
+	d.scene = d.live
+	return d
+}
+
+// Notify shows a notice about what is around the scope. It may be called from any
+// goroutine.
+func (d *Dashboard) Notify(n outcome.Notice) { _ = d.Noticed(n) }
+
+// redrawPause is the least time between two redraws that frames cause.
+const redrawPause = 50 * time.Millisecond
+
+// Run shows the dashboard until somebody quits, or the context is done. Work is run
+// meanwhile, in a goroutine of its own; when it ends, what was seen is still shown.
+// Its context is done when the dashboard is left. Whatever happens, the terminal is
+// as it was afterwards. The error is that of work, or of the terminal.
+func (d *Dashboard) Run(ctx context.Context, control Control, work func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	d.ctx, d.control = ctx, control
+	screen, err := d.screen()
+	if err != nil {
+		return fmt.Errorf("the terminal: %w", err)
+	}
+	d.build(screen)
+
+	worked := make(chan error, 1)
+	go func() {
+		defer restore(screen)
+		err := work(ctx)
+		worked <- err
+		if ctx.Err() == nil {
+			d.update(func() { d.end(err) })
+		}
+	}()
+	drawn := make(chan struct{})
+	go func() {
+		defer close(drawn)
+		defer restore(screen)
+		d.follow(ctx)
+	}()
+	shown := d.app.Run()
+	cancel()
+	<-drawn
+	return errors.Join(shown, <-worked)
+}
+
+// screen returns the screen to draw on.
+func (d *Dashboard) screen() (tcell.Screen, error) {
+	screen := d.opts.Screen
+	if screen == nil {
+		var err error
+		if screen, err = tcell.NewScreen(); err != nil {
+			return nil, err
+		}
+	}
+	if err := screen.Init(); err != nil {
+		return nil, err
+	}
+	colors := screen.Colors()
+	if os.Getenv("NO_COLOR") != "" {
+		colors = 0
+	}
+	d.theme = newTheme(colors)
+	d.terminal = ready{screen}
+	return d.terminal, nil
+}
+
+// ready is a screen that is initialised already: tview would do it again, and drop the
+// error.
+type ready struct{ tcell.Screen }
+
+// Init implements tcell.Screen.
+func (ready) Init() error { return nil }
+
+// restore gives the terminal back before a panic is reported.
+func restore(screen tcell.Screen) {
+	if p := recover(); p != nil {
+		screen.Fini()
+		panic(p)
+	}
+}
+
+// follow redraws when something is new, until the context is done.
+func (d *Dashboard) follow(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			d.app.Stop()
+			return
+		case <-d.changed:
+		}
+		d.update(d.refresh)
+		select {
+		case <-ctx.Done():
+		case <-time.After(redrawPause):
+		}
+	}
+}
+
+// update does something in the goroutine of the terminal, and redraws. It returns
+// when that is done, or the dashboard was left.
+func (d *Dashboard) update(do func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		d.app.QueueUpdateDraw(do)
+	}()
+	select {
+	case <-done:
+	case <-d.ctx.Done():
+	}
+}
+
+// end notes that the scope has ended.
+func (d *Dashboard) end(err error) {
+	d.ended = err
+	switch {
+	case err != nil:
+		d.say(alert, "ended: "+err.Error())
+	case !d.opts.Fixed:
+		d.say(doubtful, "the end: nothing more is coming. What was seen is still here; q quits")
+	}
+	d.refresh()
+}
+
+// refresh shows what is known now.
+func (d *Dashboard) refresh() {
+	d.head()
+	d.overview.refresh()
+	d.grid.refresh()
+	if d.open != nil {
+		d.open.refresh()
+	}
+	d.hints()
+}
+
+// frame returns the frame that is shown, nil before there is one.
+func (d *Dashboard) frame() *scope.Frame { return d.scene.frame() }
+
+// change goes on with a changed configuration: edit is given a copy of the one in
+// force. It returns at once; done is called in the goroutine of the terminal when it
+// is settled, with what went wrong.
+func (d *Dashboard) change(what string, edit func(*config.Config) error, done func(error)) {
+	if d.scene != d.live {
+		done(errSnapshot)
+		return
+	}
+	c := d.control.Config().Clone()
+	if err := edit(&c); err != nil {
+		done(err)
+		return
+	}
+	d.background(what, func(ctx context.Context) error { return d.control.Apply(ctx, c) }, done)
+}
+
+// errSnapshot says that a snapshot cannot be changed.
+var errSnapshot = errors.New("this is a snapshot: Esc goes back to what is live, which can be changed")
+
+// background does something that takes its time. What is said meanwhile at the bottom,
+// and done is called in the goroutine of the terminal.
+func (d *Dashboard) background(what string, do func(context.Context) error, done func(error)) {
+	d.busy = what
+	d.hints()
+	go func() {
+		defer restore(d.terminal)
+		err := do(d.ctx)
+		d.update(func() {
+			d.busy = ""
+			done(err)
+			d.refresh()
+		})
+	}()
+}

@@ -1,0 +1,279 @@
+package dashboard
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gdamore/tcell/v2"
+	"github.com/rivo/tview"
+
+	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/plot"
+	"github.com/beamscope/beamscope/internal/scope"
+)
+
+// maxPlots is how many plots there can be, and firstPlots how many there are to begin
+// with at most.
+const (
+	maxPlots   = 9
+	firstPlots = 6
+)
+
+// A panel is a plot and the probes in it.
+type panel struct {
+	probes []string // names; each of every VM that has it
+	view   *plotView
+}
+
+// A grid shows plots beside and below each other.
+type grid struct {
+	*tview.Box
+	d        *Dashboard
+	panels   []*panel
+	selected int
+	zoomed   bool // the selected one alone
+	begun    bool // the first plots were chosen
+}
+
+func newGrid(d *Dashboard) *grid { return &grid{Box: tview.NewBox(), d: d} }
+
+// begin chooses the first plots: what is calculated, and then the outcomes.
+func (g *grid) begin(s *scope.System) {
+	if g.begun || s == nil || len(s.Probes) == 0 || g.d.opts.Overview {
+		return
+	}
+	g.begun = true
+	for _, name := range interesting(s) {
+		if len(g.panels) < firstPlots {
+			g.panels = append(g.panels, g.panel(name))
+		}
+	}
+}
+
+// interesting returns the names of probes, those of the diagram's definitions first,
+// the last of which is the whole.
+func interesting(s *scope.System) []string {
+	var names []string
+	if s.Diagram != nil {
+		for _, d := range slices.Backward(s.Diagram.Definitions) {
+			names = append(names, d.Name)
+		}
+	}
+	for _, p := range s.Probes {
+		if !slices.Contains(names, p.Spec.Name) {
+			names = append(names, p.Spec.Name)
+		}
+	}
+	return names
+}
+
+func (g *grid) panel(names ...string) *panel {
+	return &panel{probes: names, view: newPlotView(g.d.theme)}
+}
+
+// errFull says that there are as many plots as there can be.
+var errFull = fmt.Errorf("there are %d plots: as many as there can be", maxPlots)
+
+// errNoPlot says that there is no plot to do something with.
+var errNoPlot = errors.New("there is no plot: choose a probe in the overview (o) or the tab plots (p)")
+
+// only shows the plot of a probe alone; it is made where there is none, in the place of the last
+// where there are too many.
+func (g *grid) only(name string) {
+	g.begun = true
+	at := slices.IndexFunc(g.panels, func(p *panel) bool { return len(p.probes) == 1 && p.probes[0] == name })
+	if at < 0 {
+		if len(g.panels) == maxPlots {
+			g.panels = g.panels[:maxPlots-1]
+		}
+		g.panels = append(g.panels, g.panel(name))
+		at = len(g.panels) - 1
+	}
+	g.selected, g.zoomed = at, true
+}
+
+// insert adds a plot of probes.
+func (g *grid) insert(names ...string) error {
+	if len(g.panels) == maxPlots {
+		return errFull
+	}
+	g.begun = true
+	g.panels = append(g.panels, g.panel(names...))
+	g.selected = len(g.panels) - 1
+	return nil
+}
+
+// add draws a probe in the selected plot as well.
+func (g *grid) add(name string) error {
+	p := g.current()
+	if p == nil {
+		return g.insert(name)
+	}
+	if !slices.Contains(p.probes, name) {
+		p.probes = append(p.probes, name)
+	}
+	g.d.say(plain, "plot "+fmt.Sprint(g.selected+1)+" shows "+strings.Join(p.probes, ", "))
+	return nil
+}
+
+// remove takes a probe out of a plot, and the plot away where none is left.
+func (g *grid) remove(p *panel, name string) {
+	p.probes = slices.DeleteFunc(p.probes, func(n string) bool { return n == name })
+	if len(p.probes) == 0 {
+		g.close(p)
+	}
+}
+
+// close takes a plot away.
+func (g *grid) close(p *panel) {
+	g.panels = slices.DeleteFunc(g.panels, func(q *panel) bool { return q == p })
+	g.selected = max(min(g.selected, len(g.panels)-1), 0)
+	g.zoomed = false
+}
+
+// current returns the selected plot, nil where there is none.
+func (g *grid) current() *panel {
+	if g.selected >= len(g.panels) {
+		return nil
+	}
+	return g.panels[g.selected]
+}
+
+// refresh gives the plots what they show.
+func (g *grid) refresh() {
+	system, f := g.d.scene.System(), g.d.frame()
+	g.begin(system)
+	for i, p := range g.panels {
+		p.view.show(fmt.Sprintf("%d %s", i+1, strings.Join(p.probes, ", ")), g.series(p, system, f))
+	}
+}
+
+// series returns what there is to draw in a plot.
+func (g *grid) series(p *panel, system *scope.System, f *scope.Frame) []plot.Series {
+	if f == nil || system == nil {
+		return nil
+	}
+	earlier := g.d.scene.earlier()
+	var series []plot.Series
+	for _, name := range p.probes {
+		for i := range f.Probes {
+			if x := &f.Probes[i]; x.Name == name {
+				series = append(series, plot.Of(x, requirement(system, name), probeOf(earlier, keyOf(x))))
+			}
+		}
+	}
+	return series
+}
+
+// requirement returns the QTA of a probe, nil where there is none.
+func requirement(s *scope.System, name string) *dq.QTA {
+	for i := range s.Probes {
+		if s.Probes[i].Spec.Name == name {
+			return s.Probes[i].QTA
+		}
+	}
+	return nil
+}
+
+// shape returns how many columns and rows n plots have in a space: so that each is
+// about twice as wide as it is high, as it looks, which is four times in cells.
+func shape(n, width, height int) (columns, rows int) {
+	best := 0.0
+	for c := 1; c <= n; c++ {
+		r := (n + c - 1) / c
+		w, h := float64(width)/float64(c), float64(height)/float64(r)
+		if size := min(w, h*3.5) * float64(n) / float64(c*r); size > best {
+			best, columns, rows = size, c, r
+		}
+	}
+	return columns, rows
+}
+
+// Draw implements [tview.Primitive].
+func (g *grid) Draw(screen tcell.Screen) {
+	x, y, width, height := g.GetRect()
+	g.Box.DrawForSubclass(screen, g)
+	if len(g.panels) == 0 {
+		tview.Print(screen, "No plots: choose a probe in the overview (o), or in the tab plots (p).", x, y+height/2, width, tview.AlignCenter, tcell.ColorDefault)
+		return
+	}
+	if g.zoomed {
+		g.place(screen, g.selected, x, y, width, height)
+		return
+	}
+	columns, rows := shape(len(g.panels), width, height)
+	for i := range g.panels {
+		c, r := i%columns, i/columns
+		left, top := c*width/columns, r*height/rows
+		g.place(screen, i, x+left, y+top, (c+1)*width/columns-left, (r+1)*height/rows-top)
+	}
+}
+
+func (g *grid) place(screen tcell.Screen, i, x, y, width, height int) {
+	v := g.panels[i].view
+	v.SetRect(x, y, width, height)
+	v.Draw(screen)
+}
+
+// visible returns the plots that are drawn.
+func (g *grid) visible() []*panel {
+	if g.zoomed && g.current() != nil {
+		return []*panel{g.current()}
+	}
+	return g.panels
+}
+
+// MouseHandler implements [tview.Primitive]: a click selects a plot, which gets what
+// the mouse does there.
+func (g *grid) MouseHandler() func(tview.MouseAction, *tcell.EventMouse, func(tview.Primitive)) (bool, tview.Primitive) {
+	return func(action tview.MouseAction, e *tcell.EventMouse, focus func(tview.Primitive)) (bool, tview.Primitive) {
+		if !g.InRect(e.Position()) {
+			return false, nil
+		}
+		for _, p := range g.visible() {
+			if !p.view.InRect(e.Position()) {
+				continue
+			}
+			if action == tview.MouseLeftDown {
+				focus(g)
+				g.selected = slices.Index(g.panels, p)
+			}
+			if action == tview.MouseLeftDoubleClick {
+				g.zoomed = !g.zoomed
+				return true, nil
+			}
+			return p.view.MouseHandler()(action, e, func(tview.Primitive) {})
+		}
+		return false, nil
+	}
+}
+
+func (g *grid) bindings() []binding {
+	m := []binding{
+		{inPlots, []press{{key: tcell.KeyEnter}, char('z')}, "Enter", "alone", "show the selected plot alone, or all again", func() { g.zoomed = !g.zoomed && g.current() != nil }},
+		{inPlots, []press{char('d')}, "d", "", "take the selected plot away", func() { g.with(g.close) }},
+	}
+	for i := range maxPlots {
+		m = append(m, binding{inPlots, []press{char(rune('1' + i))}, fmt.Sprint(i + 1), "", fmt.Sprintf("select plot %d", i+1), func() { g.choose(i) }})
+	}
+	return m
+}
+
+// with does something with the selected plot.
+func (g *grid) with(do func(*panel)) {
+	p := g.current()
+	if p == nil {
+		g.d.fail(errNoPlot)
+		return
+	}
+	do(p)
+}
+
+// choose selects a plot.
+func (g *grid) choose(i int) {
+	if i < len(g.panels) {
+		g.selected = i
+	}
+}

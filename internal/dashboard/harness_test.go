@@ -1,0 +1,176 @@
+package dashboard
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gdamore/tcell/v2"
+	"github.com/rivo/tview"
+
+	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/session"
+)
+
+// A harness runs a dashboard on a screen in memory. Keys are handled when press
+// returns.
+type harness struct {
+	t       *testing.T
+	d       *Dashboard
+	screen  tcell.SimulationScreen
+	control *control
+}
+
+// A control notes what is applied.
+type control struct {
+	mu      sync.Mutex
+	config  config.Config
+	applied []config.Config
+	refuse  error
+}
+
+func (c *control) Config() config.Config {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.config
+}
+
+func (c *control) Apply(_ context.Context, next config.Config) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refuse != nil {
+		return c.refuse
+	}
+	if _, err := next.System(); err != nil {
+		return err
+	}
+	c.config, c.applied = next, append(c.applied, next)
+	return nil
+}
+
+// start shows a recording of the demonstration at a window, on a screen of a size and
+// a number of colours.
+func start(t *testing.T, system string, window uint64, width, height, colors int, change ...func(*Options)) *harness {
+	t.Helper()
+	if colors == 0 {
+		t.Setenv("NO_COLOR", "1")
+	} else {
+		t.Setenv("NO_COLOR", "")
+	}
+	h := &harness{t: t, screen: tcell.NewSimulationScreen("UTF-8"), control: &control{}}
+	var err error
+	if h.control.config, err = config.Load("../../cmd/beamscope/" + system + ".yaml"); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Title: system, Fixed: true, Window: window, Screen: colored{h.screen, colors}}
+	for _, f := range change {
+		f(&o)
+	}
+	h.d = New(o)
+	in, err := recording.Open("../../cmd/beamscope/" + system + ".bsr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	replay := session.Replay{Observers: []scope.Observer{h.d}}
+	if err := replay.Play(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	h.screen.SetSize(width, height)
+	h.run(width, height)
+	return h
+}
+
+func (h *harness) run(width, height int) {
+	h.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	ready := make(chan struct{})
+	go func() {
+		done <- h.d.Run(ctx, h.control, func(ctx context.Context) error {
+			close(ready)
+			<-ctx.Done()
+			return nil
+		})
+	}()
+	<-ready
+	h.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			h.t.Error(err)
+		}
+	})
+	h.resize(width, height)
+}
+
+func (h *harness) resize(width, height int) {
+	h.do(func() { h.screen.SetSize(width, height) })
+	h.do(h.d.refresh) // as the event of the new size would
+}
+
+// do does something in the goroutine of the terminal.
+func (h *harness) do(f func()) { h.d.update(f) }
+
+// keys presses runes.
+func (h *harness) keys(text string) {
+	for _, r := range text {
+		h.press(tcell.NewEventKey(tcell.KeyRune, r, tcell.ModNone))
+	}
+}
+
+// key presses keys that have no rune.
+func (h *harness) key(keys ...tcell.Key) {
+	for _, k := range keys {
+		h.press(tcell.NewEventKey(k, 0, tcell.ModNone))
+	}
+}
+
+func (h *harness) press(e *tcell.EventKey) {
+	h.do(func() {
+		if e = h.d.press(e); e != nil {
+			h.d.root.InputHandler()(e, func(p tview.Primitive) { h.d.app.SetFocus(p) })
+		}
+	})
+	h.idle()
+}
+
+// idle waits until nothing is under way.
+func (h *harness) idle() {
+	for busy := true; busy; {
+		h.do(func() { busy = h.d.busy != "" })
+	}
+}
+
+// text returns what is on the screen, without spaces at the ends of lines.
+func (h *harness) text() string {
+	var b strings.Builder
+	h.do(func() {})
+	h.do(func() {
+		cells, width, _ := h.screen.GetContents()
+		for i := 0; i < len(cells); i += width {
+			var line strings.Builder
+			for _, c := range cells[i : i+width] {
+				line.WriteString(string(c.Runes))
+			}
+			b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		}
+	})
+	return b.String()
+}
+
+// colored is a screen that says how many colours it has.
+type colored struct {
+	tcell.SimulationScreen
+	colors int
+}
+
+func (c colored) Colors() int { return c.colors }
+
+func TestMain(m *testing.M) {
+	time.Local = time.UTC
+	m.Run()
+}

@@ -1,0 +1,92 @@
+package dashboard
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gdamore/tcell/v2"
+)
+
+// A place is where a binding holds.
+type place string
+
+const (
+	anywhere   place = "everywhere"
+	inOverview place = "in the overview"
+	inPlots    place = "in the plots"
+	inSidebar  place = "in the sidebar"
+	inEditor   place = "in the diagram editor"
+)
+
+// A press is a key as it is pressed: a rune, or a key that has none.
+type press struct {
+	key  tcell.Key // tcell.KeyRune for a rune
+	char rune
+}
+
+func char(r rune) press { return press{tcell.KeyRune, r} }
+
+func pressOf(e *tcell.EventKey) press {
+	if e.Key() == tcell.KeyRune {
+		return char(e.Rune())
+	}
+	return press{key: e.Key()}
+}
+
+// A binding is what keys do somewhere. All keys are in one table: what handles them,
+// the hints at the bottom and the help are made from it.
+type binding struct {
+	where   place
+	presses []press
+	show    string // the keys for people, "←→"
+	short   string // a word or two for the hints, "" for none
+	help    string // a sentence for the help
+	do      func()
+}
+
+// A keymap is a table of bindings.
+type keymap []binding
+
+// find returns what a key does at one of the places, the first of which goes first.
+func (m keymap) find(e *tcell.EventKey, at ...place) func() {
+	for _, where := range at {
+		for i := range m {
+			if m[i].where == where && slices.Contains(m[i].presses, pressOf(e)) {
+				return m[i].do
+			}
+		}
+	}
+	return nil
+}
+
+// hints returns the short forms of the bindings at the places, as many as fit in a
+// width.
+func (m keymap) hints(width int, at ...place) string {
+	var b strings.Builder
+	used := 0
+	for _, where := range at {
+		for i := range m {
+			if m[i].where != where || m[i].short == "" {
+				continue
+			}
+			need := len([]rune(m[i].show)) + 1 + len([]rune(m[i].short)) + 2
+			if used+need > width {
+				return b.String()
+			}
+			used += need
+			b.WriteString("[::b]" + escape(m[i].show) + "[::-] " + m[i].short + "  ")
+		}
+	}
+	return b.String()
+}
+
+// places returns the places of the table, in its order.
+func (m keymap) places() []place {
+	var at []place
+	for i := range m {
+		if !slices.Contains(at, m[i].where) {
+			at = append(at, m[i].where)
+		}
+	}
+	return at
+}

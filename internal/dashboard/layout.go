@@ -1,0 +1,330 @@
+package dashboard
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gdamore/tcell/v2"
+	"github.com/rivo/tview"
+
+	"github.com/beamscope/beamscope/internal/figures"
+	"github.com/beamscope/beamscope/internal/scope"
+)
+
+// A tab is a page of the sidebar.
+type tab interface {
+	tview.Primitive
+
+	// name is the title of the tab.
+	name() string
+
+	// refresh shows what is known now. It keeps what somebody is about to enter.
+	refresh()
+
+	// bindings are the keys of the tab, besides those of its fields.
+	bindings() []binding
+}
+
+// An editor is a primitive in which keys are text, so that only few of them are
+// commands.
+type editor interface{ edits() bool }
+
+// sidebarWidth is the width of the sidebar where there is room for plots beside it.
+const sidebarWidth = 48
+
+// wide is the least width of a screen that shows plots and sidebar side by side.
+const wide = 110
+
+func escape(s string) string { return tview.Escape(s) }
+
+// build makes everything that is on the screen.
+func (d *Dashboard) build(screen tcell.Screen) {
+	d.app = tview.NewApplication().SetScreen(screen).EnableMouse(true)
+	d.style()
+	d.header, d.message, d.hintline = line(), line(), line()
+	d.overview, d.grid = newOverview(d), newGrid(d)
+	d.main = tview.NewPages().AddPage("overview", d.overview, true, d.opts.Overview).AddPage("plots", d.grid, true, !d.opts.Overview)
+	d.tabs = newTabs(d)
+	d.keys = d.table()
+	d.body = tview.NewFlex()
+	screenful := tview.NewFlex().SetDirection(tview.FlexRow).
+		AddItem(d.header, 1, 0, false).
+		AddItem(d.body, 0, 1, true).
+		AddItem(d.message, 1, 0, false).
+		AddItem(d.hintline, 1, 0, false)
+	d.root = tview.NewPages().AddPage("main", screenful, true, true)
+	d.app.SetRoot(d.root, true).SetInputCapture(d.press).SetBeforeDrawFunc(d.resize)
+	d.layout()
+	if d.opts.Intro != "" {
+		d.say(plain, d.opts.Intro)
+	}
+	d.refresh()
+}
+
+// style has tview use the terminal's own colours.
+func (d *Dashboard) style() {
+	tview.Styles = tview.Theme{
+		PrimitiveBackgroundColor:    tcell.ColorDefault,
+		ContrastBackgroundColor:     tcell.ColorDefault,
+		MoreContrastBackgroundColor: tcell.ColorDefault,
+		BorderColor:                 d.theme.color(grey()),
+		TitleColor:                  tcell.ColorDefault,
+		GraphicsColor:               d.theme.color(grey()),
+		PrimaryTextColor:            tcell.ColorDefault,
+		SecondaryTextColor:          tcell.ColorDefault,
+		TertiaryTextColor:           tcell.ColorDefault,
+		InverseTextColor:            tcell.ColorDefault,
+		ContrastSecondaryTextColor:  tcell.ColorDefault,
+	}
+}
+
+func line() *tview.TextView {
+	return tview.NewTextView().SetDynamicColors(true).SetWrap(false)
+}
+
+// resize lays the screen out anew where its width has changed.
+func (d *Dashboard) resize(screen tcell.Screen) bool {
+	if width, _ := screen.Size(); width != d.width {
+		d.width = width
+		d.arrange()
+		d.refresh()
+	}
+	return false
+}
+
+// layout arranges the screen, and has the keys act on what was opened last.
+func (d *Dashboard) layout() {
+	d.arrange()
+	if d.open != nil {
+		d.app.SetFocus(d.open)
+		return
+	}
+	d.app.SetFocus(d.main)
+}
+
+// arrange puts the sidebar beside what is shown, or in its place on a narrow screen.
+// It may be called while the screen is drawn, when the focus cannot be set.
+func (d *Dashboard) arrange() {
+	d.body.Clear()
+	if d.open == nil || d.width >= wide {
+		d.body.AddItem(d.main, 0, 1, d.open == nil)
+	}
+	if d.open != nil && d.width >= wide {
+		d.body.AddItem(d.open, sidebarWidth, 0, true)
+	} else if d.open != nil {
+		d.body.AddItem(d.open, 0, 1, true)
+	}
+}
+
+// toggle opens a tab in the sidebar, or closes it.
+func (d *Dashboard) toggle(t tab) {
+	if d.open == t {
+		t = nil
+	}
+	d.open = t
+	d.layout()
+	d.refresh()
+}
+
+// swap moves the focus between the sidebar and what is beside it.
+func (d *Dashboard) swap() {
+	switch {
+	case d.open == nil || d.width < wide:
+	case d.open.HasFocus():
+		d.app.SetFocus(d.main)
+	default:
+		d.app.SetFocus(d.open)
+	}
+	d.hints()
+}
+
+// show shows a page of the main part: "overview" or "plots".
+func (d *Dashboard) show(page string) {
+	d.main.SwitchToPage(page)
+	if d.open != nil && d.width < wide {
+		d.open = nil
+		d.layout()
+	}
+	d.refresh()
+}
+
+func (d *Dashboard) showing(page string) bool {
+	front, _ := d.main.GetFrontPage()
+	return front == page
+}
+
+// places returns where the keys act at the moment, the nearest first.
+func (d *Dashboard) places() []place {
+	at := []place{}
+	switch {
+	case d.open != nil && d.open.HasFocus():
+		at = append(at, inSidebar)
+	case d.showing("overview"):
+		at = append(at, inOverview)
+	default:
+		at = append(at, inPlots)
+	}
+	return append(at, anywhere)
+}
+
+// press is given every key before anything else is.
+func (d *Dashboard) press(e *tcell.EventKey) *tcell.EventKey {
+	if e.Key() == tcell.KeyCtrlC {
+		d.quit()
+		return nil
+	}
+	if len(d.overlays) > 0 {
+		return d.pressOverlay(e)
+	}
+	if x, ok := d.app.GetFocus().(editor); ok && x.edits() {
+		return e
+	}
+	switch d.app.GetFocus().(type) {
+	case *tview.InputField, *tview.TextArea:
+		return e
+	}
+	if d.open != nil && d.open.HasFocus() {
+		if do := keymap(d.open.bindings()).find(e, inSidebar); do != nil {
+			do()
+			d.refresh()
+			return nil
+		}
+	}
+	if do := d.keys.find(e, d.places()...); do != nil {
+		do()
+		d.refresh()
+		return nil
+	}
+	return e
+}
+
+// say shows a message until the next one.
+func (d *Dashboard) say(n tone, text string) {
+	d.message.SetText(d.theme.tag(n) + escape(strings.ReplaceAll(text, "\n", "  ")) + "[-:-:-]")
+}
+
+// fail shows what went wrong.
+func (d *Dashboard) fail(err error) {
+	if err != nil {
+		d.say(alert, err.Error())
+	}
+}
+
+// hints shows the keys that are of use at the moment, or what is under way.
+func (d *Dashboard) hints() {
+	if d.busy != "" {
+		d.hintline.SetText(d.theme.tag(doubtful) + escape(d.busy) + " …[-:-:-]")
+		return
+	}
+	width := max(d.width, 80)
+	text := ""
+	at := d.places()
+	if d.open != nil && d.open.HasFocus() {
+		text = keymap(d.open.bindings()).hints(width, inSidebar)
+		width -= tview.TaggedStringWidth(text)
+	}
+	d.hintline.SetText(text + d.keys.hints(width, at...))
+}
+
+// head shows what is looked at, when, and what it costs: what is most important comes
+// first, as much of it as fits.
+func (d *Dashboard) head() {
+	f := d.frame()
+	parts := []string{"[::b]beamscope[::-]", d.mode()}
+	if f == nil {
+		parts = append(parts, "waiting for the first window")
+	} else {
+		parts = append(parts, f.Time.Local().Format("15:04:05.0"), d.losses(f), cost(f), vms(f), "window "+f.Window.Duration().String())
+	}
+	text := parts[0]
+	for _, p := range parts[1:] {
+		if p == "" {
+			continue
+		}
+		if d.width > 0 && tview.TaggedStringWidth(text)+3+tview.TaggedStringWidth(p) > d.width {
+			break
+		}
+		text += " │ " + p
+	}
+	d.header.SetText(text)
+}
+
+// mode says what is looked at, and whether it moves.
+func (d *Dashboard) mode() string {
+	s := d.scene
+	title := escape(s.title)
+	first, last, ok := s.Range()
+	switch {
+	case !ok:
+		return title
+	case s.following && d.ended != nil:
+		return d.theme.tag(bad) + "■ ended[-:-:-] " + title
+	case s.following:
+		return d.theme.tag(good) + "●[-:-:-] " + title
+	}
+	f := s.frame()
+	return fmt.Sprintf("%s❚❚[-:-:-] %s window %d of %d…%d", d.theme.tag(doubtful), title, f.Number, max(first, s.oldest), last)
+}
+
+// losses says what is missing in a frame.
+func (d *Dashboard) losses(f *scope.Frame) string {
+	var lost, unobserved uint64
+	for i := range f.Probes {
+		lost += f.Probes[i].Counts.Loss.Total()
+		if f.Probes[i].Counts.Unobserved {
+			unobserved++
+		}
+	}
+	switch {
+	case unobserved > 0:
+		return fmt.Sprintf("%slost %d+[-:-:-]", d.theme.tag(doubtful), lost)
+	case lost > 0:
+		return fmt.Sprintf("%slost %d[-:-:-]", d.theme.tag(doubtful), lost)
+	}
+	return "lost 0"
+}
+
+// cost says what a window cost, in the VMs and here.
+func cost(f *scope.Frame) string {
+	window := f.Window.Duration()
+	vm := "?"
+	if f.Cost.PerEvent > 0 || f.Cost.Events == 0 {
+		vm = figures.Percent(f.Cost.Share(window))
+	}
+	return fmt.Sprintf("cost VM %s + own %s of a core", vm, figures.Percent(float64(f.Cost.Collector)/float64(window)))
+}
+
+// vms names the VMs of a frame.
+func vms(f *scope.Frame) string {
+	var names []string
+	seen := make(map[string]bool)
+	for i := range f.Probes {
+		vm := f.Probes[i].VM
+		if name := vm.String(); vm.PID != 0 && !seen[name] {
+			seen[name] = true
+			names = append(names, name)
+		}
+	}
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+		return escape(names[0])
+	}
+	return fmt.Sprintf("%d VMs", len(names))
+}
+
+// clockOf shows when an event was.
+func (d *Dashboard) clockOf(e event) string {
+	var t time.Time
+	switch {
+	case e.clock != 0:
+		t = time.Unix(0, e.clock)
+	case e.notice.Time != 0 && d.opts.Wall != nil:
+		t = d.opts.Wall(e.notice.Time)
+	default:
+		return ""
+	}
+	return t.Local().Format("15:04:05")
+}

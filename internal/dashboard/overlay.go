@@ -1,0 +1,110 @@
+package dashboard
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gdamore/tcell/v2"
+	"github.com/rivo/tview"
+)
+
+// cover shows a primitive above everything else, of a size, in the middle.
+func (d *Dashboard) cover(name string, p tview.Primitive, width, height int) {
+	frame := tview.NewGrid().SetColumns(0, width, 0).SetRows(0, height, 0).AddItem(p, 1, 1, 1, 1, 0, 0, true)
+	d.overlays = append(d.overlays, name)
+	d.root.AddPage(name, frame, true, true)
+	d.app.SetFocus(p)
+}
+
+// uncover takes the uppermost of what covers the rest away.
+func (d *Dashboard) uncover() {
+	last := len(d.overlays) - 1
+	d.root.RemovePage(d.overlays[last])
+	d.overlays = d.overlays[:last]
+	if last == 0 {
+		d.layout()
+	}
+	d.refresh()
+}
+
+// pressOverlay is given the keys while something covers the rest.
+func (d *Dashboard) pressOverlay(e *tcell.EventKey) *tcell.EventKey {
+	if e.Key() == tcell.KeyEscape {
+		d.uncover()
+		return nil
+	}
+	if d.overlays[len(d.overlays)-1] == "help" && e.Key() == tcell.KeyRune && (e.Rune() == '?' || e.Rune() == 'q') {
+		d.uncover()
+		return nil
+	}
+	return e
+}
+
+// ask asks for a line of text, with one to begin with. Answer is called unless
+// somebody thinks better of it.
+func (d *Dashboard) ask(question, text string, answer func(string)) {
+	field := tview.NewInputField().SetText(text)
+	field.SetFieldStyle(tcell.StyleDefault.Underline(true)).SetPlaceholderStyle(d.theme.style(dim))
+	box(field.Box, " "+question+" (Enter, or Esc) ")
+	field.SetDoneFunc(func(k tcell.Key) {
+		if k == tcell.KeyEnter {
+			d.uncover()
+			answer(field.GetText())
+		}
+	})
+	d.cover("ask", field, min(max(d.width-10, 30), 76), 3)
+}
+
+// confirm asks whether to do something.
+func (d *Dashboard) confirm(question string, yes func()) {
+	text := tview.NewTextView().SetText(question + "\n\ny yes   n no").SetWordWrap(true)
+	box(text.Box, " sure? ")
+	text.SetInputCapture(func(e *tcell.EventKey) *tcell.EventKey {
+		switch e.Rune() {
+		case 'y', 'Y':
+			d.uncover()
+			yes()
+		case 'n', 'N', 'q':
+			d.uncover()
+		}
+		return nil
+	})
+	d.cover("confirm", text, min(max(d.width-10, 30), 64), 4+1+len(question)/58)
+}
+
+// tell shows a longer text, in the theme's tags.
+func (d *Dashboard) tell(name, title, text string) {
+	view := tview.NewTextView().SetDynamicColors(true).SetWordWrap(true).SetText(text)
+	box(view.Box, " "+title+" ")
+	lines := strings.Count(text, "\n") + 3
+	d.cover(name, view, min(max(d.width-4, 30), 88), min(lines, max(d.height()-2, 5)))
+}
+
+func (d *Dashboard) height() int {
+	_, _, _, h := d.root.GetRect()
+	return h
+}
+
+func box(b *tview.Box, title string) {
+	b.SetBorder(true).SetTitle(title).SetTitleAlign(tview.AlignLeft)
+}
+
+// help shows what the keys do: all of them, from the table.
+func (d *Dashboard) help() {
+	all := d.keys
+	for _, t := range d.tabs {
+		all = append(all[:len(all):len(all)], t.bindings()...)
+	}
+	var b strings.Builder
+	for _, at := range all.places() {
+		fmt.Fprintf(&b, "[::b]%s[::-]\n", at)
+		for i := range all {
+			if all[i].where == at {
+				fmt.Fprintf(&b, "  %-12s %s\n", escape(all[i].show), escape(all[i].help))
+			}
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("The mouse works too: click a plot, a row, a tab; the wheel zooms; drag to move along.")
+	d.tell("help", "keys (Esc closes, ↑↓ scroll)", b.String())
+}

@@ -1,0 +1,370 @@
+package dashboard
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gdamore/tcell/v2"
+	"github.com/rivo/tview"
+
+	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/figures"
+	"github.com/beamscope/beamscope/internal/scope"
+)
+
+// An overview is the table of all probes: how often, how long, and whether all is
+// well.
+type overview struct {
+	*tview.Table
+	d      *Dashboard
+	rows   []probeKey // of the table, below its head
+	marked map[string]bool
+	filter string
+	order  order
+}
+
+// An order is what the overview is sorted by.
+type order uint8
+
+const (
+	asConfigured order = iota
+	byRate
+	byDelay
+	byFailure
+	orders
+)
+
+func (o order) String() string {
+	return [...]string{"as configured", "by rate", "by p99", "by failures"}[o]
+}
+
+func newOverview(d *Dashboard) *overview {
+	o := &overview{Table: tview.NewTable(), d: d, marked: make(map[string]bool)}
+	o.SetSelectable(true, false).SetFixed(1, 0).SetSelectedStyle(d.theme.selected())
+	o.SetSelectedFunc(func(int, int) { o.plot() })
+	return o
+}
+
+func (o *overview) bindings() []binding {
+	return []binding{
+		{inOverview, []press{{key: tcell.KeyEnter}}, "Enter", "plot", "plot the probe", o.plot},
+		{inOverview, []press{char(' ')}, "Space", "mark", "mark the probe: w saves a scope file of those that are marked", o.mark},
+		{inOverview, []press{char('a')}, "a", "add to plot", "draw the probe in the selected plot as well", o.add},
+		{inOverview, []press{char('r')}, "r", "sort", "sort by something else", o.sort},
+		{inOverview, []press{char('/')}, "/", "filter", "show only probes with this in their name", o.ask},
+	}
+}
+
+// selected returns the probe on which the keys act; false where there is none.
+func (o *overview) selected() (probeKey, bool) {
+	row, _ := o.GetSelection()
+	if row < 1 || row > len(o.rows) {
+		return probeKey{}, false
+	}
+	return o.rows[row-1], true
+}
+
+func (o *overview) plot() {
+	if key, ok := o.selected(); ok {
+		o.d.grid.only(key.name)
+		o.d.show("plots")
+	}
+}
+
+func (o *overview) add() {
+	if key, ok := o.selected(); ok {
+		o.d.fail(o.d.grid.add(key.name))
+	}
+}
+
+func (o *overview) mark() {
+	if key, ok := o.selected(); ok {
+		if o.marked[key.name] {
+			delete(o.marked, key.name)
+		} else {
+			o.marked[key.name] = true
+		}
+		row, _ := o.GetSelection()
+		o.Select(min(row+1, len(o.rows)), 0)
+	}
+}
+
+func (o *overview) markedNames() map[string]bool { return o.marked }
+
+func (o *overview) sort() {
+	o.order = (o.order + 1) % orders
+	o.d.say(plain, "sorted "+o.order.String())
+}
+
+func (o *overview) ask() {
+	o.d.ask("show only names with", o.filter, func(text string) {
+		o.filter = text
+		o.refresh()
+	})
+}
+
+// A column of the overview.
+type column struct {
+	name  string
+	least int // width of the screen from which on it is shown
+	left  bool
+	cell  func(p *scope.Probe) (text string, n tone)
+}
+
+func (o *overview) columns() []column {
+	several := o.severalVMs()
+	columns := []column{
+		{"probe", 0, true, func(p *scope.Probe) (string, tone) { return p.Name, strong }},
+	}
+	if several {
+		columns = append(columns, column{"VM", 0, true, func(p *scope.Probe) (string, tone) { return p.VM.String(), dim }})
+	}
+	quantile := func(q float64, least int) column {
+		return column{fmt.Sprintf("p%g", q*100), least, false, func(p *scope.Probe) (string, tone) { return delayWithin(p, q) }}
+	}
+	return append(columns,
+		column{"per s", 0, false, rate},
+		column{"ok", 0, false, successes},
+		quantile(0.25, 130), quantile(0.5, 0), quantile(0.75, 130), quantile(0.99, 0),
+		column{"rate, window by window", 70, true, func(p *scope.Probe) (string, tone) {
+			return o.trail(p, func(x point) float64 { return x.rate }), plain
+		}},
+		column{"p99, window by window", 120, true, func(p *scope.Probe) (string, tone) {
+			return o.trail(p, func(x point) float64 { return x.p99 }), plain
+		}},
+		column{"QTA", 0, true, verdict},
+		column{"calculated p99", 160, false, calculated},
+		column{"lost", 90, false, lost},
+		column{"caveat", 160, true, func(p *scope.Probe) (string, tone) { return p.Insufficient, doubtful }},
+	)
+}
+
+func (o *overview) severalVMs() bool {
+	f := o.d.frame()
+	return f != nil && slices.ContainsFunc(f.Probes, func(p scope.Probe) bool { return p.VM != f.Probes[0].VM })
+}
+
+// refresh shows the frame of the scene.
+func (o *overview) refresh() {
+	key, had := o.selected()
+	o.Clear()
+	f := o.d.frame()
+	if f == nil || len(f.Probes) == 0 {
+		o.empty(f)
+		return
+	}
+	var columns []column
+	for _, c := range o.columns() {
+		if o.d.width == 0 || c.least <= o.d.width {
+			columns = append(columns, c)
+		}
+	}
+	o.head(columns)
+	o.rows = o.rows[:0]
+	for _, p := range o.sorted(f) {
+		o.rows = append(o.rows, keyOf(p))
+		o.row(len(o.rows), p, columns)
+	}
+	row := 1
+	if had {
+		row = max(slices.Index(o.rows, key)+1, 1)
+	}
+	o.Select(row, 0)
+}
+
+// empty says what there is to do where there is nothing to show.
+func (o *overview) empty(f *scope.Frame) {
+	o.rows = nil
+	text := []string{"", "  The first window is on its way."}
+	if f != nil {
+		text = []string{"", "  No spans have been seen yet.", "",
+			"  beamscope shows spans that the application starts with the Erlang application",
+			"  beamscope: beamscope:with_span(<<\"name\">>, Fun), see docs/erlang.md.",
+			"  They appear here as soon as one starts."}
+	}
+	for i, line := range text {
+		o.SetCell(i, 0, tview.NewTableCell(line).SetSelectable(false))
+	}
+}
+
+func (o *overview) head(columns []column) {
+	o.SetCell(0, 0, o.heading(" ", true))
+	for i, c := range columns {
+		o.SetCell(0, i+1, o.heading(c.name, c.left))
+	}
+}
+
+func (o *overview) heading(name string, left bool) *tview.TableCell {
+	c := tview.NewTableCell(name).SetSelectable(false).SetStyle(o.d.theme.style(dim))
+	if !left {
+		c.SetAlign(tview.AlignRight)
+	}
+	return c
+}
+
+func (o *overview) row(at int, p *scope.Probe, columns []column) {
+	mark := " "
+	if o.marked[p.Name] {
+		mark = "✓"
+	}
+	o.SetCell(at, 0, tview.NewTableCell(mark).SetStyle(o.d.theme.style(good)))
+	for i, c := range columns {
+		text, n := c.cell(p)
+		cell := tview.NewTableCell(" " + escape(text)).SetStyle(o.d.theme.style(n)).SetMaxWidth(40)
+		if !c.left {
+			cell.SetAlign(tview.AlignRight)
+		}
+		o.SetCell(at, i+1, cell)
+	}
+}
+
+// sorted returns the probes to show, in their order.
+func (o *overview) sorted(f *scope.Frame) []*scope.Probe {
+	var ps []*scope.Probe
+	for i := range f.Probes {
+		if strings.Contains(f.Probes[i].Name, o.filter) {
+			ps = append(ps, &f.Probes[i])
+		}
+	}
+	by := func(figure func(*scope.Probe) float64) func(a, b *scope.Probe) int {
+		return func(a, b *scope.Probe) int { return cmp.Compare(figure(b), figure(a)) }
+	}
+	switch o.order {
+	case byRate:
+		slices.SortStableFunc(ps, by((*scope.Probe).Rate))
+	case byDelay:
+		slices.SortStableFunc(ps, by(slowness))
+	case byFailure:
+		slices.SortStableFunc(ps, by(func(p *scope.Probe) float64 { f, _ := p.Observed.IntangibleMass(); return f }))
+	}
+	return ps
+}
+
+// slowness orders probes by their p99: infinite where that is in the intangible mass.
+func slowness(p *scope.Probe) float64 {
+	d, ok := p.Observed.QuantileFigure(0.99)
+	switch {
+	case p.Observed.Empty():
+		return -1
+	case !ok:
+		return math.Inf(1)
+	}
+	return d.Seconds()
+}
+
+func rate(p *scope.Probe) (string, tone) {
+	if p.Counts.Unobserved {
+		return "?", doubtful
+	}
+	r := p.Rate()
+	if r != 0 && r < 10 {
+		return fmt.Sprintf("%.1f", r), plain
+	}
+	return fmt.Sprintf("%.0f", r), plain
+}
+
+func successes(p *scope.Probe) (string, tone) {
+	s, ok := p.Observed.Success()
+	switch {
+	case !ok:
+		return "-", dim
+	case s == 1:
+		return "100%", plain
+	}
+	return figures.Percent(s), bad
+}
+
+func delayWithin(p *scope.Probe, q float64) (string, tone) {
+	d, ok := p.Observed.QuantileFigure(q)
+	switch {
+	case p.Observed.Empty():
+		return "-", dim
+	case !ok:
+		return "∞", bad
+	}
+	return figures.AtMost(d), plain
+}
+
+func calculated(p *scope.Probe) (string, tone) {
+	if p.Calculated == nil || p.Calculated.Empty() {
+		return "-", dim
+	}
+	v, ok := p.Calculated.Quantile(0.99)
+	if !ok || !v.Finite() {
+		return "∞", bad
+	}
+	return figures.AtMost(v.Hi), plain
+}
+
+// verdict says how a probe stands against its QTA.
+func verdict(p *scope.Probe) (string, tone) {
+	j := p.Judgement
+	switch {
+	case j == nil:
+		return "", dim
+	case p.Insufficient != "":
+		return "too few", doubtful
+	case j.Met == dq.Yes:
+		return "met", good
+	case j.Met == dq.No:
+		return "VIOLATED", bad
+	}
+	return "open", doubtful
+}
+
+func lost(p *scope.Probe) (string, tone) {
+	n := p.Counts.Loss.Total()
+	switch {
+	case p.Counts.Unobserved:
+		return fmt.Sprintf("%d+", n), doubtful
+	case n > 0:
+		return fmt.Sprint(n), doubtful
+	}
+	return "0", dim
+}
+
+// trailWidth is how many windows a sparkline shows.
+const trailWidth = 22
+
+// trail draws the course of a figure, up to the window that is shown: from 0 to the
+// largest of what is shown, and a gap where it is not known.
+func (o *overview) trail(p *scope.Probe, figure func(point) float64) string {
+	f := o.d.frame()
+	trail := o.d.scene.Trail(keyOf(p), f.Number)
+	values := make([]float64, trailWidth)
+	for i := range values {
+		values[i] = math.NaN()
+	}
+	for _, x := range trail {
+		if back := f.Number - x.number; back < trailWidth {
+			values[trailWidth-1-back] = figure(x)
+		}
+	}
+	return sparkline(values)
+}
+
+// sparkline draws values from 0 on, the largest as a full block. NaN is a gap.
+func sparkline(values []float64) string {
+	levels := []rune("▁▂▃▄▅▆▇█")
+	largest := 0.0
+	for _, v := range values {
+		if v > largest {
+			largest = v
+		}
+	}
+	var b strings.Builder
+	for _, v := range values {
+		switch {
+		case math.IsNaN(v):
+			b.WriteRune(' ')
+		case largest == 0:
+			b.WriteRune(levels[0])
+		default:
+			b.WriteRune(levels[min(int(v/largest*float64(len(levels))), len(levels)-1)])
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,56 @@
+package dashboard
+
+import "github.com/beamscope/beamscope/internal/scope"
+
+// A scene is what is looked at: the frames of a store, and which of them.
+type scene struct {
+	*store
+	title     string
+	oldest    uint64 // frames before it are there for the history alone
+	following bool   // the last frame; otherwise
+	at        uint64 // that of this number
+
+	overlay    uint64 // number of a frame to be drawn below the one shown
+	hasOverlay bool
+}
+
+// frame returns the frame that is shown, nil where there is none.
+func (s *scene) frame() *scope.Frame {
+	if s.following {
+		return s.Last()
+	}
+	return s.Frame(s.at)
+}
+
+// earlier returns the frame to be drawn below, nil for none.
+func (s *scene) earlier() *scope.Frame {
+	if !s.hasOverlay {
+		return nil
+	}
+	f := s.Frame(s.overlay)
+	if f == nil || f.Number != s.overlay {
+		return nil // it is gone
+	}
+	return f
+}
+
+// freeze stays at the window that is shown, or follows the last one again.
+func (s *scene) freeze() {
+	if f := s.frame(); s.following && f != nil {
+		s.following, s.at = false, f.Number
+		return
+	}
+	s.following = true
+}
+
+// step goes some windows on, or back.
+func (s *scene) step(n int) {
+	first, last, ok := s.Range()
+	f := s.frame()
+	if !ok || f == nil {
+		return
+	}
+	first = max(first, s.oldest)
+	s.following = false
+	s.at = uint64(min(max(int64(f.Number)+int64(n), int64(first)), int64(last)))
+}

@@ -1,0 +1,238 @@
+package dashboard
+
+import (
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/scope"
+)
+
+// Bounds of what is kept to be looked at again.
+const (
+	maxFrames = 600
+	maxBytes  = 64 << 20
+	maxEvents = 500
+	maxTrail  = 240 // windows
+)
+
+// A probeKey names a probe of a VM.
+type probeKey struct {
+	name string
+	vm   outcome.VM
+}
+
+func keyOf(p *scope.Probe) probeKey { return probeKey{p.Name, p.VM} }
+
+// A point is what the trail of a probe keeps of a window. What is not known is NaN.
+type point struct {
+	number         uint64
+	rate, p50, p99 float64 // instances a second, seconds
+}
+
+// An event is something that was said, or that fired.
+type event struct {
+	notice outcome.Notice // without a text where something fired
+	fired  scope.Firing
+	frame  uint64 // number of the window
+	clock  int64  // of it: nanoseconds of wall time since 1970, 0 where it is the notice's
+}
+
+// A store keeps the last frames of a scope. It is filled from the goroutine of the
+// scope, which it never holds up, and read from that of the terminal. The frames are
+// copies that nobody changes.
+type store struct {
+	changed chan struct{} // has room for one: something is new
+
+	mu     sync.Mutex
+	system *scope.System
+	frames []*scope.Frame // the oldest first
+	bytes  []int          // of each
+	total  int
+	trails map[probeKey][]point
+	events []event
+}
+
+func newStore() *store {
+	return &store{changed: make(chan struct{}, 1), trails: make(map[probeKey][]point)}
+}
+
+// Configured implements [scope.Observer].
+func (s *store) Configured(system *scope.System, _ outcome.Plan) error {
+	s.mu.Lock()
+	s.system = system
+	s.mu.Unlock()
+	s.signal()
+	return nil
+}
+
+// Framed implements [scope.Observer].
+func (s *store) Framed(_ *outcome.Batch, f *scope.Frame) error {
+	c, size := f.Clone(), sizeOf(f)
+	s.mu.Lock()
+	s.frames, s.bytes, s.total = append(s.frames, c), append(s.bytes, size), s.total+size
+	for len(s.frames) > 1 && (len(s.frames) > maxFrames || s.total > maxBytes) {
+		s.total -= s.bytes[0]
+		s.frames, s.bytes = slices.Delete(s.frames, 0, 1), slices.Delete(s.bytes, 0, 1)
+	}
+	s.follow(c)
+	for _, x := range c.Fired {
+		s.add(event{fired: x, frame: c.Number, clock: c.Time.UnixNano()})
+	}
+	for _, n := range c.Notices {
+		s.add(event{notice: outcome.Notice{Text: n}, frame: c.Number, clock: c.Time.UnixNano()})
+	}
+	s.mu.Unlock()
+	s.signal()
+	return nil
+}
+
+// Noticed implements [scope.Observer].
+func (s *store) Noticed(n outcome.Notice) error {
+	s.mu.Lock()
+	s.add(event{notice: n})
+	s.mu.Unlock()
+	s.signal()
+	return nil
+}
+
+func (s *store) signal() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (s *store) add(e event) {
+	s.events = append(s.events, e)
+	if n := len(s.events) - maxEvents; n > 0 {
+		s.events = slices.Delete(s.events, 0, n)
+	}
+}
+
+// follow adds a frame to the trails of its probes, and forgets those that have had
+// none for long.
+func (s *store) follow(f *scope.Frame) {
+	for i := range f.Probes {
+		p := &f.Probes[i]
+		t := append(s.trails[keyOf(p)], pointOf(p, f.Number))
+		if n := len(t) - maxTrail; n > 0 {
+			t = slices.Delete(t, 0, n)
+		}
+		s.trails[keyOf(p)] = t
+	}
+	for key, t := range s.trails {
+		if f.Number-t[len(t)-1].number > maxTrail {
+			delete(s.trails, key)
+		}
+	}
+}
+
+func pointOf(p *scope.Probe, number uint64) point {
+	x := point{number: number, rate: math.NaN(), p50: math.NaN(), p99: math.NaN()}
+	if p.Counts.Unobserved {
+		return x
+	}
+	x.rate = p.Rate()
+	if d, ok := p.Observed.QuantileFigure(0.5); ok {
+		x.p50 = d.Seconds()
+	}
+	if d, ok := p.Observed.QuantileFigure(0.99); ok {
+		x.p99 = d.Seconds()
+	}
+	return x
+}
+
+// sizeOf estimates the bytes that a copy of a frame takes.
+func sizeOf(f *scope.Frame) int {
+	n := 1024
+	for i := range f.Probes {
+		p := &f.Probes[i]
+		curves := len(p.Mean.Band.Mean) + len(p.CalculatedMean.Band.Mean)
+		n += 1024 + 8*(2*p.Spec.Bins+3*curves) + 128*len(p.Instances)
+		if p.Calculated != nil {
+			n += 16 * p.Calculated.Bins()
+		}
+	}
+	return n
+}
+
+// System returns what the scope does; nil before it has begun.
+func (s *store) System() *scope.System {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.system
+}
+
+// Last returns the newest frame, nil where there is none.
+func (s *store) Last() *scope.Frame {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.frames) == 0 {
+		return nil
+	}
+	return s.frames[len(s.frames)-1]
+}
+
+// Frame returns the frame of a number; the oldest where that has gone, and the newest
+// where it has not come. It is nil where there is none.
+func (s *store) Frame(number uint64) *scope.Frame {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.frames) == 0 {
+		return nil
+	}
+	i, _ := slices.BinarySearchFunc(s.frames, number, func(f *scope.Frame, n uint64) int {
+		switch {
+		case f.Number < n:
+			return -1
+		case f.Number > n:
+			return 1
+		}
+		return 0
+	})
+	return s.frames[min(i, len(s.frames)-1)]
+}
+
+// Range returns the numbers of the oldest and the newest frame; false where there is
+// none.
+func (s *store) Range() (first, last uint64, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.frames) == 0 {
+		return 0, 0, false
+	}
+	return s.frames[0].Number, s.frames[len(s.frames)-1].Number, true
+}
+
+// Trail returns what is kept of a probe up to a window, the oldest first.
+func (s *store) Trail(key probeKey, to uint64) []point {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.trails[key]
+	for len(t) > 0 && t[len(t)-1].number > to {
+		t = t[:len(t)-1]
+	}
+	return slices.Clone(t)
+}
+
+// Events returns what was said and what fired, the oldest first.
+func (s *store) Events() []event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.events)
+}
+
+// probeOf returns a probe of a frame, nil where it has none.
+func probeOf(f *scope.Frame, key probeKey) *scope.Probe {
+	if f == nil {
+		return nil
+	}
+	for i := range f.Probes {
+		if keyOf(&f.Probes[i]) == key {
+			return &f.Probes[i]
+		}
+	}
+	return nil
+}
