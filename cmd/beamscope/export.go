@@ -129,6 +129,9 @@ func (f *exportFlags) job(cmd *cobra.Command) (*exportJob, error) {
 			j.hidden = append(j.hidden, r)
 		}
 	}
+	if len(j.hidden) == len(f.shown) {
+		return nil, errors.New("every curve is left out")
+	}
 	j.every = f.window == "" && !j.format.Image()
 	j.window, err = parseWindow(f.window)
 	return j, err
@@ -179,6 +182,7 @@ func (j *exportJob) run(ctx context.Context, f *exportFlags, name string, out, l
 	}
 	defer in.Close()
 	replay.First = in.first
+	j.window = j.window.of(in.fired >= 0)
 	e := &exporter{job: j, input: in, log: log}
 	return e.export(ctx, replay, out)
 }

@@ -19,9 +19,11 @@ type windowChoice struct {
 type windowKind uint8
 
 const (
-	windowDefault windowKind = iota // fired of a snapshot, last of a recording
-	windowLast                      // of which anything is known
-	windowFired                     // that fired the snapshot; of a recording the first that fired anything
+	windowDefault     windowKind = iota // windowSnapshot of a snapshot, else windowLast
+	windowLast                          // of which anything is known
+	windowFired                         // windowSnapshot of a snapshot, else windowFirstFiring
+	windowSnapshot                      // that fired the snapshot
+	windowFirstFiring                   // in which a trigger fired first
 	windowNumber
 	windowTime // within which it lies
 )
@@ -56,22 +58,33 @@ func parseWindow(text string) (windowChoice, error) {
 	return c, fmt.Errorf("--window %s: not a number, a time such as 15:04:05.000, fired or last", text)
 }
 
-// chooses tells whether a window is the one, and whether no later one can be. Given
-// are whether it fired the snapshot, and whether it is of a snapshot at all.
-func (c windowChoice) chooses(f *scope.Frame, fired, snapshot bool) (here, done bool) {
-	kind := c.kind
-	if kind == windowDefault && snapshot {
-		kind = windowFired
+// of returns what the choice means for a snapshot, or for another recording.
+func (c windowChoice) of(snapshot bool) windowChoice {
+	switch {
+	case snapshot && (c.kind == windowDefault || c.kind == windowFired):
+		c.kind = windowSnapshot
+	case c.kind == windowDefault:
+		c.kind = windowLast
+	case c.kind == windowFired:
+		c.kind = windowFirstFiring
 	}
-	switch kind {
-	case windowFired:
-		here = fired || !snapshot && len(f.Fired) > 0
+	return c
+}
+
+// chooses tells whether a window is the one, and whether no later one can be. Given
+// is whether it fired the snapshot.
+func (c windowChoice) chooses(f *scope.Frame, fired bool) (here, done bool) {
+	switch c.kind {
+	case windowLast:
+		return true, false
+	case windowSnapshot:
+		here = fired
+	case windowFirstFiring:
+		here = len(f.Fired) > 0
 	case windowNumber:
 		here = f.Number == c.number
 	case windowTime:
 		here = c.within(f)
-	default:
-		return true, false
 	}
 	return here, here
 }
@@ -94,7 +107,7 @@ func (c windowChoice) within(f *scope.Frame) bool {
 // String returns the choice as in messages.
 func (c windowChoice) String() string {
 	switch c.kind {
-	case windowFired, windowDefault:
+	case windowSnapshot, windowFirstFiring:
 		return "in which a trigger fired"
 	case windowTime:
 		return "at " + c.text

@@ -57,7 +57,7 @@ func (e *exporter) export(ctx context.Context, replay session.Replay, out io.Wri
 		if err != nil {
 			return fmt.Errorf("%s: %w", e.input.path, err)
 		}
-		return errors.Join(e.checkProbes(), e.checkKnown())
+		return cmp.Or(e.checkProbes(), e.checkKnown())
 	}
 	write := func(w io.Writer) error { return e.stream(w, play) }
 	if !e.job.every {
@@ -139,7 +139,7 @@ func (e *exporter) Framed(_ *outcome.Batch, f *scope.Frame) error {
 		e.known = e.known || len(frame.Probes) > 0
 		return e.write(frame, e.system)
 	}
-	here, done := e.job.window.chooses(f, index == e.input.fired, e.input.fired >= 0)
+	here, done := e.job.window.chooses(f, index == e.input.fired)
 	if here && (len(frame.Probes) > 0 || done) {
 		e.frame, e.of = frame.Clone(), e.system
 		e.known = len(frame.Probes) > 0

@@ -37,9 +37,6 @@ func (c *CSV) Picture(p Picture) error {
 	return nil
 }
 
-// Begun tells whether anything was written.
-func (c *CSV) Begun() bool { return c.begun }
-
 // Close writes what is not written yet.
 func (c *CSV) Close() error {
 	c.w.Flush()
