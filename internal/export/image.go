@@ -14,6 +14,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/beamscope/beamscope/internal/figures"
+	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/plot"
 )
 
@@ -108,6 +109,9 @@ func panel(c draw.Canvas, p *Plot) {
 
 // caption says how much a plot is of, and what is wrong with it.
 func caption(s *plot.Series) string {
+	if s.VM == (outcome.VM{}) {
+		return "nothing was observed" // so that nothing can be wrong with it
+	}
 	parts := []string{fmt.Sprintf("%d instances of %v", s.Instances, s.VM)}
 	if s.Instances == 1 {
 		parts[0] = fmt.Sprintf("1 instance of %v", s.VM)

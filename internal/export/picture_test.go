@@ -346,6 +346,17 @@ func TestDeterministic(t *testing.T) {
 	}
 }
 
+// What is only calculated says that nothing was observed.
+func TestNothingObserved(t *testing.T) {
+	p := handmade(t)
+	s := &p.Plots[0].Series[0]
+	s.VM, s.Instances, s.HasFailed = outcome.VM{}, 0, false
+	p.Plots[0].Hidden = []plot.Role{plot.Observed, plot.Mean}
+	if out := string(written(t, p, export.SVG)); !strings.Contains(out, ">nothing was observed<") || strings.Contains(out, "failed") {
+		t.Errorf("it does not say so, or more: %s", out)
+	}
+}
+
 // Several probes in one plot have colours of their own, and their names in the
 // legend.
 func TestSeveralSeries(t *testing.T) {
@@ -388,8 +399,10 @@ func TestCannotDraw(t *testing.T) {
 		}
 	}
 	many = many[:export.MaxPlots]
-	if err := (export.Picture{Plots: many}).Write(io.Discard, export.SVG); err != nil {
-		t.Error(err)
+	for _, size := range []int{0, export.MinSize} {
+		if err := (export.Picture{Plots: many, Width: size, Height: size}).Write(io.Discard, export.PNG); err != nil {
+			t.Error(err)
+		}
 	}
 	for _, f := range export.Formats() {
 		if err := handmade(t).Write(fullDisk{}, f); !errors.Is(err, errFull) {
