@@ -98,7 +98,7 @@ func newRootCommand() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(usageError)
-	root.AddCommand(newRunCommand(), newRecordCommand(), newReplayCommand(), newSnapshotsCommand(), newDemoCommand(), newProbesCommand(), newDoctorCommand(),
+	root.AddCommand(newRunCommand(), newRecordCommand(), newReplayCommand(), newSnapshotsCommand(), newExportCommand(), newDemoCommand(), newProbesCommand(), newDoctorCommand(),
 		newEvalCommand(), newFmtCommand(), newDrawCommand())
 	return root
 }

@@ -1,6 +1,8 @@
 package atomicfile_test
 
 import (
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -56,5 +58,27 @@ func TestWriteThroughLink(t *testing.T) {
 func TestWriteFails(t *testing.T) {
 	if err := atomicfile.Write(filepath.Join(t.TempDir(), "none", "a"), nil); err == nil {
 		t.Error("no error in a folder that does not exist")
+	}
+}
+
+// What breaks off while it is written leaves the file as it was, and nothing else.
+func TestWriteByFails(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a")
+	if err := atomicfile.Write(name, []byte("before")); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("broken")
+	err := atomicfile.WriteBy(name, func(w io.Writer) error {
+		_, err := io.WriteString(w, "half of")
+		return errors.Join(err, broken)
+	})
+	if !errors.Is(err, broken) {
+		t.Errorf("error %v, want %v", err, broken)
+	}
+	if got, err := os.ReadFile(name); err != nil || string(got) != "before" {
+		t.Errorf("%q, error %v", got, err)
+	}
+	if files, err := os.ReadDir(filepath.Dir(name)); err != nil || len(files) != 1 {
+		t.Errorf("left behind: %v, error %v", files, err)
 	}
 }

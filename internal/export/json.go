@@ -1,5 +1,5 @@
 // Package export writes frames for programs and people: as JSON, one object a
-// line, and as text.
+// line, and as text; and plots of them, as images and as figures.
 package export
 
 import (
@@ -11,7 +11,6 @@ import (
 
 	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/internal/figures"
-	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
@@ -136,6 +135,11 @@ type divergence struct {
 
 // Frame writes the lines of a frame.
 func (j *JSON) Frame(f *scope.Frame) error {
+	return j.lines(f, func(l line, _ *scope.Probe) any { return l })
+}
+
+// lines writes a line for each probe of a frame, in the form that is made of it.
+func (j *JSON) lines(f *scope.Frame, form func(line, *scope.Probe) any) error {
 	for i := range f.Probes {
 		l := lineOf(f, &f.Probes[i])
 		if i == 0 {
@@ -144,7 +148,7 @@ func (j *JSON) Frame(f *scope.Frame) error {
 				l.Rejected = &rejected{f.Rejected.Count, f.Rejected.Last}
 			}
 		}
-		if err := j.enc.Encode(l); err != nil {
+		if err := j.enc.Encode(form(l, &f.Probes[i])); err != nil {
 			return err
 		}
 	}
@@ -159,6 +163,7 @@ func lineOf(f *scope.Frame, p *scope.Probe) line {
 		Time:         f.Time.UTC(),
 		Window:       window{From: f.Window.From, To: f.Window.To},
 		Probe:        p.Name,
+		VM:           vmOf(p.VM),
 		Observed:     observedOf(p),
 		Mean:         meanOf(&p.Mean),
 		Calculated:   calculatedOf(p),
@@ -172,9 +177,6 @@ func lineOf(f *scope.Frame, p *scope.Probe) line {
 		Insufficient: p.Insufficient,
 		Triggers:     []string{},
 		Active:       append([]string{}, p.Active...),
-	}
-	if p.VM != (outcome.VM{}) {
-		l.VM = &vm{PID: p.VM.PID, Node: p.VM.Node}
 	}
 	if p.Judgement != nil {
 		l.QTA = figures.OfJudgement(p.Judgement)

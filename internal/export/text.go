@@ -232,20 +232,20 @@ func curve(p *scope.Probe) string {
 		return strings.Repeat("·", curveParts)
 	}
 	ecdf := p.Observed.AppendECDF(nil)
-	return draw(func(i int) float64 { return ecdf[i*(len(ecdf)-1)/curveParts] })
+	return bars(func(i int) float64 { return ecdf[i*(len(ecdf)-1)/curveParts] })
 }
 
 // calculatedCurve draws the middle of the bounds over the same delays.
 func calculatedCurve(p *scope.Probe) string {
 	dMax := p.Spec.DMax()
-	return draw(func(i int) float64 {
+	return bars(func(i int) float64 {
 		b, _ := p.Calculated.ProbabilityWithin(dMax * time.Duration(i) / curveParts)
 		return b.Mid()
 	})
 }
 
-// draw draws a probability, given at the end of each part.
-func draw(at func(part int) float64) string {
+// bars draws a probability, given at the end of each part.
+func bars(at func(part int) float64) string {
 	levels := []rune(" ▁▂▃▄▅▆▇█")
 	var b strings.Builder
 	for i := range curveParts {

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/beamscope/beamscope/internal/atomicfile"
+	"github.com/beamscope/beamscope/internal/export"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/plot"
+	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/session"
+)
+
+// errEnough ends a replay that has shown what was looked for.
+var errEnough = errors.New("enough was replayed")
+
+// An exporter observes a replay, and writes what the job asks for: all windows as
+// they come, or one, which it keeps.
+type exporter struct {
+	job   *exportJob
+	input *input
+	log   io.Writer
+	write func(*scope.Frame, *scope.System) error // a window; nil where one is kept
+
+	system *scope.System
+	names  []string // of all probes there are
+	index  int64    // of the next window
+	shown  extent   // windows that could be chosen
+
+	frame *scope.Frame  // that is kept
+	of    *scope.System // that it was made of
+	known bool          // whether any window had anything
+}
+
+// export replays the input and writes what is made of it. What comes before damage
+// is written, and the damage reported.
+func (e *exporter) export(ctx context.Context, replay session.Replay, out io.Writer) error {
+	replay.Observers = []scope.Observer{e}
+	var damage error
+	play := func() error {
+		err := replay.Play(ctx, e.input)
+		switch {
+		case errors.Is(err, errEnough):
+			err = nil
+		case errors.Is(err, recording.ErrDamaged):
+			damage, err = fmt.Errorf("%s: %w", e.input.path, err), nil
+		case err == nil:
+			err = ctx.Err()
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", e.input.path, err)
+		}
+		return cmp.Or(e.checkProbes(), e.checkKnown())
+	}
+	write := func(w io.Writer) error { return e.stream(w, play) }
+	if !e.job.every {
+		if err := play(); err != nil {
+			return cmp.Or(damage, err)
+		}
+		write = e.one
+	}
+	var err error
+	if e.job.output == "" {
+		err = write(out)
+	} else {
+		err = atomicfile.WriteBy(e.job.output, write)
+	}
+	return cmp.Or(err, damage)
+}
+
+// one writes the window that was kept.
+func (e *exporter) one(w io.Writer) error {
+	if !e.job.format.Image() {
+		return e.stream(w, func() error { return e.write(e.frame, e.of) })
+	}
+	p := e.picture(e.frame, e.of)
+	if err := p.Write(w, e.job.format); errors.Is(err, export.ErrMany) {
+		return fmt.Errorf("%w: choose some with --probe", err)
+	} else if err != nil {
+		return err
+	}
+	var names []string
+	for i := range e.frame.Probes {
+		names = append(names, e.frame.Probes[i].Name)
+	}
+	_, err := fmt.Fprintf(e.log, "window %d, until %s: %s\n", p.Number, clock(p.Time), strings.Join(names, ", "))
+	return err
+}
+
+func (e *exporter) picture(f *scope.Frame, s *scope.System) export.Picture {
+	p := export.OfFrame(f, s, e.job.axis, e.job.hidden)
+	p.Width, p.Height = e.job.width, e.job.height
+	return p
+}
+
+// stream writes as figures what is passed to e.write meanwhile.
+func (e *exporter) stream(w io.Writer, play func() error) error {
+	if e.job.format == export.JSONFile {
+		out := export.NewJSON(w)
+		e.write = func(f *scope.Frame, s *scope.System) error { return out.Curves(f, s, e.job.hidden) }
+		return errors.Join(play(), out.Close())
+	}
+	out := export.NewCSV(w)
+	e.write = func(f *scope.Frame, s *scope.System) error { return out.Picture(e.picture(f, s)) }
+	return errors.Join(play(), out.Close())
+}
+
+// Configured implements [scope.Observer].
+func (e *exporter) Configured(s *scope.System, _ outcome.Plan) error {
+	e.system = s
+	for _, p := range s.Probes {
+		if !slices.Contains(e.names, p.Spec.Name) {
+			e.names = append(e.names, p.Spec.Name)
+		}
+	}
+	return nil
+}
+
+// Noticed implements [scope.Observer]; what was noticed then is not exported.
+func (e *exporter) Noticed(outcome.Notice) error { return nil }
+
+// Framed implements [scope.Observer].
+func (e *exporter) Framed(_ *outcome.Batch, f *scope.Frame) error {
+	index := e.index
+	e.index++
+	if index < int64(e.input.prelude) {
+		return nil
+	}
+	e.shown.add(f)
+	frame := e.selected(f)
+	if e.job.every {
+		e.known = e.known || len(frame.Probes) > 0
+		return e.write(frame, e.system)
+	}
+	here, done := e.job.window.chooses(f, index == e.input.fired)
+	if here && (len(frame.Probes) > 0 || done) {
+		e.frame, e.of = frame.Clone(), e.system
+		e.known = len(frame.Probes) > 0
+	}
+	if done {
+		return errEnough
+	}
+	return nil
+}
+
+// selected returns the frame with those probes alone that are wanted, and of which
+// anything is known that is not hidden.
+func (e *exporter) selected(f *scope.Frame) *scope.Frame {
+	out := *f
+	out.Probes = nil
+	for i := range f.Probes {
+		p := &f.Probes[i]
+		if len(e.job.probes) > 0 && !slices.Contains(e.job.probes, p.Name) {
+			continue
+		}
+		one := export.Plot{Series: []plot.Series{plot.Of(p, nil, nil)}, Hidden: e.job.hidden}
+		if !one.Empty() {
+			out.Probes = append(out.Probes, *p)
+		}
+	}
+	return &out
+}
+
+// checkProbes refuses probes that there are not.
+func (e *exporter) checkProbes() error {
+	for _, name := range e.job.probes {
+		if !slices.Contains(e.names, name) {
+			return fmt.Errorf("%s: no probe %q: there are %s", e.input.path, name, strings.Join(e.names, ", "))
+		}
+	}
+	return nil
+}
+
+// checkKnown says where there is nothing to write, and why.
+func (e *exporter) checkKnown() error {
+	what := "anything"
+	if len(e.job.probes) > 0 {
+		what = strings.Join(e.job.probes, ", ")
+	}
+	switch {
+	case e.known:
+		return e.checkEach()
+	case e.frame != nil:
+		return fmt.Errorf("%s: nothing is known of %s in window %d", e.input.path, what, e.frame.Number)
+	case e.shown.count == 0:
+		return fmt.Errorf("%s: it has no windows", e.input.path)
+	case e.job.every || e.job.window.kind == windowLast:
+		return fmt.Errorf("%s: nothing is known of %s in any window", e.input.path, what)
+	}
+	return fmt.Errorf("%s: no window %v: %v", e.input.path, e.job.window, e.shown)
+}
+
+// checkEach refuses a picture without a probe that it was to have.
+func (e *exporter) checkEach() error {
+	if e.frame == nil {
+		return nil
+	}
+	for _, name := range e.job.probes {
+		if !slices.ContainsFunc(e.frame.Probes, func(p scope.Probe) bool { return p.Name == name }) {
+			return fmt.Errorf("%s: nothing is known of %s in window %d", e.input.path, name, e.frame.Number)
+		}
+	}
+	return nil
+}

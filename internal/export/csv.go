@@ -1,0 +1,88 @@
+package export
+
+import (
+	"encoding/csv"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/plot"
+)
+
+// A CSV printer writes pictures as rows of figures, as RFC 4180 has them but for the
+// ends of lines: the header, then one row for each curve and edge of its bins, and
+// for each step of a QTA. Figures are exact: read as a float64, a probability is the
+// one that it was, and a delay to the nanosecond.
+//
+// A probe of which nothing is known in a window has no rows.
+type CSV struct {
+	w     *csv.Writer
+	begun bool // the header is written
+}
+
+// NewCSV returns a printer on w.
+func NewCSV(w io.Writer) *CSV { return &CSV{w: csv.NewWriter(w)} }
+
+// Picture writes the rows of a picture. Errors may be those of earlier rows.
+func (c *CSV) Picture(p Picture) error {
+	for i := range p.Plots {
+		one := &p.Plots[i]
+		for j := range one.Series {
+			s := &one.Series[j]
+			if err := c.series(p, s, one.curves(s)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Close writes what is not written yet.
+func (c *CSV) Close() error {
+	c.w.Flush()
+	return c.w.Error()
+}
+
+func (c *CSV) series(p Picture, s *plot.Series, curves []plot.Curve) error {
+	if len(curves) == 0 {
+		return nil
+	}
+	if !c.begun {
+		c.begun = true
+		if err := c.w.Write([]string{"time", "window", "probe", "vm", "role", "delay_s", "probability", "lower", "upper"}); err != nil {
+			return err
+		}
+	}
+	head := []string{p.Time.UTC().Format(time.RFC3339Nano), strconv.FormatUint(p.Number, 10), s.Name, s.VM.String()}
+	for i := range curves {
+		if err := c.curve(head, &curves[i]); err != nil {
+			return err
+		}
+	}
+	for _, step := range required(s) {
+		if err := c.w.Write(append(head[:4:4], "required", seconds(step.T), number(step.P), "", "")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *CSV) curve(head []string, curve *plot.Curve) error {
+	for k, y := range curve.Y {
+		lower, upper := "", ""
+		if curve.Lo != nil {
+			lower, upper = number(curve.Lo[k]), number(curve.Hi[k])
+		}
+		row := append(head[:4:4], curve.Role.String(), seconds(time.Duration(k)*curve.Width), number(y), lower, upper)
+		if err := c.w.Write(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// number writes a figure so that it is read as what it was.
+func number(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
+
+// seconds writes a delay in seconds, likewise.
+func seconds(t time.Duration) string { return number(t.Seconds()) }

@@ -1,0 +1,127 @@
+package export
+
+import (
+	"encoding/json"
+	"io"
+	"time"
+
+	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/figures"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/plot"
+	"github.com/beamscope/beamscope/internal/scope"
+)
+
+// Curves writes the lines of a frame as Frame does, each with its curves besides,
+// those that are not hidden. The system is the one that the frame was made of.
+func (j *JSON) Curves(f *scope.Frame, s *scope.System, hidden []plot.Role) error {
+	return j.lines(f, func(l line, p *scope.Probe) any {
+		one := Plot{Hidden: hidden}
+		series := plot.Of(p, requirement(s, p.Name), nil)
+		return curvesLine{l, f.Number, shapeOf(&series, one.curves(&series))}
+	})
+}
+
+// curvesLine is the format of the lines that have curves.
+type curvesLine struct {
+	line
+	Number uint64 `json:"number"` // of the window
+	shape
+}
+
+// shape is what is drawn of a probe.
+type shape struct {
+	DMax       float64       `json:"dmax_s"`
+	Required   []requiredTo  `json:"required"`    // null where there is no QTA
+	MinSuccess *float64      `json:"min_success"` // likewise
+	Curves     []curvePoints `json:"curves"`
+}
+
+// requiredTo is a step of a QTA.
+type requiredTo struct {
+	Delay       float64 `json:"delay_s"`
+	Probability float64 `json:"probability"`
+}
+
+// curvePoints is a curve at the edges of its bins; lower and upper are absent where
+// it is exact there.
+type curvePoints struct {
+	Role        string    `json:"role"`
+	Delay       []float64 `json:"delay_s"`
+	Probability []float64 `json:"probability"`
+	Lower       []float64 `json:"lower,omitempty"`
+	Upper       []float64 `json:"upper,omitempty"`
+}
+
+// pictureObject is the format of a picture.
+type pictureObject struct {
+	Time   time.Time      `json:"time"`
+	Number uint64         `json:"number"` // of the window
+	Probes []seriesObject `json:"probes"`
+}
+
+type seriesObject struct {
+	Probe        string   `json:"probe"`
+	VM           *vm      `json:"vm"` // null where no VM was running
+	Instances    uint64   `json:"instances"`
+	Lost         uint64   `json:"lost"`
+	Failed       *float64 `json:"failed"`                 // share that failed or timed out; null without instances
+	Insufficient string   `json:"insufficient,omitempty"` // why there is no verdict
+	shape
+}
+
+// writeJSON writes a picture as one object.
+func writeJSON(w io.Writer, p Picture) error {
+	out := pictureObject{Time: p.Time.UTC(), Number: p.Number, Probes: []seriesObject{}}
+	for i := range p.Plots {
+		one := &p.Plots[i]
+		for j := range one.Series {
+			s := &one.Series[j]
+			out.Probes = append(out.Probes, seriesOf(s, one.curves(s)))
+		}
+	}
+	return json.NewEncoder(w).Encode(out)
+}
+
+func seriesOf(s *plot.Series, curves []plot.Curve) seriesObject {
+	out := seriesObject{Probe: s.Name, VM: vmOf(s.VM), Instances: s.Instances, Lost: s.Lost, Insufficient: s.Caveat, shape: shapeOf(s, curves)}
+	if s.HasFailed {
+		out.Failed = figures.Number(s.Failed)
+	}
+	return out
+}
+
+func shapeOf(s *plot.Series, curves []plot.Curve) shape {
+	out := shape{DMax: s.DMax.Seconds(), Curves: []curvePoints{}}
+	if s.Judged {
+		out.Required, out.MinSuccess = []requiredTo{}, &s.MinSuccess
+		for _, step := range s.Required {
+			out.Required = append(out.Required, requiredTo{step.T.Seconds(), step.P})
+		}
+	}
+	for _, c := range curves {
+		points := curvePoints{Role: c.Role.String(), Probability: c.Y, Lower: c.Lo, Upper: c.Hi}
+		for k := range c.Y {
+			points.Delay = append(points.Delay, (time.Duration(k) * c.Width).Seconds())
+		}
+		out.Curves = append(out.Curves, points)
+	}
+	return out
+}
+
+// required returns the steps of the QTA of a series, with what has to succeed at all
+// as the last, at dMax, after which nothing succeeds any more.
+func required(s *plot.Series) []dq.Step {
+	if !s.Judged {
+		return nil
+	}
+	return append(s.Required[:len(s.Required):len(s.Required)], dq.Step{T: s.DMax, P: s.MinSuccess})
+}
+
+// vmOf returns nil for no VM.
+func vmOf(v outcome.VM) *vm {
+	if v == (outcome.VM{}) {
+		return nil
+	}
+	return &vm{PID: v.PID, Node: v.Node}
+}

@@ -1,0 +1,221 @@
+package export
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/atomicfile"
+	"github.com/beamscope/beamscope/internal/plot"
+	"github.com/beamscope/beamscope/internal/scope"
+)
+
+// What may be wrong with what is to be exported.
+var (
+	ErrFormat = errors.New("unknown format")
+	ErrEmpty  = errors.New("nothing to draw")
+	ErrMany   = errors.New("too many plots for one picture")
+	ErrSize   = errors.New("wrong size of a picture")
+)
+
+// A Picture is one or several plots of one window.
+type Picture struct {
+	Number uint64    // of the window
+	Time   time.Time // wall time of the window's end
+	Plots  []Plot
+
+	// Width and Height are the size of an image, in pixels of 1/96 inch; from
+	// MinSize to MaxSize. Where they are 0, it is one that suits the number of plots.
+	Width, Height int
+}
+
+// What an image holds.
+const (
+	MaxPlots = 9
+	MinSize  = 200 // pixels
+	MaxSize  = 8192
+)
+
+// A Plot is one or several probes over one axis of delays.
+type Plot struct {
+	Series []plot.Series
+	Hidden []plot.Role // curves that are left out
+
+	// Axis is the stretch of delays that an image shows. Where its To is 0, it is all
+	// of them; where its From is 0 and it is logarithmic, it begins with a bin.
+	Axis plot.Axis
+}
+
+// OfFrame returns the picture of a frame: a plot for each probe of which anything is
+// known, without the curves that are hidden. The system is the one that the frame
+// was made of. The picture holds as long as the frame does.
+func OfFrame(f *scope.Frame, s *scope.System, axis plot.Axis, hidden []plot.Role) Picture {
+	p := Picture{Number: f.Number, Time: f.Time}
+	for i := range f.Probes {
+		one := Plot{Series: []plot.Series{plot.Of(&f.Probes[i], requirement(s, f.Probes[i].Name), nil)}, Axis: axis, Hidden: hidden}
+		if !one.Empty() {
+			p.Plots = append(p.Plots, one)
+		}
+	}
+	return p
+}
+
+// requirement returns the QTA of a probe, nil where there is none.
+func requirement(s *scope.System, probe string) *dq.QTA {
+	for _, p := range s.Probes {
+		if p.Spec.Name == probe {
+			return p.QTA
+		}
+	}
+	return nil
+}
+
+// Empty tells whether there is no curve to draw.
+func (p *Plot) Empty() bool {
+	for i := range p.Series {
+		if len(p.curves(&p.Series[i])) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// curves returns the curves of a series that are not hidden, in the order in which
+// they are drawn.
+func (p *Plot) curves(s *plot.Series) []plot.Curve {
+	var shown []plot.Curve
+	for _, c := range s.Curves {
+		if !slices.Contains(p.Hidden, c.Role) && len(c.Y) > 0 {
+			shown = append(shown, c)
+		}
+	}
+	return shown
+}
+
+// A Format is a kind of file.
+type Format uint8
+
+// The formats. The first two are images.
+const (
+	SVG Format = iota
+	PNG
+	CSVFile
+	JSONFile
+)
+
+// Formats returns all formats.
+func Formats() []Format { return []Format{SVG, PNG, CSVFile, JSONFile} }
+
+// String returns the format's name, which is also the extension of its files.
+func (f Format) String() string { return [...]string{"svg", "png", "csv", "json"}[f] }
+
+// Image tells whether it is one, and not data.
+func (f Format) Image() bool { return f == SVG || f == PNG }
+
+// ParseFormat returns the format with a name. Errors wrap [ErrFormat] and say which
+// there are.
+func ParseFormat(name string) (Format, error) {
+	var names []string
+	for _, f := range Formats() {
+		if f.String() == strings.ToLower(name) {
+			return f, nil
+		}
+		names = append(names, f.String())
+	}
+	return 0, fmt.Errorf("%w %q: there are %s", ErrFormat, name, strings.Join(names, ", "))
+}
+
+// FormatOf returns the format of a file by the extension of its name, as
+// [ParseFormat] does.
+func FormatOf(path string) (Format, error) {
+	f, err := ParseFormat(strings.TrimPrefix(filepath.Ext(path), "."))
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", path, err)
+	}
+	return f, nil
+}
+
+// Write writes the picture in a format. The same picture gives the same bytes. Of
+// data there is what [CSV] and [Curves] say. Images that cannot be drawn give errors
+// that wrap [ErrEmpty], [ErrMany] or [ErrSize].
+func (p Picture) Write(w io.Writer, f Format) error {
+	switch f {
+	case SVG:
+		return p.writeSVG(w)
+	case PNG:
+		return p.writePNG(w)
+	case CSVFile:
+		c := NewCSV(w)
+		return errors.Join(c.Picture(p), c.Close())
+	case JSONFile:
+		return writeJSON(w, p)
+	}
+	return fmt.Errorf("%w %d", ErrFormat, f)
+}
+
+// WriteFile writes a picture into a file, in the format that its extension says, at
+// once or not at all. It replaces a file with force only; else the error wraps
+// [fs.ErrExist]. Other errors are those of [FormatOf] and [Picture.Write].
+func WriteFile(path string, p Picture, force bool) error {
+	f, err := FormatOf(path)
+	if err != nil {
+		return err
+	}
+	if err := CheckFree(path, force); err != nil {
+		return err
+	}
+	return atomicfile.WriteBy(path, func(w io.Writer) error { return p.Write(w, f) })
+}
+
+// CheckFree returns an error that wraps [fs.ErrExist] where a file is in the way of a
+// new one, unless it may be replaced. Devices and pipes are not.
+func CheckFree(path string, force bool) error {
+	info, err := os.Stat(path)
+	if err != nil || force || !info.Mode().IsRegular() {
+		return nil // what writes says what is wrong, if anything is
+	}
+	return fmt.Errorf("%s: %w", path, fs.ErrExist)
+}
+
+// size returns the size of an image in pixels.
+func (p Picture) size() (width, height int, err error) {
+	columns, rows := grid(len(p.Plots))
+	width, height = p.Width, p.Height
+	if width == 0 && height == 0 {
+		const panelWidth, panelHeight = 480, 360
+		width, height = max(800, columns*panelWidth), max(520, rows*panelHeight)
+	}
+	if min(width, height) < MinSize || max(width, height) > MaxSize {
+		return 0, 0, fmt.Errorf("%w: %dx%d: not from %d to %d pixels", ErrSize, width, height, MinSize, MaxSize)
+	}
+	return width, height, nil
+}
+
+// grid returns how many plots lie beside and below each other.
+func grid(n int) (columns, rows int) {
+	columns = 1
+	for columns*columns < n {
+		columns++
+	}
+	return columns, (n + columns - 1) / columns
+}
+
+// check refuses a picture that cannot be drawn.
+func (p Picture) check() error {
+	if len(p.Plots) > MaxPlots {
+		return fmt.Errorf("%w: %d, at most %d", ErrMany, len(p.Plots), MaxPlots)
+	}
+	for i := range p.Plots {
+		if !p.Plots[i].Empty() {
+			return nil
+		}
+	}
+	return fmt.Errorf("window %d: %w", p.Number, ErrEmpty)
+}

@@ -1,0 +1,96 @@
+package export
+
+import (
+	"image/color"
+
+	xfont "golang.org/x/image/font"
+	gonum "gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/beamscope/beamscope/internal/plot"
+)
+
+// The colours of the dashboard, which are those of Okabe and Ito.
+func blue() color.NRGBA      { return color.NRGBA{0x00, 0x80, 0xC8, 0xFF} }
+func vermilion() color.NRGBA { return color.NRGBA{0xD5, 0x5E, 0x00, 0xFF} }
+func green() color.NRGBA     { return color.NRGBA{0x00, 0x9E, 0x73, 0xFF} }
+func purple() color.NRGBA    { return color.NRGBA{0xC0, 0x60, 0x9C, 0xFF} }
+func orange() color.NRGBA    { return color.NRGBA{0xC0, 0x80, 0x00, 0xFF} }
+func turquoise() color.NRGBA { return color.NRGBA{0x20, 0x90, 0xB0, 0xFF} }
+func grey() color.NRGBA      { return color.NRGBA{0x80, 0x80, 0x80, 0xFF} }
+func pale() color.NRGBA      { return color.NRGBA{0xE4, 0xE4, 0xE4, 0xFF} }
+func soft() color.NRGBA      { return color.NRGBA{0x50, 0x50, 0x50, 0xFF} }
+func ink() color.NRGBA       { return color.NRGBA{0x20, 0x20, 0x20, 0xFF} }
+
+// A stroke is how a curve looks: a line of a colour and a pattern, which alone tells
+// the curves apart in black and white, and the area between its bounds, where they
+// have edges of their own or not.
+type stroke struct {
+	line  draw.LineStyle
+	area  uint8 // opacity of the area, of 255
+	edges bool
+}
+
+// roleStroke returns the stroke of a curve in a plot of one probe, where the colour
+// says what the curve is.
+func roleStroke(r plot.Role) stroke {
+	line := func(c color.Color, width vg.Length, dashes ...vg.Length) draw.LineStyle {
+		return draw.LineStyle{Color: c, Width: width, Dashes: dashes}
+	}
+	switch r {
+	case plot.Calculated:
+		return stroke{line: line(vermilion(), 1.5, 5, 2), area: 0x48}
+	case plot.Mean:
+		return stroke{line: line(turquoise(), 1.2, 1.2, 1.6), area: 0x28, edges: true}
+	case plot.CalculatedMean:
+		return stroke{line: line(orange(), 1.2, 4, 1.5, 1, 1.5), area: 0x28, edges: true}
+	case plot.Earlier:
+		return stroke{line: line(grey(), 1.2, 3, 2)}
+	}
+	return stroke{line: line(blue(), 1.6)}
+}
+
+// strokeOf returns the stroke of a curve of one series of a plot. Where there are
+// several, the colour says whose the curve is, and the pattern what.
+func strokeOf(p *Plot, index int, r plot.Role) stroke {
+	s := roleStroke(r)
+	if len(p.Series) > 1 {
+		paints := []color.NRGBA{blue(), vermilion(), green(), purple(), orange(), turquoise()}
+		s.line.Color = paints[index%len(paints)]
+	}
+	return s
+}
+
+// requiredStyle is that of the steps of a QTA, dMaxStyle that of the line at dMax.
+func requiredStyle() draw.LineStyle {
+	return draw.LineStyle{Color: purple(), Width: 1.2}
+}
+
+func dMaxStyle() draw.LineStyle {
+	return draw.LineStyle{Color: ink(), Width: 0.8, Dashes: []vg.Length{3, 2}}
+}
+
+// translucent returns the colour with an opacity.
+func translucent(c color.Color, alpha uint8) color.Color {
+	n := color.NRGBAModel.Convert(c).(color.NRGBA)
+	n.A = alpha
+	return n
+}
+
+// sans returns a style of text without serifs, of a size in points.
+func sans(size vg.Length, c color.Color) text.Style {
+	return text.Style{
+		Color:   c,
+		Font:    font.Font{Typeface: "Liberation", Variant: "Sans", Size: size},
+		Handler: gonum.DefaultTextHandler,
+	}
+}
+
+// bold returns the style in bold type.
+func bold(s text.Style) text.Style {
+	s.Font.Weight = xfont.WeightBold
+	return s
+}
