@@ -74,7 +74,19 @@ type Replay struct {
 // Play makes the frames of a recording again, and tells the observers. Where the
 // recording is damaged, what comes before has been played.
 func (r Replay) Play(ctx context.Context, entries Entries) error {
-	p := player{Replay: r}
+	return r.play(ctx, entries, &steady{speed: r.Speed})
+}
+
+// A pacer says when it is time for a window.
+type pacer interface {
+	// wait waits until it is time for a window, which ended so long after the one
+	// before. An error ends the replay.
+	wait(ctx context.Context, number uint64, since time.Duration) error
+}
+
+// play plays a recording at a pacer's pace. That the context is done is no error.
+func (r Replay) play(ctx context.Context, entries Entries, pace pacer) error {
+	p := player{Replay: r, pace: pace, number: r.First}
 	for {
 		entry, err := entries.Next()
 		if errors.Is(err, io.EOF) || ctx.Err() != nil {
@@ -84,8 +96,36 @@ func (r Replay) Play(ctx context.Context, entries Entries) error {
 			return err
 		}
 		if err := p.play(ctx, entry); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
 			return err
 		}
+	}
+}
+
+// steady is a pacer of one speed; 0 is as fast as possible.
+type steady struct {
+	speed  float64
+	begin  time.Time     // of the first window's replay
+	passed time.Duration // since then, in the recording
+}
+
+func (s *steady) wait(ctx context.Context, _ uint64, since time.Duration) error {
+	if s.speed == 0 {
+		return ctx.Err()
+	}
+	if s.begin.IsZero() {
+		s.begin = time.Now()
+	}
+	s.passed += since
+	timer := time.NewTimer(time.Until(s.begin.Add(time.Duration(float64(s.passed) / s.speed))))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -95,8 +135,9 @@ type player struct {
 	engine *scope.Engine
 	said   []string // what has been said about the replay
 
-	begin time.Time // of the first window's replay
-	from  int64     // and when that was recorded
+	pace   pacer
+	number uint64 // of the next window
+	last   int64  // when the one before ended; 0 before the first
 }
 
 func (p *player) play(ctx context.Context, entry recording.Entry) error {
@@ -190,14 +231,22 @@ func known(p scope.ProbeSystem) error {
 }
 
 func recorded(c *recording.Config) (*scope.System, error) {
+	cfg, err := recordedConfig(c)
+	if err != nil {
+		return nil, err
+	}
+	return cfg.System()
+}
+
+func recordedConfig(c *recording.Config) (config.Config, error) {
 	if len(c.Files) == 0 {
-		return nil, fmt.Errorf("%w: it is missing", ErrConfig)
+		return config.Config{}, fmt.Errorf("%w: it is missing", ErrConfig)
 	}
 	cfg, err := config.Parse(c.Files[0].Name, c.Files[0].Text)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+		return config.Config{}, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	return cfg.System()
+	return cfg, nil
 }
 
 // say says something once.
@@ -214,31 +263,18 @@ func (p *player) step(ctx context.Context, b *outcome.Batch) error {
 	if p.engine == nil {
 		return fmt.Errorf("%w: it comes after the first window", ErrConfig)
 	}
-	if !p.wait(ctx, b.Window.To) {
-		return nil
+	since := time.Duration(0)
+	if p.last != 0 {
+		since = time.Duration(b.Window.To - p.last)
 	}
+	p.last = b.Window.To
+	if err := p.pace.wait(ctx, p.number, since); err != nil {
+		return err
+	}
+	p.number++
 	frame, err := p.engine.Step(b)
 	if err != nil {
 		return err
 	}
 	return p.tell(func(o scope.Observer) error { return o.Framed(b, frame) })
-}
-
-// wait waits until it is time for the window that ended at to; false where the
-// context was done first.
-func (p *player) wait(ctx context.Context, to int64) bool {
-	if p.Speed == 0 {
-		return ctx.Err() == nil
-	}
-	if p.begin.IsZero() {
-		p.begin, p.from = time.Now(), to
-	}
-	timer := time.NewTimer(time.Until(p.begin.Add(time.Duration(float64(to-p.from) / p.Speed))))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
