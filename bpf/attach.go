@@ -42,7 +42,10 @@ type Attachment struct {
 }
 
 // exitLabel stands for the exit probe, among labels, of which it is none.
-const exitLabel = 0
+const (
+	exitLabel = 0
+	exitProbe = "process__exit"
+)
 
 // Attach attaches to the target what the outcomes need. It fails with [ErrNoProbe]
 // where the file lacks a probe that is needed, and then attaches nothing.
@@ -93,6 +96,51 @@ func (a *Attachment) Target() Target {
 }
 
 func fdPath(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
+
+// An AttachedProbe is a VM probe that is attached to.
+type AttachedProbe struct {
+	Name     string   // as in the file
+	Sites    int      // places in the code
+	Outcomes []string // that need it
+	Discover bool     // discovery needs it
+}
+
+// Probes returns the probes that are attached to, in the order of their labels.
+func (a *Attachment) Probes() []AttachedProbe {
+	a.c.mu.Lock()
+	defer a.c.mu.Unlock()
+	outcomes := make(map[uint32][]string)
+	need := func(label uint32, name string) {
+		if !slices.Contains(outcomes[label], name) {
+			outcomes[label] = append(outcomes[label], name)
+		}
+	}
+	for _, p := range a.c.plans {
+		for _, o := range p.outcomes {
+			need(Label(o.Name), o.Name)
+			if o.ExitFails {
+				need(exitLabel, o.Name)
+			}
+		}
+	}
+	_, all := a.links[everyLabel]
+	byLabel := make(map[uint32]AttachedProbe)
+	for _, p := range a.target.Probes {
+		label, ours := labelOf(p.Name)
+		if p.Name == exitProbe {
+			label, ours = exitLabel, true
+		}
+		discover := all && label != exitLabel
+		if _, one := a.links[label]; ours && (one || discover) {
+			byLabel[label] = AttachedProbe{Name: p.Name, Sites: len(p.Sites), Outcomes: outcomes[label], Discover: discover}
+		}
+	}
+	var probes []AttachedProbe
+	for _, label := range slices.Sorted(maps.Keys(byLabel)) {
+		probes = append(probes, byLabel[label])
+	}
+	return probes
+}
 
 // Detach takes the attachment's probes off. Its spans that are still open time
 // out, as they do when a VM ends.
@@ -237,7 +285,7 @@ func (c *Collector) sites(label uint32, t Target) (map[*ebpf.Program]sites, erro
 	program, probe := kernelProgSpan, labelPrefix+strconv.Itoa(int(label))
 	switch label {
 	case exitLabel:
-		program, probe = kernelProgProcessExit, "process__exit"
+		program, probe = kernelProgProcessExit, exitProbe
 	case everyLabel:
 		return c.allSites(t)
 	}
