@@ -54,6 +54,22 @@ func (c Config) WithSpan(span string, scale Scale) (Config, error) {
 	return c, nil
 }
 
+// Spans returns the names of the spans that are those of outcomes, also of names in
+// the diagram that have no entry.
+func (c Config) Spans() []string {
+	all, _, err := c.probes()
+	if err != nil {
+		all = c.Outcomes
+	}
+	var spans []string
+	for _, o := range all {
+		if o.Wrapper == "" {
+			spans = append(spans, o.Span)
+		}
+	}
+	return spans
+}
+
 // outcomeOf returns a name that an outcome can have, like that of its spans.
 func outcomeOf(span string) string {
 	name := strings.Map(func(r rune) rune {
