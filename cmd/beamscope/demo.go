@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,7 @@ import (
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/dashboard"
 	"github.com/beamscope/beamscope/internal/export"
 	"github.com/beamscope/beamscope/internal/recording"
 	"github.com/beamscope/beamscope/internal/session"
@@ -38,17 +40,71 @@ type demoSystem struct {
 	name, about string
 	options     string // that it is started with besides
 	key         string // of the option that changes
-	calm, busy  string // its values
-	change      string // what the change is
+	calm        string // its value as a rule
+	change      string // what the values are
+	moments     []moment
+}
+
+// A moment is something that can be brought on in a demonstration, and ended. The last
+// one of a system comes by itself where there is no dashboard.
+type moment struct {
+	key   rune // of the dashboard
+	label string
+	value string // of the system's option
+	watch string // what there is to see
 }
 
 func demoSystems() []demoSystem {
 	return []demoSystem{
 		// Time asleep, as work would be overload at once on a busy machine.
-		{"mm1k", "two workers with queues, one after the other", "loops=0 delay=1", "rate", "400", "1500", "messages a second"},
-		{"ftf", "two workers side by side, of which the first to finish counts", "", "slow_2", "0", "20", "ms longer for worker_2"},
-		{"atf", "two workers side by side, which both have to finish", "", "slow_2", "0", "2", "ms longer for worker_2"},
+		{"mm1k", "two workers with queues, one after the other", "loops=0 delay=1", "rate", "400", "messages a second", []moment{
+			{'n', "near overload", "800", "the mean falls behind, and its bounds widen"},
+			{'b', "overload", "1500", "the queues are full: failures, and the QTA is violated"},
+		}},
+		{"ftf", "two workers side by side, of which the first to finish counts", "", "slow_2", "0", "ms longer for worker_2", []moment{
+			{'b', "slow worker", "20", "worker_2 falls back, and probe does not"},
+		}},
+		{"atf", "two workers side by side, which both have to finish", "", "slow_2", "0", "ms longer for worker_2", []moment{
+			{'b', "slow worker", "2", "worker_2 falls back, and probe with it"},
+		}},
 	}
+}
+
+// worst is the moment that comes by itself where there is no dashboard.
+func (s demoSystem) worst() moment { return s.moments[len(s.moments)-1] }
+
+// knobs returns what the dashboard can do to the system: a key brings a moment on, and
+// ends it.
+func (s demoSystem) knobs(beam *erlang.VM) []dashboard.Knob {
+	var mu sync.Mutex
+	now := s.calm
+	turn := func(ctx context.Context, m moment) (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		value, said := m.value, m.watch+"; "+string(m.key)+" ends it"
+		if now == value {
+			value, said = s.calm, "as it was"
+		}
+		if err := beam.Set(ctx, s.key, value); err != nil {
+			return "", err
+		}
+		now = value
+		return fmt.Sprintf("%s %s: %s", value, s.change, said), nil
+	}
+	var knobs []dashboard.Knob
+	for _, m := range s.moments {
+		knobs = append(knobs, dashboard.Knob{Key: m.key, Label: m.label, Turn: func(ctx context.Context) (string, error) { return turn(ctx, m) }})
+	}
+	return knobs
+}
+
+// intro is what the dashboard says first.
+func (s demoSystem) intro() string {
+	text := s.name + ": " + s.about + ". "
+	for _, m := range s.moments {
+		text += fmt.Sprintf("%c brings on: %s. ", m.key, m.label)
+	}
+	return text + "? tells all keys"
 }
 
 func demoSystemNamed(name string) (demoSystem, error) {
@@ -81,6 +137,7 @@ type demoFlags struct {
 	duration time.Duration
 	record   string
 	force    bool
+	headless bool
 }
 
 func newDemoCommand() *cobra.Command {
@@ -88,12 +145,15 @@ func newDemoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo [mm1k|ftf|atf]",
 		Short: "Show beamscope at work on a synthetic Erlang system",
-		Long: `Starts an Erlang VM with a synthetic system, attaches to it and prints a frame a
-second. For 5 of every 20 seconds something is wrong: watch the ΔQ of the probe.
+		Long: `Starts an Erlang VM with a synthetic system, attaches to it and shows the dashboard,
+with keys to make something go wrong.
 
-  mm1k  two workers with queues, one after the other; then the source is too fast
-  ftf   two workers side by side, the first to finish counts; one becomes slow
-  atf   two workers side by side, both have to finish; one becomes slow
+  mm1k  two workers with queues, one after the other: b makes the source too fast
+  ftf   two workers side by side, the first to finish counts: b makes one slow
+  atf   two workers side by side, both have to finish: b makes one slow
+
+Without a terminal, and with --headless, it prints a frame a second, and for 5 of
+every 20 seconds something is wrong: watch the ΔQ of the probe.
 
 Where eBPF cannot be used it says why, and shows a recording of the same.`,
 		ValidArgs: []string{"mm1k", "ftf", "atf"},
@@ -108,6 +168,7 @@ Where eBPF cannot be used it says why, and shows a recording of the same.`,
 			return demo(cmd.Context(), system, f, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
+	cmd.Flags().BoolVar(&f.headless, "headless", false, "print text frames in a terminal as well")
 	cmd.Flags().Float64Var(&f.rate, "rate", 0, "messages a second (0: what suits the system)")
 	cmd.Flags().DurationVar(&f.duration, "for", 0, "end after so long (0: when interrupted, or after 30s without a terminal)")
 	cmd.Flags().StringVar(&f.record, "record", "", "also write what was seen to this file")
@@ -145,6 +206,9 @@ func (f demoFlags) check(cmd *cobra.Command, args []string) (demoSystem, error) 
 func demo(ctx context.Context, s demoSystem, f demoFlags, out, log io.Writer) error {
 	if err := bpf.Supported(); err != nil {
 		fmt.Fprintf(log, "This machine cannot show it live: %v.\nHere is a recording.\n\n", err)
+		if !f.headless && atTerminal() {
+			return lookBundled(ctx, s, err)
+		}
 		return showRecording(ctx, s, f.duration, 1, out, log)
 	}
 	return live(ctx, s, f, out, log)
@@ -177,6 +241,10 @@ func live(ctx context.Context, s demoSystem, f demoFlags, out, log io.Writer) er
 	if c.Snapshots.Dir, err = demoSnapshots(); err != nil {
 		return err
 	}
+	o := observation{duration: f.duration, printer: export.NewText(out), record: recordFile{f.record, f.force}}
+	if !f.headless && atTerminal() {
+		return watch(ctx, c, o, dashboard.Options{Title: "demo " + s.name, Knobs: s.knobs(beam), Intro: s.intro()})
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	changes := make(chan struct{})
@@ -184,10 +252,6 @@ func live(ctx context.Context, s demoSystem, f demoFlags, out, log io.Writer) er
 		defer close(changes)
 		s.changing(ctx, beam, log)
 	}()
-	o := observation{duration: f.duration, printer: export.NewText(out)}
-	if f.record != "" {
-		o.record = recordTo(f.record, f.force, log)
-	}
 	err = observe(ctx, c, o, log)
 	cancel()
 	<-changes
@@ -218,7 +282,7 @@ func (s demoSystem) changing(ctx context.Context, beam *erlang.VM, log io.Writer
 		for _, phase := range []struct {
 			value string
 			after time.Duration
-		}{{s.busy, calm}, {s.calm, busy}} {
+		}{{s.worst().value, calm}, {s.calm, busy}} {
 			select {
 			case <-ctx.Done():
 				return
@@ -233,6 +297,16 @@ func (s demoSystem) changing(ctx context.Context, beam *erlang.VM, log io.Writer
 			fmt.Fprintf(log, "%s now %s %s\n", time.Now().Format(time.TimeOnly), phase.value, s.change)
 		}
 	}
+}
+
+// lookBundled shows the bundled recording of a system on the dashboard, and why.
+func lookBundled(ctx context.Context, s demoSystem, why error) error {
+	in, err := bundledFilm(s)
+	if err != nil {
+		return err
+	}
+	return look(ctx, in, session.Replay{Speed: 1}, dashboard.Options{Title: "recording of " + s.name,
+		Intro: fmt.Sprintf("not live: %v. This is a recording", why)})
 }
 
 // showRecording shows the bundled recording of a system, at a speed.

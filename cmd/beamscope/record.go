@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os/signal"
 	"runtime"
 	"syscall"
@@ -12,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/recording"
 	"github.com/beamscope/beamscope/internal/scope"
 )
@@ -29,6 +29,9 @@ same frames of. What fires is printed meanwhile.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(cmd); err != nil {
 				return err
+			}
+			if f.config == "" {
+				return usageError(cmd, errors.New("no scope file: give one with -c scope.yaml"))
 			}
 			if path == "" {
 				return usageError(cmd, errors.New("no file to write: give one with -o run.bsr"))
@@ -50,7 +53,7 @@ same frames of. What fires is printed meanwhile.`,
 			return observe(cmd.Context(), c, observation{
 				duration: f.duration,
 				printer:  byTheWay{p},
-				record:   recordTo(path, force, cmd.ErrOrStderr()),
+				record:   recordFile{path, force},
 				reload:   f.load,
 			}, cmd.ErrOrStderr())
 		},
@@ -74,18 +77,27 @@ func (b byTheWay) Close() error {
 	return nil
 }
 
-// recordTo returns what makes a recording in a file.
-func recordTo(path string, force bool, log io.Writer) func() (*recording.Writer, error) {
+// A recordFile is where to record to; "" is nowhere.
+type recordFile struct {
+	path  string
+	force bool // write over what is there
+}
+
+// create returns what makes the recording, and says so; nil for none.
+func (f recordFile) create(say func(outcome.Notice)) func() (*recording.Writer, error) {
+	if f.path == "" {
+		return nil
+	}
 	return func() (*recording.Writer, error) {
 		now := monotonic.Now()
-		w, err := recording.Create(path, force, recording.Header{
+		w, err := recording.Create(f.path, f.force, recording.Header{
 			Time:      monotonic.Wall(now).UTC(),
 			Monotonic: now,
 			Note:      recordedNow(),
 			Facts:     recording.Host(),
 		})
 		if err == nil {
-			fmt.Fprintf(log, "recording to %s\n", path)
+			say(outcome.Notice{Text: "recording to " + f.path})
 		}
 		return w, err
 	}

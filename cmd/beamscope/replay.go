@@ -7,12 +7,14 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/dashboard"
 	"github.com/beamscope/beamscope/internal/recording"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/session"
@@ -21,12 +23,15 @@ import (
 func newReplayCommand() *cobra.Command {
 	var path string
 	var speed float64
-	var json bool
+	var json, headless bool
 	cmd := &cobra.Command{
 		Use:   "replay run.bsr [-c scope.yaml]",
 		Short: "Make the frames of a recording again",
 		Long: `Makes the frames of a recording or snapshot again: the same, or with the diagram,
-QTAs and triggers of another scope file. Windows and grids stay as recorded.`,
+QTAs and triggers of another scope file. Windows and grids stay as recorded.
+
+In a terminal it shows them on the dashboard: f there waits and goes on, [ and ]
+change the speed.`,
 		Args: oneArgument("the recording"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !(speed >= 0) || math.IsInf(speed, 1) {
@@ -43,6 +48,13 @@ QTAs and triggers of another scope file. Windows and grids stay as recorded.`,
 				}
 				r.Config = &c
 			}
+			if !headless && !json && atTerminal() {
+				in, err := recordingIn(args[0])
+				if err != nil {
+					return err
+				}
+				return look(cmd.Context(), in, r, dashboard.Options{Title: filepath.Base(args[0]), Path: path})
+			}
 			in, err := recording.Open(args[0])
 			if err != nil {
 				return err
@@ -58,15 +70,26 @@ QTAs and triggers of another scope file. Windows and grids stay as recorded.`,
 	cmd.Flags().StringVarP(&path, "config", "c", "", "scope file to use instead of the recorded one")
 	cmd.Flags().Float64Var(&speed, "speed", 0, "how much faster than it was, 0: as fast as possible (in a terminal 1)")
 	cmd.Flags().BoolVar(&json, "json", false, "print one JSON object a line for each window and probe")
+	cmd.Flags().BoolVar(&headless, "headless", false, "print text frames in a terminal as well")
 	return cmd
 }
 
 // replay prints the frames of a recording. Where it is damaged, they end there.
 func replay(ctx context.Context, r session.Replay, in session.Entries, h recording.Header, p printer, log io.Writer) error {
-	fmt.Fprintf(log, "%s; it begins %s\n", h.Note, h.Time.Local().Format("2006-01-02 15:04:05 MST"))
+	began(log, h)
 	out := newFramePrinter(p, log)
-	out.wall = func(ns int64) time.Time { return h.Time.Add(time.Duration(ns - h.Monotonic)) }
+	out.wall = wallOf(h)
 	r.Observers = append(r.Observers, scope.Observer(out))
 	r.Notify = out.notify
 	return errors.Join(r.Play(ctx, in), p.Close())
+}
+
+// wallOf returns the wall time of a time of CLOCK_MONOTONIC where a recording was made.
+func wallOf(h recording.Header) func(int64) time.Time {
+	return func(ns int64) time.Time { return h.Time.Add(time.Duration(ns - h.Monotonic)) }
+}
+
+// began says where a recording comes from.
+func began(w io.Writer, h recording.Header) {
+	fmt.Fprintf(w, "%s; it begins %s\n", h.Note, h.Time.Local().Format("2006-01-02 15:04:05 MST"))
 }

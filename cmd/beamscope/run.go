@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/dashboard"
 	"github.com/beamscope/beamscope/internal/outcome"
-	"github.com/beamscope/beamscope/internal/recording"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/session"
 	"github.com/beamscope/beamscope/internal/vm"
@@ -38,8 +38,6 @@ func (f *observeFlags) register(cmd *cobra.Command) {
 
 func (f observeFlags) check(cmd *cobra.Command) error {
 	switch {
-	case f.config == "":
-		return usageError(cmd, errors.New("no scope file: give one with -c scope.yaml"))
 	case f.pid < 0 || f.pid == 0 && cmd.Flags().Changed("pid"):
 		return usageError(cmd, fmt.Errorf("--pid %d: not a process id", f.pid))
 	case f.duration < 0:
@@ -48,9 +46,12 @@ func (f observeFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// load reads the scope file.
-func (f observeFlags) load() (config.Config, error) {
-	c, err := config.Load(f.config)
+// load reads the scope file; without one everything is to be discovered.
+func (f observeFlags) load() (c config.Config, err error) {
+	c = config.Default()
+	if f.config != "" {
+		c, err = config.Load(f.config)
+	}
 	if err == nil && f.pid != 0 {
 		c.Target = vm.Target{PID: f.pid}
 	}
@@ -61,13 +62,15 @@ func newRunCommand() *cobra.Command {
 	var f observeFlags
 	var headless bool
 	cmd := &cobra.Command{
-		Use:   "run -c scope.yaml",
-		Short: "Observe running Erlang VMs and print a ΔQ per window",
-		Long: `Observes running Erlang VMs and prints a frame for each window: what was observed
-of each probe, what the diagram calculates from its outcomes, and what fired.
+		Use:   "run [-c scope.yaml]",
+		Short: "Observe running Erlang VMs",
+		Long: `Observes running Erlang VMs: what was observed of each probe in each window, what
+the diagram calculates from its outcomes, and what fired. Without a scope file it
+finds the VMs of this machine, and the spans in them, by itself.
 
-On SIGHUP the scope file is read again, and what it says holds from the next
-window on.`,
+In a terminal it shows a dashboard: ? there tells what the keys do. Elsewhere, and
+with --headless or --json, it prints a frame for each window, and reads the scope
+file again on SIGHUP: what it says then holds from the next window on.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(cmd); err != nil {
@@ -77,24 +80,29 @@ window on.`,
 			if err != nil {
 				return err
 			}
-			return observe(cmd.Context(), c, observation{
-				duration: f.duration,
-				printer:  printerFor(f.json, cmd.OutOrStdout()),
-				reload:   f.load,
-			}, cmd.ErrOrStderr())
+			o := observation{duration: f.duration, discover: f.config == ""}
+			if !headless && !f.json && atTerminal() {
+				return watch(cmd.Context(), c, o, dashboard.Options{Title: "live", Path: f.config, Overview: o.discover})
+			}
+			o.printer = printerFor(f.json, cmd.OutOrStdout())
+			if f.config != "" {
+				o.reload = f.load
+			}
+			return observe(cmd.Context(), c, o, cmd.ErrOrStderr())
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().BoolVar(&headless, "headless", false, "print text frames (this version has no dashboard, so it always does)")
+	cmd.Flags().BoolVar(&headless, "headless", false, "print text frames in a terminal as well")
 	return cmd
 }
 
 // An observation says for how long to observe and what becomes of the frames.
 type observation struct {
 	duration time.Duration // 0: until the context is done
+	discover bool          // names of spans become outcomes by themselves
 	printer  printer
-	record   func() (*recording.Writer, error) // makes a recording that gets everything, nil for none
-	reload   func() (config.Config, error)     // reads the configuration again, nil where it is fixed
+	record   recordFile
+	reload   func() (config.Config, error) // reads the configuration again, nil where it is fixed
 }
 
 // observe runs the oscilloscope until the context is done or the observation is
@@ -108,7 +116,8 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 	out := newFramePrinter(o.printer, log)
 	s, err := session.Open(c, session.Options{
 		Observers: []scope.Observer{out},
-		Record:    o.record,
+		Record:    o.record.create(out.notify),
+		Discover:  o.discover,
 		Note:      recordedNow(),
 		Notify:    out.notify,
 	})

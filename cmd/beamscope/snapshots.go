@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/dashboard"
 	"github.com/beamscope/beamscope/internal/export"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/recording"
@@ -110,13 +111,14 @@ func windowsOf(i snapshot.Info) string {
 }
 
 func newSnapshotsShowCommand(f *snapshotFlags) *cobra.Command {
-	var json, all, scopeFile bool
+	var json, all, scopeFile, headless bool
 	cmd := &cobra.Command{
 		Use:   "show NUMBER|NAME|PATH",
 		Short: "Show a snapshot: why it was made, and what was before and after",
 		Long: `Shows a snapshot, by its number in the list, the beginning of its file's name, or
 its path: what fired, the windows before and after in short, and in full the one in which it
-fired, with its worst instances.`,
+fired, with its worst instances. In a terminal it shows the dashboard, where , and . step
+through the windows.`,
 		Args: oneArgument("a snapshot, by its number in beamscope snapshots list"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, err := f.folder()
@@ -128,6 +130,13 @@ fired, with its worst instances.`,
 				if path, err = snapshot.Find(dir, path); err != nil {
 					return err
 				}
+			}
+			if !headless && !json && !all && !scopeFile && atTerminal() {
+				in, err := snapshotIn(path)
+				if err != nil {
+					return err
+				}
+				return look(cmd.Context(), in, session.Replay{}, dashboard.Options{Title: "snapshot " + filepath.Base(path), Snapshots: dir})
 			}
 			in, err := snapshot.Open(path)
 			if err != nil {
@@ -150,6 +159,7 @@ fired, with its worst instances.`,
 	}
 	cmd.Flags().BoolVar(&json, "json", false, "print one JSON object a line for each window and probe")
 	cmd.Flags().BoolVar(&all, "frames", false, "print every window in full")
+	cmd.Flags().BoolVar(&headless, "headless", false, "print text in a terminal as well")
 	cmd.Flags().BoolVar(&scopeFile, "scope", false, "print the scope file that held instead")
 	return cmd
 }

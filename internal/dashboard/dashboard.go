@@ -54,12 +54,11 @@ type Options struct {
 
 	// Fixed are frames that are all there from the beginning, as those of a snapshot:
 	// it begins with the window of this number, and does not follow the last.
-	Fixed   bool
-	Window  uint64
-	Oldest  uint64 // windows before it are not shown
-	Knobs   []Knob
-	Intro   string // a line to begin with
-	Discard func() // called when the dashboard is left; nil is no call
+	Fixed  bool
+	Window uint64
+	Oldest uint64 // windows before it are not shown
+	Knobs  []Knob
+	Intro  string // a line to begin with
 
 	// Wall returns the wall time of a time of CLOCK_MONOTONIC where it was read.
 	Wall func(int64) time.Time

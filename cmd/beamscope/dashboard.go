@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/dashboard"
+	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/session"
+	"github.com/beamscope/beamscope/internal/snapshot"
+)
+
+// atTerminal tells whether somebody sits at a terminal that can show a dashboard.
+func atTerminal() bool {
+	return term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("TERM") != "dumb"
+}
+
+// watch observes as observe does, and shows it on a dashboard. Where the terminal
+// goes away, it ends.
+func watch(ctx context.Context, c config.Config, o observation, opts dashboard.Options) (err error) {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
+	defer stop()
+	opts.Snapshots, opts.Wall = c.Path(c.Snapshots.Dir), monotonic.Wall
+	d := dashboard.New(opts)
+	s, err := session.Open(c, session.Options{
+		Observers: []scope.Observer{d},
+		Record:    o.record.create(d.Notify),
+		Discover:  o.discover,
+		Note:      recordedNow(),
+		Notify:    d.Notify,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return d.Run(ctx, s, func(ctx context.Context) error { return s.Run(ctx, o.duration) })
+}
+
+// A film is a recording or a snapshot to be looked at.
+type film struct {
+	path     string
+	header   recording.Header
+	snapshot *snapshot.Reader // nil for a recording; closed
+	open     func() (session.Input, error)
+}
+
+// look shows a recording on a dashboard, and a snapshot at the window in which it
+// fired.
+func look(ctx context.Context, in film, r session.Replay, opts dashboard.Options) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
+	defer stop()
+	opts.Wall = wallOf(in.header)
+	if s := in.snapshot; s != nil {
+		r.First = s.Snapshot.First
+		opts.Fixed, opts.Window, opts.Oldest = true, r.First+s.Snapshot.Trigger(), r.First+s.Snapshot.Prelude
+	}
+	d := dashboard.New(opts)
+	r.Observers, r.Notify = []scope.Observer{d}, d.Notify
+	p, err := session.NewPlayer(r, in.open)
+	if err != nil {
+		return err
+	}
+	return d.Run(ctx, p, func(ctx context.Context) error {
+		p.Play(ctx, func(err error) {
+			if err != nil {
+				d.Notify(outcome.Notice{Text: err.Error()})
+				return
+			}
+			if !opts.Fixed {
+				d.Notify(outcome.Notice{Text: "the end of the recording"})
+			}
+		})
+		return nil
+	})
+}
+
+// recordingIn returns the recording in a file.
+func recordingIn(path string) (film, error) {
+	r, err := recording.Open(path)
+	if err != nil {
+		return film{}, err
+	}
+	return film{path: path, header: r.Header, open: func() (session.Input, error) { return recording.Open(path) }}, r.Close()
+}
+
+// snapshotIn returns the snapshot in a file.
+func snapshotIn(path string) (film, error) {
+	s, err := snapshot.Open(path)
+	if err != nil {
+		return film{}, err
+	}
+	return film{path: path, header: s.Header, snapshot: s, open: func() (session.Input, error) { return snapshot.Open(path) }}, s.Close()
+}
+
+// bundledFilm returns the recording of a demonstration.
+func bundledFilm(s demoSystem) (film, error) {
+	data, err := demoFiles.ReadFile(s.name + ".bsr")
+	if err != nil {
+		return film{}, err
+	}
+	open := func() (*recording.Reader, error) { return recording.NewReader(bytes.NewReader(data)) }
+	r, err := open()
+	if err != nil {
+		return film{}, err
+	}
+	return film{path: s.name, header: r.Header, open: func() (session.Input, error) { return open() }}, nil
+}
