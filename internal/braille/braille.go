@@ -124,7 +124,8 @@ func (p *Pen) LineTo(x, y float64) {
 	}
 	l := line{p.x, p.y, x, y}
 	p.x, p.y = x, y
-	if l.clip(float64(p.canvas.width*CellWidth), float64(p.canvas.height*CellHeight)) {
+	width, height := float64(p.canvas.width*CellWidth), float64(p.canvas.height*CellHeight)
+	if l.within(width, height) || l.clip(width, height) {
 		p.draw(l)
 	}
 }
@@ -140,39 +141,36 @@ func limit(x float64) float64 {
 // more, where the line is in its middle.
 func (p *Pen) draw(l line) {
 	dx, dy := l.x1-l.x0, l.y1-l.y0
-	if math.Abs(dx) >= math.Abs(dy) {
-		along(l.x0, l.x1, func(x int, at float64) {
-			p.dot(x, int(l.y0+share(at, dx)*dy))
-		})
-		return
-	}
-	along(l.y0, l.y1, func(y int, at float64) {
-		p.dot(int(l.x0+share(at, dy)*dx), y)
-	})
-}
-
-// along calls f for each whole number between from and to, in their direction, with
-// the distance from the beginning to the middle of what is covered there.
-func along(from, to float64, f func(i int, at float64)) {
-	low, high := min(from, to), max(from, to)
-	step := 1
-	if to < from {
-		step = -1
-	}
-	last := int(to)
-	for i := int(from); ; i += step {
-		f(i, max(low, min(high, float64(i)+0.5))-from)
-		if i == last {
-			return
+	switch {
+	case int(l.x0) == int(l.x1) && int(l.y0) == int(l.y1):
+		p.dot(int(l.x1), int(l.y1))
+	case math.Abs(dx) >= math.Abs(dy):
+		slope := dy / dx
+		step, last := towards(l.x0, l.x1)
+		for x := int(l.x0); x != last; x += step {
+			p.dot(x, int(l.y0+slope*(middle(x, l.x0, l.x1)-l.x0)))
+		}
+	default:
+		slope := dx / dy
+		step, last := towards(l.y0, l.y1)
+		for y := int(l.y0); y != last; y += step {
+			p.dot(int(l.x0+slope*(middle(y, l.y0, l.y1)-l.y0)), y)
 		}
 	}
 }
 
-func share(part, whole float64) float64 {
-	if whole == 0 {
-		return 0
+// towards returns the step that leads from one number to another, and the first whole
+// number behind that.
+func towards(from, to float64) (step, behind int) {
+	if to < from {
+		return -1, int(to) - 1
 	}
-	return part / whole
+	return 1, int(to) + 1
+}
+
+// middle returns the middle of the dot i, or what is nearest to it between two ends.
+func middle(i int, from, to float64) float64 {
+	return max(min(from, to), min(max(from, to), float64(i)+0.5))
 }
 
 // dot draws the next dot, unless the pen is on it already or its pattern leaves it out.
@@ -188,6 +186,12 @@ func (p *Pen) dot(x, y int) {
 
 // A line goes from one point to another.
 type line struct{ x0, y0, x1, y1 float64 }
+
+// within tells whether all of the line is on the canvas, as almost always.
+func (l *line) within(width, height float64) bool {
+	return l.x0 >= 0 && l.x1 >= 0 && l.y0 >= 0 && l.y1 >= 0 &&
+		l.x0 < width && l.x1 < width && l.y0 < height && l.y1 < height
+}
 
 // clip cuts off what is not between 0 and the width and the height, and tells whether
 // anything is left. It is the algorithm of Liang and Barsky.

@@ -36,6 +36,7 @@ type plotView struct {
 	canvas braille.Canvas
 	delays delayMarks
 	shares shareMarks
+	edges  edgeDots
 	taken  []area // by words in the plot
 	corner int    // where the legend was last
 }
@@ -50,7 +51,7 @@ type cursor struct {
 
 func newPlotView(t *theme) *plotView {
 	v := &plotView{Box: tview.NewBox(), theme: t, high: 1}
-	v.SetBorder(true).SetBackgroundColor(tcell.ColorDefault)
+	v.SetBorder(true)
 	return v
 }
 

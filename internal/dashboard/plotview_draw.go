@@ -41,14 +41,14 @@ func (s yScale) dot(p float64) float64 {
 // A chart is what the curves of a plot are drawn with.
 type chart struct {
 	*braille.Canvas
-	x xScale
-	y yScale
+	x     xScale
+	y     yScale
+	edges *edgeDots
 }
 
 // Draw implements [tview.Primitive].
 func (v *plotView) Draw(screen tcell.Screen) {
-	v.SetBorderStyle(v.borderStyle())
-	v.DrawForSubclass(screen, v)
+	v.drawBox(screen)
 	v.drawTitle(screen)
 	g := v.layout()
 	if g.width <= 0 || g.height <= 0 {
@@ -56,7 +56,7 @@ func (v *plotView) Draw(screen tcell.Screen) {
 	}
 	v.canvas.Resize(g.width, g.height)
 	v.taken = v.taken[:0]
-	c := chart{&v.canvas, xScale{v.axis(), g.width}, yScale{v.low, v.high, g.height}}
+	c := chart{&v.canvas, xScale{v.axis(), g.width}, yScale{v.low, v.high, g.height}, &v.edges}
 	v.drawCurves(c)
 	v.canvas.Draw(screen, g.x, g.y)
 	if g.gutter > 0 && len(v.series) > 0 {
@@ -66,11 +66,37 @@ func (v *plotView) Draw(screen tcell.Screen) {
 	v.drawWords(screen, g, c)
 }
 
-func (v *plotView) borderStyle() tcell.Style {
-	if v.HasFocus() {
-		return v.theme.style(strong)
+// drawBox clears the view and draws its border: as [tview.Box] does, which makes a
+// string for each cell.
+func (v *plotView) drawBox(screen tcell.Screen) {
+	x, y, width, height := v.GetRect()
+	for row := range height {
+		for column := range width {
+			screen.Put(x+column, y+row, " ", tcell.StyleDefault)
+		}
 	}
-	return v.theme.style(dim)
+	if width < 2 || height < 2 {
+		return
+	}
+	style, lines := v.theme.style(dim), "┌─┐│└┘"
+	if v.HasFocus() {
+		style, lines = v.theme.style(strong), "╔═╗║╚╝"
+	}
+	const size = len("─")
+	line := func(i int) string { return lines[i*size:][:size] }
+	right, bottom := x+width-1, y+height-1
+	for column := x + 1; column < right; column++ {
+		screen.Put(column, y, line(1), style)
+		screen.Put(column, bottom, line(1), style)
+	}
+	for row := y + 1; row < bottom; row++ {
+		screen.Put(x, row, line(3), style)
+		screen.Put(right, row, line(3), style)
+	}
+	screen.Put(x, y, line(0), style)
+	screen.Put(right, y, line(2), style)
+	screen.Put(x, bottom, line(4), style)
+	screen.Put(right, bottom, line(5), style)
 }
 
 // drawTitle writes the title onto the border, and behind it what else has to be known.
@@ -158,24 +184,43 @@ func (c chart) curve(f *plot.Curve, s stroke, bounds bool) {
 }
 
 // trace calls to for the points of a function at the edges of a curve, and with where
-// the curve itself is: from one end of the axis to the other.
+// the curve itself is: from one end of the axis to the other. Of the points in one
+// column of dots it takes the first and the last, as the function only rises.
 func (c chart) trace(f *plot.Curve, values []float64, to func(x, y, middle float64)) {
-	point := func(t time.Duration, k int) {
-		to(c.x.dot(t), c.y.dot(values[k]), c.y.dot(f.Y[k]))
-	}
 	end := func(t time.Duration) {
 		to(c.x.dot(t), c.y.dot(at(values, f.Width, t)), c.y.dot(at(f.Y, f.Width, t)))
 	}
-	from, last := c.x.axis.From, len(values)-1
-	end(from)
-	for k := int(from/f.Width) + 1; k <= last; k++ {
-		t := time.Duration(k) * f.Width
-		if t >= c.x.axis.To {
-			break
+	dots := c.edges.find(c.x, f.Width, len(values))
+	axis := c.x.axis
+	first := int(axis.From/f.Width) + 1
+	behind := min(len(values), int((axis.To+f.Width-1)/f.Width))
+	end(axis.From)
+	for k := first; k < behind; k++ {
+		if k > first && k+1 < behind && int(dots[k-1]) == int(dots[k+1]) {
+			continue
 		}
-		point(t, k)
+		to(dots[k], c.y.dot(values[k]), c.y.dot(f.Y[k]))
 	}
-	end(c.x.axis.To)
+	end(axis.To)
+}
+
+// EdgeDots are the dots at which the edges of bins are. They are found anew when the
+// scale changes, or the width of the bins.
+type edgeDots struct {
+	x     xScale
+	width time.Duration
+	dots  []float64
+}
+
+// find returns the dots of the edges 0 to n-1.
+func (e *edgeDots) find(x xScale, width time.Duration, n int) []float64 {
+	if e.x != x || e.width != width {
+		*e = edgeDots{x: x, width: width, dots: e.dots[:0]}
+	}
+	for k := len(e.dots); k < n; k++ {
+		e.dots = append(e.dots, x.dot(time.Duration(k)*width))
+	}
+	return e.dots
 }
 
 // at returns the value of a function, known at edges, on the line between two of them.
