@@ -101,10 +101,11 @@ func (v *plotView) drawBox(screen tcell.Screen) {
 
 // drawTitle writes the title onto the border, and behind it what else has to be known.
 func (v *plotView) drawTitle(screen tcell.Screen) {
-	x, y, width, _ := v.GetRect()
+	const least = 3 // columns
+	x, y, width, height := v.GetRect()
 	end := x + width - 2
 	x += 2
-	if end-x < 3 {
+	if end-x < least || height < 2 {
 		return
 	}
 	piece := func(text string, style tcell.Style) {
@@ -137,13 +138,14 @@ func (v *plotView) drawCurves(c chart) {
 		}
 		v.drawStairs(c, v.stairs[i])
 	}
+	bounds := len(v.series) == 1 && c.x.columns >= boundsWidth && c.y.rows >= boundsHeight
 	for _, r := range plot.Roles() {
 		if !v.visible(r) {
 			continue
 		}
 		for i := range v.series {
-			if curve := v.series[i].Curve(r); curve != nil {
-				c.curve(curve, v.stroke(i, r), len(v.series) == 1)
+			if curve := v.series[i].Curve(r); curve != nil && curve.Width > 0 {
+				c.curve(curve, v.stroke(i, r), bounds)
 			}
 		}
 	}
@@ -482,7 +484,7 @@ func (w writer) failing(c chart) {
 func (w writer) beside(c chart, t time.Duration, row, direction int, text string, style tcell.Style) {
 	width := uniseg.StringWidth(text)
 	x := int(math.Floor(c.x.dot(t)/braille.CellWidth)) - width
-	if x < 0 || x+width > w.layout.width || 2*width > w.layout.width {
+	if x < 0 || x+width > w.layout.width || 4*width > 3*w.layout.width {
 		return
 	}
 	row = max(0, min(w.layout.height-1, row))
@@ -512,7 +514,11 @@ func (w writer) legendWithin(c chart) {
 	width, height := w.legendSize()
 	best, least := area{}, math.MaxInt
 	corner := w.corner
+	whole := area{0, 0, w.layout.width, w.layout.height}
 	for i, a := range w.corners(c, width, height) {
+		if a.overlap(whole) < width*height {
+			continue
+		}
 		n := 2 * w.hides(a)
 		if i != corner {
 			n++
@@ -521,7 +527,7 @@ func (w writer) legendWithin(c chart) {
 			best, least, w.corner = a, n, i
 		}
 	}
-	if least > width*height/2 {
+	if 4*least > width*height { // more than an eighth would be hidden
 		return
 	}
 	for i := range w.plotView.legend {

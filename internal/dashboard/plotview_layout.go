@@ -35,6 +35,8 @@ const (
 	lineHeight            = 9  // for the line of the axis below
 	readoutHeight         = 10 // for the readout
 	legendHeight          = 8  // for the legend above
+
+	boundsWidth, boundsHeight = 30, 8 // of the curves, for their bounds
 )
 
 // legendGap is the number of columns between entries of the legend in a row.
@@ -179,8 +181,11 @@ func (m *delayMarks) find(axis plot.Axis, columns, gutter int) []delayMark {
 		return m.marks
 	}
 	m.axis, m.columns, m.gutter = axis, columns, gutter
-	const narrowest = 5 // columns from one label to the next
-	for n := columns / narrowest; ; n-- {
+	const (
+		narrowest = 5 // columns from one label to the next
+		most      = 12
+	)
+	for n := min(most, columns/narrowest); ; n-- {
 		m.marks = m.marks[:0]
 		if m.place(axis.Ticks(n)) || n <= 0 {
 			return m.marks

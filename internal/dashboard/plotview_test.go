@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -135,6 +136,10 @@ func TestPictures(t *testing.T) {
 		}},
 		{"two", 66, 20, 256, both(overload), func(v *plotView) { v.cursorTo(0.5) }},
 		{"two-monochrome", 66, 20, 0, both(calm), func(v *plotView) { v.toggle(plot.Mean) }},
+		{"loss", 66, 16, 256, []plot.Series{lossy(r.series(t, overload, -1, "probe"))}, nil},
+		{"loss-cut", 40, 10, 256, []plot.Series{lossy(r.series(t, overload, -1, "probe"))}, nil},
+		{"mean-alone", 66, 16, 256, []plot.Series{unseen(r.series(t, after, -1, "probe"))}, nil},
+		{"huge", 200, 60, 256, one(overload), func(v *plotView) { v.cursorTo(0.9) }},
 		{"nothing", 40, 12, 256, []plot.Series{{Name: "probe", DMax: 50 * time.Millisecond, Caveat: "not observed"}}, nil},
 		{"no-series", 40, 12, 256, nil, nil},
 	}
@@ -143,6 +148,37 @@ func TestPictures(t *testing.T) {
 			golden(t, filepath.Join("testdata", "plotview", tt.name+".txt"), tt.draw(t))
 		})
 	}
+}
+
+// lossy is a series of a window with loss.
+func lossy(s plot.Series) plot.Series {
+	s.Lost, s.Caveat = 3, "loss"
+	return s
+}
+
+// unseen is a series of a window without instances, after others that had some.
+func unseen(s plot.Series) plot.Series {
+	s.Curves = slices.DeleteFunc(s.Curves, func(c plot.Curve) bool { return c.Role == plot.Observed || c.Role == plot.Calculated })
+	s.Instances, s.HasFailed, s.Caveat = 0, false, "no instances"
+	return s
+}
+
+// Six plots on a small terminal can be read.
+func TestSix(t *testing.T) {
+	const width, height = 26, 12
+	r := replay(t, "mm1k")
+	screen := newScreen(t, 3*width, 2*height)
+	for i := range 6 {
+		name := []string{"worker_1", "worker_2", "probe"}[i%3]
+		v := newPlotView(newTheme(256))
+		v.SetRect(i%3*width, i/3*height, width, height)
+		v.show(name, []plot.Series{r.series(t, 8+7*(i/3), -1, name)})
+		if i == 4 {
+			v.Focus(nil)
+		}
+		v.Draw(screen)
+	}
+	golden(t, filepath.Join("testdata", "plotview", "six.txt"), text(screen)+"\n"+styles(screen))
 }
 
 // draw returns what the picture looks like, and below it how each cell looks.

@@ -59,7 +59,7 @@ func (t *theme) facts(to []words, series []plot.Series) []words {
 		return t.caveats(to, series)
 	}
 	if n := series[0].Instances; n > 0 {
-		to = append(to, words{count(n, "instance"), t.style(dim)})
+		to = append(to, words{"n=" + strconv.FormatUint(n, 10), t.style(dim)})
 	}
 	return t.caveats(to, series)
 }
@@ -78,14 +78,6 @@ func (t *theme) caveats(to []words, series []plot.Series) []words {
 		}
 	}
 	return to
-}
-
-// count says how many of something there are.
-func count(n uint64, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return strconv.FormatUint(n, 10) + " " + what
 }
 
 // nothing says why there is no observed curve.
@@ -276,35 +268,28 @@ func reached(q dq.Interval, ok bool) string {
 
 // between shows the bounds of a probability, as one figure where they look the same.
 func between(b dq.Bounds) string {
-	decimals := max(decimalsOf(b.Lo), decimalsOf(b.Hi))
-	lo, hi := inPercent(b.Lo, decimals), inPercent(b.Hi, decimals)
+	lo, hi := inPercent(b.Lo), inPercent(b.Hi)
 	if lo == hi {
 		return hi + "%"
 	}
 	return lo + "…" + hi + "%"
 }
 
-// percent shows a probability with a decimal, or as many as it takes to tell it from
-// 0 and 1.
-func percent(p float64) string { return inPercent(p, decimalsOf(p)) + "%" }
+// percent shows a probability with its sign.
+func percent(p float64) string { return inPercent(p) + "%" }
 
-func inPercent(p float64, decimals int) string {
-	return strconv.FormatFloat(p*100, 'f', decimals, 64)
-}
-
-// decimalsOf returns how many decimals a percentage needs: one, unless it would look
-// like none or all without being that.
-func decimalsOf(p float64) int {
-	const most = 4
-	near := min(p, 1-p)
-	if near <= dq.Tolerance {
-		return 1
-	}
+// inPercent shows a probability with one decimal, or as many as it takes to tell it
+// from 0 and 1; with the most that there are, as nearer to the middle than it is.
+func inPercent(p float64) string {
+	const most, least = 4, 1e-6
 	decimals := 1
-	for limit := 0.0005; near < limit && decimals < most; limit /= 10 {
-		decimals++
+	if near := min(p, 1-p); near > dq.Tolerance {
+		p = max(least, min(1-least, p))
+		for limit := 0.0005; near < limit && decimals < most; limit /= 10 {
+			decimals++
+		}
 	}
-	return decimals
+	return strconv.FormatFloat(p*100, 'f', decimals, 64)
 }
 
 // exactly shows a probability that a person has chosen, with the decimals that it has.

@@ -99,7 +99,7 @@ func (t *theme) roleStroke(r plot.Role) stroke {
 	case plot.Mean:
 		s.style, s.on, s.off = s.style.Foreground(t.color(turquoise())), 1, 2
 	case plot.CalculatedMean:
-		s.style, s.on, s.off = s.style.Foreground(t.color(orange())), 3, 4
+		s.style, s.on, s.off = s.style.Foreground(t.color(orange())), 1, 2
 	case plot.Earlier:
 		s.style, s.on, s.off = s.style.Foreground(t.color(grey())), 2, 2
 	}
