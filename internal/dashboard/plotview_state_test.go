@@ -276,6 +276,8 @@ func TestBetween(t *testing.T) {
 		{0.5, 0.9999, "50.0…99.99%"},
 		{0.9996, 1, "99.96…100.0%"},
 		{0.00001, 0.00002, "0.001…0.002%"},
+		{0.0483, 0.0999, "4.83…9.99%"},
+		{0.09996, 0.1, "10.0%"},
 		{0, 1e-9, "0.0…0.0001%"},
 		{0.99999999, 1, "99.9999…100.0%"},
 		{1. / 3, math.Nextafter(1./3, 1), "33.3%"},
@@ -347,6 +349,40 @@ func TestMouse(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, v.axis()); diff != "" {
 		t.Errorf("zoomed out, -want +got:\n%s", diff)
+	}
+}
+
+// All of a thousand instances take the same time: the curve rises at once, though it is
+// known at far more edges than there are columns.
+func TestStepWithinAColumn(t *testing.T) {
+	counts := make([]uint64, 1000)
+	counts[500] = 1000
+	v := view(made(t, nil, 10*time.Microsecond, 0, counts...))
+	v.toggle(plot.Calculated)
+	v.Draw(newScreen(t, 66, 20))
+	g := v.layout()
+	column := int(xScale{v.axis(), g.width}.dot(5010*time.Microsecond) / 2)
+	for y := range g.height {
+		if v.canvas.Blank(column, y) && v.canvas.Blank(column-1, y) {
+			t.Errorf("row %d of %d is blank at the step", y, g.height)
+		}
+	}
+	for y := 1; y < g.height-1; y++ {
+		for x := range g.width {
+			if x != column && x != column-1 && x < g.width-4 && !v.canvas.Blank(x, y) {
+				t.Errorf("there is something at (%d, %d), off the step", x, y)
+			}
+		}
+	}
+}
+
+// What is drawn five times a second for each plot is no work for the collector.
+func TestLittleGarbage(t *testing.T) {
+	const most = 30
+	v := view(busy(t))
+	screen := newScreen(t, 66, 20)
+	if n := testing.AllocsPerRun(10, func() { v.Draw(screen) }); n > most {
+		t.Errorf("%v allocations to draw a plot, want at most %d", n, most)
 	}
 }
 

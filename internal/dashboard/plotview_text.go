@@ -278,14 +278,17 @@ func between(b dq.Bounds) string {
 // percent shows a probability with its sign.
 func percent(p float64) string { return inPercent(p) + "%" }
 
-// inPercent shows a probability with one decimal, or as many as it takes to tell it
+// inPercent shows a probability with three digits, or as many as it takes to tell it
 // from 0 and 1; with the most that there are, as nearer to the middle than it is.
 func inPercent(p float64) string {
 	const most, least = 4, 1e-6
 	decimals := 1
 	if near := min(p, 1-p); near > dq.Tolerance {
 		p = max(least, min(1-least, p))
-		for limit := 0.0005; near < limit && decimals < most; limit /= 10 {
+		if p < 0.09995 {
+			decimals = 2
+		}
+		for limit := 0.5 * math.Pow10(-2-decimals); near < limit && decimals < most; limit /= 10 {
 			decimals++
 		}
 	}
