@@ -538,7 +538,9 @@ func (w writer) legendWithin(c chart) {
 
 // corners returns the areas of a size in the corners, the lower right one first. They
 // leave room for what is written in the lowest row, and for the line of dMax.
-func (w writer) corners(c chart, width, height int) [4]area {
+// Last come places beside the lower right corner.
+func (w writer) corners(c chart, width, height int) [6]area {
+	const beside = 14
 	end := w.layout.width
 	for i := range w.series {
 		if x := int(c.x.dot(w.series[i].DMax) / braille.CellWidth); x > end-width && x < end {
@@ -546,7 +548,8 @@ func (w writer) corners(c chart, width, height int) [4]area {
 		}
 	}
 	right, bottom := end-width-1, w.layout.height-height-1
-	return [4]area{{right, bottom, width, height}, {1, 0, width, height}, {right, 1, width, height}, {1, bottom, width, height}}
+	at := func(x, y int) area { return area{x, y, width, height} }
+	return [...]area{at(right, bottom), at(1, 0), at(right, 1), at(1, bottom), at(right-beside, bottom+1), at(right-beside, bottom)}
 }
 
 // draw writes an entry of the legend, and returns how many columns it took.

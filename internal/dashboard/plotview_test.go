@@ -128,6 +128,7 @@ func TestPictures(t *testing.T) {
 			v.toggle(plot.Mean)
 			v.toggle(plot.CalculatedMean)
 		}},
+		{"everything", 66, 22, 256, []plot.Series{r.series(t, overload, calm, "probe")}, func(v *plotView) { v.cursorTo(0.5) }},
 		{"log", 66, 20, 256, one(overload), func(v *plotView) { v.toggleLog(); v.cursorTo(0.25) }},
 		{"zoomed", 66, 20, 256, one(overload), func(v *plotView) {
 			v.cursorTo(0.5)

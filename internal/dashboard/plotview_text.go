@@ -105,7 +105,10 @@ func (e *entry) width() int {
 
 // entries appends the entries of the legend.
 func (v *plotView) entries(to []entry) []entry {
-	several := len(v.series) > 1
+	several, mark := len(v.series) > 1, ""
+	if several {
+		mark = " " // below the numbers
+	}
 	for i := range v.series {
 		if several {
 			to = append(to, v.probeEntry(i))
@@ -123,12 +126,12 @@ func (v *plotView) entries(to []entry) []entry {
 			if several {
 				s.style = tcell.StyleDefault
 			}
-			to = append(to, entry{line: s.sample(), name: r.String()})
+			to = append(to, entry{mark, s.sample(), r.String()})
 		}
 	}
 	if judged {
 		s := stroke{style: v.theme.style(required), on: 1}
-		to = append(to, entry{line: s.sample(), name: "QTA"})
+		to = append(to, entry{mark, s.sample(), "QTA"})
 	}
 	return to
 }
