@@ -88,7 +88,7 @@ func TestZoom(t *testing.T) {
 	for range 100 {
 		v.zoom(2)
 	}
-	if a := v.axis(); a.To-a.From < 20*ms && a.To-a.From > 40*ms {
+	if a := v.axis(); a.To-a.From < 20*ms {
 		t.Errorf("zoomed to %v, want no less than two bins", a.To-a.From)
 	}
 	v.zoom(0)
@@ -225,7 +225,7 @@ func TestReadout(t *testing.T) {
 		{"within a bin", func(v *plotView) { v.cursor = cursor{on: true, at: 15 * ms} }, []string{
 			"at 15.0ms  observed 20.0…60.0%  calculated 20.0…60.0%  QTA 50%",
 			"10% within  observed ≤10.0ms  calculated ≤10.0ms"}},
-		{"missed", func(v *plotView) { v.cursor = cursor{on: true, at: 29 * ms} }, []string{
+		{"between edges where nothing is", func(v *plotView) { v.cursor = cursor{on: true, at: 29 * ms} }, []string{
 			"at 29.0ms  observed 60.0%  calculated 60.0%  QTA 50%",
 			"50% within  observed ≤20.0ms  calculated ≤20.0ms"}},
 		{"missed in the end", func(v *plotView) { v.cursor = cursor{on: true, at: 40 * ms} }, []string{
