@@ -46,25 +46,38 @@ func (a Axis) Ticks(n int) []Tick {
 	if n <= 0 {
 		return nil
 	}
-	var ticks []Tick
 	if a.Log && float64(a.To)/float64(a.From) >= 20 {
+		var ticks []Tick
 		for _, t := range decades(a.From, a.To, n) {
 			unit, _ := figures.Unit(t)
-			ticks = append(ticks, tick(t, unit, unit))
+			ticks = append(ticks, tick(t, unit, t))
 		}
 		return ticks
 	}
+	return a.even(n)
+}
+
+// even returns at most n ticks at the multiples of a round delay.
+func (a Axis) even(n int) []Tick {
 	unit, _ := figures.Unit(a.To)
 	step := roundUp(float64(a.To-a.From) / float64(n))
-	for t := (a.From + step - 1) / step * step; t <= a.To && len(ticks) < n; t += step {
-		ticks = append(ticks, tick(t, unit, step))
+	first := func() time.Duration { return (a.From + step - 1) / step }
+	for a.To/step-first()+1 > time.Duration(n) {
+		step = roundUp(1.5 * float64(step))
+	}
+	var ticks []Tick
+	for k := first(); k <= a.To/step; k++ {
+		ticks = append(ticks, tick(k*step, unit, step))
 	}
 	return ticks
 }
 
 // tick returns the tick at a delay, in a unit and with the decimals that multiples of
-// a step have.
+// a step have. That at 0 has no unit.
 func tick(t, unit, step time.Duration) Tick {
+	if t == 0 {
+		return Tick{Label: "0"}
+	}
 	decimals := 0
 	for s := unit; s > 1 && step%s != 0; s /= 10 {
 		decimals++
@@ -88,21 +101,31 @@ func roundUp(x float64) time.Duration {
 	return time.Duration(math.Round(10 * power))
 }
 
-// decades returns powers of ten between from and to, and the numbers 2 and 5 between
-// them where there is room.
+// decades returns at most n powers of ten between from and to, and the numbers 2 and 5
+// or 3 between them where there is room.
 func decades(from, to time.Duration, n int) []time.Duration {
 	for _, steps := range [][]float64{{1, 2, 5}, {1, 3}, {1}} {
-		var at []time.Duration
-		for power := 1.0; power <= float64(to); power *= 10 {
-			for _, m := range steps {
-				if t := time.Duration(m * power); t >= from && t <= to {
-					at = append(at, t)
-				}
-			}
-		}
-		if len(at) <= n {
+		if at := inDecades(from, to, steps, 10); len(at) <= n {
 			return at
 		}
 	}
-	return nil
+	for ratio := 100.0; ; ratio *= 10 {
+		if at := inDecades(from, to, []float64{1}, ratio); len(at) <= n {
+			return at
+		}
+	}
+}
+
+// inDecades returns the delays between from and to that are one of the steps times a
+// power of ratio.
+func inDecades(from, to time.Duration, steps []float64, ratio float64) []time.Duration {
+	var at []time.Duration
+	for power := 1.0; power <= float64(to); power *= ratio {
+		for _, m := range steps {
+			if t := time.Duration(m * power); t >= from && t <= to {
+				at = append(at, t)
+			}
+		}
+	}
+	return at
 }

@@ -42,7 +42,8 @@ type Curve struct {
 
 	// Lo and Hi are bounds at the same edges: of confidence for a mean, guaranteed
 	// ones for what is calculated. They are nil for what is observed, which is exact
-	// at the edges.
+	// at the edges. Between two edges nothing is known but that the function rises
+	// from what it is at one to what it is at the other.
 	Lo, Hi []float64
 
 	within   func(time.Duration) (dq.Bounds, bool)
@@ -96,7 +97,7 @@ func Of(p *scope.Probe, q *dq.QTA, earlier *scope.Probe) Series {
 		s.Curves = append(s.Curves, mean(p.Mean, Mean))
 	}
 	if p.CalculatedMean.Windows > 0 {
-		s.Curves = append(s.Curves, mean(p.CalculatedMean, CalculatedMean))
+		s.Curves = append(s.Curves, calculatedMean(p.CalculatedMean))
 	}
 	if p.Calculated != nil && !p.Calculated.Empty() {
 		s.Curves = append(s.Curves, calculated(p.Calculated))
@@ -112,14 +113,41 @@ func observed(o *dq.Observed, r Role) Curve {
 	return Curve{Role: r, Width: o.Grid().Width(), Y: o.AppendECDF(nil), within: o.ProbabilityWithin, quantile: o.Quantile}
 }
 
+// calculated returns the curve of a calculated ΔQ. Its bounds for the time from one edge
+// to the next are as far apart as the curve may rise meanwhile; what is known at the
+// edge itself is the lower one that begins there, and the upper one that ends there.
 func calculated(d *dq.DeltaQ) Curve {
 	c := Curve{Role: Calculated, Width: d.Width(), within: d.ProbabilityWithin, quantile: d.Quantile}
 	c.Lo, c.Hi = d.AppendBounds(nil, nil)
+	last := len(c.Lo) - 1
+	c.Lo, c.Hi = append(c.Lo, c.Lo[last]), append(c.Hi, c.Hi[last])
+	copy(c.Hi[1:], c.Hi[:last+1])
+	c.Hi[0] = c.Lo[0]
 	c.Y = make([]float64, len(c.Lo))
-	for i := range c.Y {
-		c.Y[i] = (c.Lo[i] + c.Hi[i]) / 2
+	for k := range c.Y {
+		c.Hi[k] = max(c.Lo[k], c.Hi[k]) // a delay of exactly the edge is in the lower one alone
+		c.Y[k] = dq.Bounds{Lo: c.Lo[k], Hi: c.Hi[k]}.Mid()
 	}
 	return c
+}
+
+// calculatedMean returns the curve of a mean of calculated ΔQs. What it is a mean of
+// are the middles of bounds that hold from one edge to the next, so half a bin later.
+func calculatedMean(m scope.Mean) Curve {
+	m.Band = dq.Band{Mean: atEdges(m.Band.Mean), Lo: atEdges(m.Band.Lo), Hi: atEdges(m.Band.Hi)}
+	return mean(m, CalculatedMean)
+}
+
+// atEdges returns the values at edges of a function that is known halfway between them.
+func atEdges(between []float64) []float64 {
+	out := make([]float64, len(between)+1)
+	before := 0.0
+	for k, v := range between {
+		out[k] = (before + v) / 2
+		before = v
+	}
+	out[len(between)] = before
+	return out
 }
 
 // mean returns the curve of a mean. Between two edges it lies between its values
@@ -145,6 +173,9 @@ func meanWithin(lo, hi []float64, width, t time.Duration) (dq.Bounds, bool) {
 }
 
 func meanQuantile(y []float64, width time.Duration, p float64) (dq.Interval, bool) {
+	if !(p >= 0 && p <= 1) {
+		return dq.Interval{}, false
+	}
 	for k, v := range y {
 		if v >= p-dq.Tolerance {
 			return dq.Interval{Lo: time.Duration(max(k-1, 0)) * width, Hi: time.Duration(k) * width}, true

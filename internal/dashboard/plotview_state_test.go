@@ -1,0 +1,478 @@
+package dashboard
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gdamore/tcell/v2"
+	"github.com/google/go-cmp/cmp"
+	"github.com/rivo/tview"
+	"pgregory.net/rapid"
+
+	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/plot"
+	"github.com/beamscope/beamscope/internal/scope"
+)
+
+const ms = time.Millisecond
+
+// simple is a probe of 10 instances in bins of 10 ms: 2, 4, 0 and 3, and a timeout.
+func simple(t testing.TB, q *dq.QTA) plot.Series {
+	t.Helper()
+	return made(t, q, 10*ms, 1, 2, 4, 0, 3)
+}
+
+func made(t testing.TB, q *dq.QTA, width time.Duration, timeouts uint64, counts ...uint64) plot.Series {
+	t.Helper()
+	p, err := probeOf(width, timeouts, counts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plot.Of(p, q, nil)
+}
+
+func probeOf(width time.Duration, timeouts uint64, counts []uint64) (*scope.Probe, error) {
+	g, err := dq.NewGrid(width, len(counts))
+	if err != nil {
+		return nil, err
+	}
+	o, err := dq.FromCounts(g, counts, 0, timeouts)
+	if err != nil {
+		return nil, err
+	}
+	p := &scope.Probe{Name: "p", Spec: outcome.Spec{BinWidth: width, Bins: len(counts)}, Observed: o}
+	p.Counts = outcome.Counts{Successes: o.Successes(), Timeouts: timeouts}
+	if o.Empty() {
+		return p, nil
+	}
+	p.Calculated, err = o.DeltaQ()
+	return p, err
+}
+
+// view shows series on 66 columns and 20 rows.
+func view(series ...plot.Series) *plotView {
+	v := newPlotView(newTheme(256))
+	v.SetRect(0, 0, 66, 20)
+	v.show("p", series)
+	return v
+}
+
+func TestZoom(t *testing.T) {
+	v := view(simple(t, nil))
+	whole := v.axis()
+	if whole.From != 0 || whole.To < 40*ms || whole.To > 44*ms {
+		t.Fatalf("at first from %v to %v, want from 0 to a bit more than 40ms", whole.From, whole.To)
+	}
+	v.zoom(2)
+	a := v.axis()
+	if got, want := a.To-a.From, whole.To/2; (got - want).Abs() > 1 {
+		t.Errorf("twice as large: %v, want %v", got, want)
+	}
+	v.pan(-10)
+	if a := v.axis(); a.From != 0 || (a.To-whole.To/2).Abs() > 1 {
+		t.Errorf("panned beyond the beginning: %v to %v", a.From, a.To)
+	}
+	v.pan(0.5)
+	if a := v.axis(); (a.From - whole.To/4).Abs() > 2 {
+		t.Errorf("panned by half: from %v, want %v", a.From, whole.To/4)
+	}
+	v.cursorTo(0.2) // at 10 ms
+	before := v.axis().Position(10 * ms)
+	v.zoom(2)
+	if after := v.axis().Position(10 * ms); math.Abs(after-before) > 1e-6 {
+		t.Errorf("the cursor has moved from %v to %v", before, after)
+	}
+	for range 100 {
+		v.zoom(2)
+	}
+	if a := v.axis(); a.To-a.From < 20*ms {
+		t.Errorf("zoomed to %v, want no less than two bins", a.To-a.From)
+	}
+	v.zoom(0)
+	v.zoom(1e-9)
+	if diff := cmp.Diff(whole, v.axis()); diff != "" {
+		t.Errorf("zoomed out, -want +got:\n%s", diff)
+	}
+}
+
+// What is zoomed in on stays while windows come in, as far as there is such a thing.
+func TestZoomStays(t *testing.T) {
+	v := view(simple(t, nil))
+	v.zoom(2)
+	before := v.axis()
+	v.show("p", []plot.Series{made(t, nil, 10*ms, 0, 1, 1, 1, 1)})
+	if diff := cmp.Diff(before, v.axis()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	v.show("p", []plot.Series{made(t, nil, ms, 0, 1, 1, 1, 1)})
+	if a := v.axis(); a.From != 0 || a.To < 4*ms || a.To > 5*ms {
+		t.Errorf("from %v to %v of 4ms", a.From, a.To)
+	}
+}
+
+func TestZoomProbability(t *testing.T) {
+	v := view(simple(t, nil))
+	v.zoomProbability(2)
+	if v.low != 0.5 || v.high != 1 {
+		t.Errorf("without a cursor %v to %v, want the upper half", v.low, v.high)
+	}
+	v.reset()
+	v.cursorTo(0.6) // at 20 ms, where 60 % are done
+	v.zoomProbability(2)
+	if math.Abs(v.low-0.3) > 1e-9 || math.Abs(v.high-0.8) > 1e-9 {
+		t.Errorf("at 0.6: %v to %v, want 0.3 to 0.8", v.low, v.high)
+	}
+	for range 100 {
+		v.zoomProbability(2)
+	}
+	if v.high-v.low < 0.001 {
+		t.Errorf("%v to %v", v.low, v.high)
+	}
+	v.zoomProbability(-1)
+	v.zoomProbability(1e-9)
+	if v.low != 0 || v.high != 1 {
+		t.Errorf("zoomed out: %v to %v", v.low, v.high)
+	}
+}
+
+// On a logarithmic scale there is no 0, and the axis does not begin before there is
+// anything to see.
+func TestLog(t *testing.T) {
+	for name, tt := range map[string]struct {
+		series plot.Series
+		from   time.Duration
+	}{
+		"from the first bin on":   {simple(t, nil), 5 * ms},
+		"from the first edge on":  {made(t, nil, ms, 0, 0, 0, 0, 0, 0, 0, 0, 1, 5, 0, 0, 0), 5 * ms},
+		"without a success":       {made(t, nil, ms, 1, 0, 0, 0, 0), 500 * time.Microsecond},
+		"without anything at all": {made(t, nil, ms, 0, 0, 0, 0, 0), 2 * ms},
+	} {
+		v := view(tt.series)
+		v.toggleLog()
+		if a := v.axis(); a.From != tt.from || !a.Log {
+			t.Errorf("%s: %+v, want from %v", name, a, tt.from)
+		}
+		v.toggleLog()
+		if a := v.axis(); a.From != 0 || a.Log {
+			t.Errorf("%s: and back: %+v", name, a)
+		}
+	}
+}
+
+func TestCursor(t *testing.T) {
+	v := view(simple(t, nil))
+	at := func(want time.Duration) {
+		t.Helper()
+		if got, ok := v.cursorDelay(); !ok || got != want {
+			t.Errorf("at %v, %v, want %v", got, ok, want)
+		}
+	}
+	if _, ok := v.cursorDelay(); ok || v.readout() != nil {
+		t.Error("there is a cursor from the beginning")
+	}
+	v.cursorQuantile(1)
+	at(20 * ms) // of a half
+	v.cursorQuantile(1)
+	at(40 * ms) // of three quarters
+	v.cursorQuantile(1)
+	at(40 * ms) // of 0.9
+	v.cursorQuantile(1)
+	if got, ok := v.cursorDelay(); ok {
+		t.Errorf("0.95 is never reached, and the cursor is at %v", got)
+	}
+	if diff := cmp.Diff([]string{"95% within  observed never  calculated never"}, v.readout()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	v.cursorQuantile(-100)
+	at(10 * ms)
+
+	v.cursorTo(0.5)
+	v.show("p", []plot.Series{made(t, nil, 10*ms, 0, 0, 0, 0, 1)})
+	at(40 * ms) // follows
+
+	v.cursorAt(0.5)
+	half, _ := v.cursorDelay()
+	v.cursorBy(3)
+	v.cursorBy(-3)
+	if got, _ := v.cursorDelay(); (got - half).Abs() > 2 {
+		t.Errorf("there and back: %v, want %v", got, half)
+	}
+	v.cursorBy(-1000)
+	at(0)
+	v.cursorTo(2)
+	at(0)
+	v.cursorOff()
+	v.cursorBy(7)
+	if got, _ := v.cursorDelay(); got != half {
+		t.Errorf("from no cursor to %v, want the middle", got)
+	}
+}
+
+func TestReadout(t *testing.T) {
+	q, err := dq.Quartiles(5*ms, 10*ms, 30*ms, 0.05)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name string
+		do   func(*plotView)
+		want []string
+	}{
+		{"off", func(v *plotView) { v.cursorOff() }, nil},
+		{"within a bin", func(v *plotView) { v.cursor = cursor{on: true, at: 15 * ms} }, []string{
+			"at 15.0ms  observed 20.0…60.0%  calculated 20.0…60.0%  QTA 50%",
+			"10% within  observed ≤10.0ms  calculated ≤10.0ms"}},
+		{"between edges where nothing is", func(v *plotView) { v.cursor = cursor{on: true, at: 29 * ms} }, []string{
+			"at 29.0ms  observed 60.0%  calculated 60.0%  QTA 50%",
+			"50% within  observed ≤20.0ms  calculated ≤20.0ms"}},
+		{"missed in the end", func(v *plotView) { v.cursor = cursor{on: true, at: 40 * ms} }, []string{
+			"at 40.0ms  observed 90.0%  calculated 90.0%  QTA 95% missed",
+			"90% within  observed ≤40.0ms  calculated ≤40.0ms"}},
+		{"before anything", func(v *plotView) { v.cursor = cursor{on: true, at: 2 * ms} }, []string{
+			"at 2.00ms  observed 0.0…20.0%  calculated 0.0…20.0%"}},
+		{"hidden", func(v *plotView) { v.cursorTo(0.5); v.toggle(plot.Calculated) }, []string{
+			"at 20.0ms  observed 60.0%  QTA 50%",
+			"50% within  observed ≤20.0ms"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			v := view(simple(t, &q))
+			tt.do(v)
+			if diff := cmp.Diff(tt.want, v.readout()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReadoutOfSeveral(t *testing.T) {
+	slow := made(t, nil, 10*ms, 0, 0, 0, 0, 1)
+	slow.Name = "slow"
+	v := view(simple(t, nil), slow)
+	v.cursorTo(0.5)
+	want := []string{"1 p  at 20.0ms  observed 60.0%  calculated 60.0%", "2 slow  at 20.0ms  observed 0.0%  calculated 0.0%"}
+	if diff := cmp.Diff(want, v.readout()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	v.cursorTo(0.99)
+	want = []string{"1 p  99% within  observed never  calculated never", "2 slow  99% within  observed ≤40.0ms  calculated ≤40.0ms"}
+	if diff := cmp.Diff(want, v.readout()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestBetween(t *testing.T) {
+	tests := []struct {
+		lo, hi float64
+		want   string
+	}{
+		{0, 0, "0.0%"},
+		{1, 1, "100.0%"},
+		{0.932, 0.935, "93.2…93.5%"},
+		{0.9511, 0.9512, "95.1%"},
+		{0.5, 0.9999, "50.0…99.99%"},
+		{0.9996, 1, "99.96…100.0%"},
+		{0.00001, 0.00002, "0.001…0.002%"},
+		{0.0483, 0.0999, "4.83…9.99%"},
+		{0.09996, 0.1, "10.0%"},
+		{0, 1e-9, "0.0…0.0001%"},
+		{0.99999999, 1, "99.9999…100.0%"},
+		{1. / 3, math.Nextafter(1./3, 1), "33.3%"},
+	}
+	for _, tt := range tests {
+		if got := between(dq.Bounds{Lo: tt.lo, Hi: tt.hi}); got != tt.want {
+			t.Errorf("%v to %v is shown as %s, want %s", tt.lo, tt.hi, got, tt.want)
+		}
+	}
+}
+
+// event is the mouse at a place on the screen.
+func event(x, y int) *tcell.EventMouse {
+	return tcell.NewEventMouse(x, y, tcell.ButtonNone, tcell.ModNone)
+}
+
+func TestMouse(t *testing.T) {
+	v := view(simple(t, nil))
+	handle := v.MouseHandler()
+	var focus tview.Primitive
+	send := func(action tview.MouseAction, x, y int) (bool, tview.Primitive) {
+		t.Helper()
+		return handle(action, event(x, y), func(p tview.Primitive) { focus = p })
+	}
+	if consumed, _ := send(tview.MouseLeftDown, 70, 5); consumed || focus != nil {
+		t.Error("a click beside it is consumed")
+	}
+	if consumed, capture := send(tview.MouseLeftDown, 30, 5); !consumed || capture != tview.Primitive(v) || focus != tview.Primitive(v) {
+		t.Errorf("button pressed: consumed %v, captured by %v, focus on %v", consumed, capture, focus)
+	}
+	if consumed, capture := send(tview.MouseLeftUp, 30, 5); !consumed || capture != nil {
+		t.Errorf("button released: consumed %v, captured by %v", consumed, capture)
+	}
+	if consumed, _ := send(tview.MouseLeftClick, 30, 5); !consumed {
+		t.Error("a click is not consumed")
+	}
+	g := v.layout()
+	clicked, ok := v.cursorDelay()
+	if want := v.axis().Delay((float64(30-g.x) + 0.5) / float64(g.width)); !ok || clicked != want {
+		t.Errorf("clicked at %v, %v, want %v", clicked, ok, want)
+	}
+	before := v.axis()
+	if consumed, _ := send(tview.MouseScrollUp, 30, 5); !consumed {
+		t.Error("the wheel is not consumed")
+	}
+	if a := v.axis(); a.To-a.From >= before.To-before.From || a.From >= clicked || a.To <= clicked {
+		t.Errorf("zoomed to %v…%v around %v", a.From, a.To, clicked)
+	}
+	if consumed, _ := send(tview.MouseMove, 30, 5); consumed {
+		t.Error("a mouse that only moves is consumed")
+	}
+	zoomed := v.axis()
+	send(tview.MouseLeftDown, 30, 5)
+	if consumed, capture := send(tview.MouseMove, 27, 90); !consumed || capture != tview.Primitive(v) {
+		t.Error("a mouse that drags is not followed")
+	}
+	send(tview.MouseLeftUp, 27, 90)
+	by := time.Duration(3 / float64(g.width) * float64(zoomed.To-zoomed.From))
+	if a := v.axis(); (a.From - zoomed.From - by).Abs() > 2 {
+		t.Errorf("dragged from %v to %v, want by %v", zoomed.From, a.From, by)
+	}
+	send(tview.MouseScrollLeft, 30, 5)
+	if a := v.axis(); a.From >= zoomed.From+by {
+		t.Errorf("the wheel to the left pans to %v", a.From)
+	}
+	send(tview.MouseScrollRight, 30, 5)
+	for range 10 {
+		send(tview.MouseScrollDown, 30, 5)
+	}
+	if diff := cmp.Diff(before, v.axis()); diff != "" {
+		t.Errorf("zoomed out, -want +got:\n%s", diff)
+	}
+}
+
+// All of a thousand instances take the same time: the curve rises at once, though it is
+// known at far more edges than there are columns.
+func TestStepWithinAColumn(t *testing.T) {
+	counts := make([]uint64, 1000)
+	counts[500] = 1000
+	v := view(made(t, nil, 10*time.Microsecond, 0, counts...))
+	v.toggle(plot.Calculated)
+	v.Draw(newScreen(t, 66, 20))
+	g := v.layout()
+	column := int(xScale{v.axis(), g.width}.dot(5010*time.Microsecond) / 2)
+	for y := range g.height {
+		if v.canvas.Blank(column, y) && v.canvas.Blank(column-1, y) {
+			t.Errorf("row %d of %d is blank at the step", y, g.height)
+		}
+	}
+	for y := 1; y < g.height-1; y++ {
+		for x := range g.width {
+			if x != column && x != column-1 && x < g.width-4 && !v.canvas.Blank(x, y) {
+				t.Errorf("there is something at (%d, %d), off the step", x, y)
+			}
+		}
+	}
+}
+
+// What is drawn five times a second for each plot is no work for the collector.
+func TestLittleGarbage(t *testing.T) {
+	const most = 30
+	v := view(busy(t))
+	screen := newScreen(t, 66, 20)
+	if n := testing.AllocsPerRun(10, func() { v.Draw(screen) }); n > most {
+		t.Errorf("%v allocations to draw a plot, want at most %d", n, most)
+	}
+}
+
+// Text that is too wide ends with an ellipsis, and is not cut within a character.
+func TestPut(t *testing.T) {
+	for _, tt := range []struct {
+		text    string
+		columns int
+		want    string
+	}{
+		{"probe", 5, "probe"},
+		{"probe", 4, "pro…"},
+		{"probe", 1, "…"},
+		{"probe", 0, ""},
+		{"探针", 4, "探针"},
+		{"探针", 3, "探…"},
+		{"探针", 2, "…"},
+		{"[red]", 9, "[red]"},
+	} {
+		screen := newScreen(t, 10, 1)
+		used := put(screen, 0, 0, tt.columns, tt.text, tcell.StyleDefault)
+		if got := strings.TrimSpace(text(screen)); got != tt.want || used > tt.columns {
+			t.Errorf("%q in %d columns: %q in %d", tt.text, tt.columns, got, used)
+		}
+	}
+}
+
+// draws has a random view of random probes do random things.
+func draws(t *rapid.T) *plotView {
+	v := newPlotView(newTheme(rapid.SampledFrom([]int{0, 8, 16, 256}).Draw(t, "colours")))
+	for range rapid.IntRange(0, 4).Draw(t, "steps") {
+		v.show("a title that is long", rapid.SliceOfN(anySeries(), 0, 3).Draw(t, "series"))
+		v.SetRect(2, 1, rapid.IntRange(0, 70).Draw(t, "width"), rapid.IntRange(0, 30).Draw(t, "height"))
+		factor := rapid.OneOf(rapid.Float64Range(0.1, 10), rapid.SampledFrom([]float64{0, -1, math.NaN(), math.Inf(1)})).Draw(t, "factor")
+		for range rapid.IntRange(0, 5).Draw(t, "things") {
+			rapid.SampledFrom([]func(){
+				v.toggleLog, v.reset, v.cursorOff,
+				func() { v.zoom(factor) },
+				func() { v.zoomProbability(factor) },
+				func() { v.pan(factor - 1) },
+				func() { v.cursorBy(int(10 * min(9, factor))) },
+				func() { v.cursorTo(factor) },
+				func() { v.cursorQuantile(rapid.IntRange(-2, 2).Draw(t, "quantiles")) },
+				func() { v.toggle(rapid.SampledFrom(plot.Roles()).Draw(t, "role")) },
+			}).Draw(t, "thing")()
+		}
+	}
+	return v
+}
+
+func anySeries() *rapid.Generator[plot.Series] {
+	return rapid.Custom(func(t *rapid.T) plot.Series {
+		width := time.Duration(rapid.Int64Range(int64(time.Microsecond), int64(time.Second)).Draw(t, "bin width"))
+		counts := rapid.SliceOfN(rapid.Uint64Range(0, 9), 1, 40).Draw(t, "counts")
+		p, err := probeOf(width, rapid.Uint64Range(0, 9).Draw(t, "timeouts"), counts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := dq.NewQTA(rapid.Float64Range(0, 1).Draw(t, "failure"),
+			dq.Step{T: time.Duration(len(counts)/2) * width, P: rapid.Float64Range(0, 1).Draw(t, "required")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return plot.Of(p, &q, p)
+	})
+}
+
+// Whatever is shown and done, nothing is drawn outside of the view, there is no figure
+// that is none, and at least something is seen of the axis.
+func TestAnything(t *testing.T) {
+	const width, height = 76, 34
+	screen := newScreen(t, width, height)
+	rapid.Check(t, func(t *rapid.T) {
+		v := draws(t)
+		screen.Fill('~', tcell.StyleDefault)
+		v.Draw(screen)
+		x, y, w, h := v.GetRect()
+		for row := range height {
+			for column := range width {
+				inside := column >= x && column < x+w && row >= y && row < y+h
+				if text, _, _ := screen.Get(column, row); text != "~" && !inside {
+					t.Fatalf("%q at (%d, %d)", text, column, row)
+				}
+			}
+		}
+		if a := v.axis(); a.From < 0 || a.From >= a.To || v.low < 0 || v.low >= v.high || v.high > 1 {
+			t.Fatalf("from %v to %v, from %v to %v", a.From, a.To, v.low, v.high)
+		}
+		if said := strings.Join(v.readout(), "\n"); strings.Contains(said, "NaN") || strings.Contains(said, "Inf") || strings.Contains(said, "-") {
+			t.Fatal(said)
+		}
+	})
+}

@@ -1,0 +1,253 @@
+package dashboard
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gdamore/tcell/v2"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/plot"
+	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/session"
+)
+
+var update = flag.Bool("update", false, "write what is drawn into the golden files")
+
+// A reel is what was replayed of a recording.
+type reel struct {
+	system *scope.System
+	frames []*scope.Frame
+}
+
+func (r *reel) Configured(s *scope.System, _ outcome.Plan) error { r.system = s; return nil }
+func (r *reel) Noticed(outcome.Notice) error                     { return nil }
+func (r *reel) Framed(_ *outcome.Batch, f *scope.Frame) error {
+	r.frames = append(r.frames, f.Clone())
+	return nil
+}
+
+// replay replays one of the recordings that come with the program.
+func replay(t testing.TB, name string) *reel {
+	t.Helper()
+	file, err := os.Open(filepath.Join("..", "..", "cmd", "beamscope", name+".bsr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	entries, err := recording.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := new(reel)
+	if err := (session.Replay{Observers: []scope.Observer{r}}).Play(t.Context(), entries); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// series returns what there is to draw of a probe in a frame, and of an earlier one
+// where it is not negative.
+func (r *reel) series(t testing.TB, frame, earlier int, name string) plot.Series {
+	t.Helper()
+	find := func(n int) *scope.Probe {
+		for i := range r.frames[n].Probes {
+			if p := &r.frames[n].Probes[i]; p.Name == name {
+				return p
+			}
+		}
+		t.Fatalf("no probe %s in frame %d", name, n)
+		return nil
+	}
+	var before *scope.Probe
+	if earlier >= 0 {
+		before = find(earlier)
+	}
+	return plot.Of(find(frame), r.qta(name), before)
+}
+
+func (r *reel) qta(name string) *dq.QTA {
+	for _, p := range r.system.Probes {
+		if p.Spec.Name == name {
+			return p.QTA
+		}
+	}
+	return nil
+}
+
+// newScreen returns a screen of a size and so many colours.
+func newScreen(t testing.TB, width, height int) tcell.SimulationScreen {
+	t.Helper()
+	screen := tcell.NewSimulationScreen("UTF-8")
+	if err := screen.Init(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(screen.Fini)
+	screen.SetSize(width, height)
+	screen.Clear()
+	return screen
+}
+
+// A picture is a plot of a size, as it is to look.
+type picture struct {
+	name          string
+	width, height int
+	colors        int
+	series        []plot.Series
+	do            func(*plotView)
+}
+
+// Every picture looks as it did when somebody looked at it and found it good.
+func TestPictures(t *testing.T) {
+	r := replay(t, "mm1k")
+	const calm, overload, after = 8, 15, 22
+	one := func(frame int) []plot.Series { return []plot.Series{r.series(t, frame, -1, "probe")} }
+	both := func(frame int) []plot.Series {
+		return []plot.Series{r.series(t, frame, -1, "worker_1"), r.series(t, frame, -1, "worker_2")}
+	}
+	tests := []picture{
+		{"tiny", 20, 6, 256, one(calm), nil},
+		{"narrow", 26, 12, 256, one(overload), nil},
+		{"low", 40, 8, 256, one(calm), nil},
+		{"low-overload", 40, 8, 256, one(overload), nil},
+		{"usual", 66, 20, 256, one(calm), func(v *plotView) { v.Focus(nil) }},
+		{"overload", 66, 20, 256, one(overload), func(v *plotView) { v.cursorTo(0.5) }},
+		{"overload-monochrome", 66, 20, 0, one(overload), func(v *plotView) { v.cursorTo(0.5) }},
+		{"overload-16", 66, 20, 16, one(overload), nil},
+		{"means", 80, 24, 256, one(after), func(v *plotView) { v.cursorAt(0.1); v.toggle(plot.Earlier) }},
+		{"earlier", 66, 20, 256, []plot.Series{r.series(t, calm, overload, "probe")}, func(v *plotView) {
+			v.toggle(plot.Mean)
+			v.toggle(plot.CalculatedMean)
+		}},
+		{"everything", 66, 22, 256, []plot.Series{r.series(t, overload, calm, "probe")}, func(v *plotView) { v.cursorTo(0.5) }},
+		{"log", 66, 20, 256, one(overload), func(v *plotView) { v.toggleLog(); v.cursorTo(0.25) }},
+		{"zoomed", 66, 20, 256, one(overload), func(v *plotView) {
+			v.cursorTo(0.5)
+			v.zoom(4)
+			v.zoomProbability(2)
+		}},
+		{"two", 66, 20, 256, both(overload), func(v *plotView) { v.cursorTo(0.5) }},
+		{"two-monochrome", 66, 20, 0, both(calm), func(v *plotView) { v.toggle(plot.Mean) }},
+		{"loss", 66, 16, 256, []plot.Series{lossy(r.series(t, overload, -1, "probe"))}, nil},
+		{"loss-cut", 40, 10, 256, []plot.Series{lossy(r.series(t, overload, -1, "probe"))}, nil},
+		{"mean-alone", 66, 16, 256, []plot.Series{unseen(r.series(t, after, -1, "probe"))}, nil},
+		{"huge", 200, 60, 256, one(overload), func(v *plotView) { v.cursorTo(0.9) }},
+		{"nothing", 40, 12, 256, []plot.Series{{Name: "probe", DMax: 50 * time.Millisecond, Caveat: "not observed"}}, nil},
+		{"no-series", 40, 12, 256, nil, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			golden(t, filepath.Join("testdata", "plotview", tt.name+".txt"), tt.draw(t))
+		})
+	}
+}
+
+// lossy is a series of a window with loss.
+func lossy(s plot.Series) plot.Series {
+	s.Lost, s.Caveat = 3, "loss"
+	return s
+}
+
+// unseen is a series of a window without instances, after others that had some.
+func unseen(s plot.Series) plot.Series {
+	s.Curves = slices.DeleteFunc(s.Curves, func(c plot.Curve) bool { return c.Role == plot.Observed || c.Role == plot.Calculated })
+	s.Instances, s.HasFailed, s.Caveat = 0, false, "no instances"
+	return s
+}
+
+// Six plots on a small terminal can be read.
+func TestSix(t *testing.T) {
+	const width, height = 26, 12
+	r := replay(t, "mm1k")
+	screen := newScreen(t, 3*width, 2*height)
+	for i := range 6 {
+		name := []string{"worker_1", "worker_2", "probe"}[i%3]
+		v := newPlotView(newTheme(256))
+		v.SetRect(i%3*width, i/3*height, width, height)
+		v.show(name, []plot.Series{r.series(t, 8+7*(i/3), -1, name)})
+		if i == 4 {
+			v.Focus(nil)
+		}
+		v.Draw(screen)
+	}
+	golden(t, filepath.Join("testdata", "plotview", "six.txt"), text(screen)+"\n"+styles(screen))
+}
+
+// draw returns what the picture looks like, and below it how each cell looks.
+func (p picture) draw(t *testing.T) string {
+	t.Helper()
+	v := newPlotView(newTheme(p.colors))
+	v.SetRect(0, 0, p.width, p.height)
+	v.show("probe", p.series)
+	if p.do != nil {
+		p.do(v)
+	}
+	screen := newScreen(t, p.width, p.height)
+	v.Draw(screen)
+	return text(screen) + strings.Join(v.readout(), "\n") + "\n\n" + styles(screen)
+}
+
+// text returns what is written on a screen.
+func text(screen tcell.Screen) string {
+	return eachCell(screen, func(text string, _ tcell.Style) string { return text })
+}
+
+// styles returns a letter for the style of each cell, and what the letters mean: a
+// dot is the terminal's own, and so is the colour -1.
+func styles(screen tcell.Screen) string {
+	letters := map[tcell.Style]string{tcell.StyleDefault: "."}
+	var legend strings.Builder
+	cells := eachCell(screen, func(_ string, s tcell.Style) string {
+		if letters[s] == "" {
+			letters[s] = string(rune('a' + len(letters) - 1))
+			foreground, background, attributes := s.Decompose()
+			fmt.Fprintf(&legend, "%s: %06x on %06x, attributes %d\n", letters[s], foreground.Hex(), background.Hex(), attributes)
+		}
+		return letters[s]
+	})
+	return cells + legend.String()
+}
+
+func eachCell(screen tcell.Screen, f func(string, tcell.Style) string) string {
+	var b strings.Builder
+	width, height := screen.Size()
+	for y := range height {
+		for x := 0; x < width; {
+			text, style, columns := screen.Get(x, y)
+			b.WriteString(f(text, style))
+			x += columns
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// golden compares what was drawn with what is in a file.
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("look at it, and run go test -update if it is as good, -want +got:\n%s", diff)
+	}
+}
