@@ -1,8 +1,12 @@
 package outcome_test
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,7 +119,9 @@ func TestStatus(t *testing.T) {
 		{Name: outcome.DiscoveryProbes, Sites: 948, Discover: true},
 	}
 	byName := func(a, b outcome.ProbeStatus) int { return slices.Compare([]byte(a.Name), []byte(b.Name)) }
-	sorted := func(probes []outcome.ProbeStatus) []outcome.ProbeStatus { return slices.SortedFunc(slices.Values(probes), byName) }
+	sorted := func(probes []outcome.ProbeStatus) []outcome.ProbeStatus {
+		return slices.SortedFunc(slices.Values(probes), byName)
+	}
 	got := s.Status()
 	if len(got) != 1 || got[0].VM.PID != v.PID() || got[0].Exe != exe(t, v).Exe || got[0].Since == 0 || got[0].Ended || got[0].Refused != "" {
 		t.Fatalf("%+v", got)
@@ -133,4 +139,40 @@ func TestStatus(t *testing.T) {
 	if got := s.Status(); len(got) != 1 || !got[0].Ended || len(got[0].Probes) != 0 {
 		t.Errorf("after its end: %+v", got)
 	}
+}
+
+// A VM that cannot be observed is there with why, as long as it runs.
+func TestStatusOfRefused(t *testing.T) {
+	v := vmtest.Start(t, erlang.Options{})
+	target := exe(t, v)
+	s := newSource(t, target)
+	// Something else where its executable was, that has no probes.
+	program, err := os.ReadFile("/bin/sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(target.Exe), os.WriteFile(target.Exe, program, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	other := exec.CommandContext(t.Context(), target.Exe, "1h")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	refused := func() *outcome.VMStatus {
+		all := s.Status()
+		i := slices.IndexFunc(all, func(v outcome.VMStatus) bool { return v.VM.PID == other.Process.Pid })
+		if i < 0 {
+			return nil
+		}
+		return &all[i]
+	}
+	s.collectUntil("what is refused", func() bool { return refused() != nil })
+	if r := refused(); !strings.Contains(r.Refused, vm.ErrNoProbes.Error()) || r.Since != 0 || len(r.Probes) != 0 {
+		t.Errorf("%+v", r)
+	}
+	if err := other.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = other.Wait() // says that it was killed
+	s.collectUntil("its end", func() bool { return refused() == nil })
 }
