@@ -27,14 +27,20 @@ func (d *Dashboard) table() keymap {
 	m = append(m,
 		binding{anywhere, []press{{key: tcell.KeyTab}, {key: tcell.KeyBacktab}}, "Tab", "", "move between the sidebar and what is beside it", d.swap},
 		binding{anywhere, []press{{key: tcell.KeyEscape}}, "Esc", "", "close the sidebar; from a snapshot back to what is live", d.back},
-		binding{anywhere, []press{char('f')}, "f", "freeze", "stop at this window, or follow the present again", func() { d.scene.freeze() }},
+		binding{anywhere, []press{char('f')}, "f", "freeze", "stop at this window, or follow the present again", d.freeze},
 		binding{anywhere, []press{char(',')}, ",", "", "one window back", func() { d.scene.step(-1) }},
 		binding{anywhere, []press{char('.')}, ".", "", "one window on", func() { d.scene.step(1) }},
 		binding{anywhere, []press{char('<')}, "<", "", "ten windows back", func() { d.scene.step(-10) }},
 		binding{anywhere, []press{char('>')}, ">", "", "ten windows on", func() { d.scene.step(10) }},
 		binding{anywhere, []press{char('e')}, "e", "", "draw the window that is shown below all others from now on; again: no more", d.toggleOverlay},
+		binding{anywhere, []press{char('x')}, "x", "export", "write the selected plot, or the whole overview, as SVG, PNG, CSV or JSON", d.export},
 		binding{anywhere, []press{char('w')}, "w", "save", "save the configuration in force as a scope file", d.save},
 	)
+	if p, ok := d.control.(player); ok {
+		m = append(m,
+			binding{anywhere, []press{char('[')}, "[ ]", "speed", "play at half the speed", func() { d.speed(p, 0.5) }},
+			binding{anywhere, []press{char(']')}, "]", "", "play at twice the speed", func() { d.speed(p, 2) }})
+	}
 	for _, k := range d.opts.Knobs {
 		m = append(m, binding{anywhere, []press{char(k.Key)}, string(k.Key), k.Label, k.Label, func() { d.turn(k) }})
 	}
@@ -42,6 +48,34 @@ func (d *Dashboard) table() keymap {
 }
 
 func (d *Dashboard) quit() { d.app.Stop() }
+
+// A player is a Control that plays a recording.
+type player interface {
+	Pause(bool)
+	Speed() float64
+	SetSpeed(float64)
+}
+
+// freeze stops at a window, or follows the present again. A recording waits meanwhile.
+func (d *Dashboard) freeze() {
+	d.scene.freeze()
+	if p, ok := d.control.(player); ok && d.scene == d.live {
+		p.Pause(!d.scene.following)
+	}
+}
+
+// The slowest and the fastest that a recording is played at.
+const slowest, fastest = 1.0 / 16, 256
+
+// speed changes the speed of a recording by a factor.
+func (d *Dashboard) speed(p player, factor float64) {
+	now := p.Speed()
+	if now == 0 {
+		now = 1
+	}
+	p.SetSpeed(min(max(now*factor, slowest), fastest))
+	d.say(plain, fmt.Sprintf("speed %g", p.Speed()))
+}
 
 // switchPage changes between the overview and the plots.
 func (d *Dashboard) switchPage() {

@@ -206,13 +206,15 @@ func (g *grid) Draw(screen tcell.Screen) {
 	columns, rows := shape(len(g.panels), width, height)
 	for i := range g.panels {
 		c, r := i%columns, i/columns
-		left, top := c*width/columns, r*height/rows
-		g.place(screen, i, x+left, y+top, (c+1)*width/columns-left, (r+1)*height/rows-top)
+		beside := min(columns, len(g.panels)-r*columns) // the last row may have fewer, which are wider
+		left, top := c*width/beside, r*height/rows
+		g.place(screen, i, x+left, y+top, (c+1)*width/beside-left, (r+1)*height/rows-top)
 	}
 }
 
 func (g *grid) place(screen tcell.Screen, i, x, y, width, height int) {
 	v := g.panels[i].view
+	v.selected = i == g.selected
 	v.SetRect(x, y, width, height)
 	v.Draw(screen)
 }
@@ -251,14 +253,35 @@ func (g *grid) MouseHandler() func(tview.MouseAction, *tcell.EventMouse, func(tv
 }
 
 func (g *grid) bindings() []binding {
+	key := func(k tcell.Key) []press { return []press{{key: k}} }
+	shifted := func(k tcell.Key) []press { return []press{{key: k, shift: true}} }
 	m := []binding{
 		{inPlots, []press{{key: tcell.KeyEnter}, char('z')}, "Enter", "alone", "show the selected plot alone, or all again", func() { g.zoomed = !g.zoomed && g.current() != nil }},
+		{inPlots, key(tcell.KeyLeft), "←", "", "move the cursor to shorter delays", g.view(func(v *plotView) { v.cursorBy(-1) })},
+		{inPlots, key(tcell.KeyRight), "←→ ↑↓", "cursor", "move the cursor to longer delays", g.view(func(v *plotView) { v.cursorBy(1) })},
+		{inPlots, key(tcell.KeyUp), "↑", "", "move the cursor to the next quantile", g.view(func(v *plotView) { v.cursorQuantile(1) })},
+		{inPlots, key(tcell.KeyDown), "↓", "", "move the cursor to the quantile before", g.view(func(v *plotView) { v.cursorQuantile(-1) })},
+		{inPlots, []press{{key: tcell.KeyBackspace}, {key: tcell.KeyBackspace2}}, "⌫", "", "take the cursor away", g.view((*plotView).cursorOff)},
+		{inPlots, []press{char('+'), char('=')}, "+ -", "zoom", "zoom into the delays around the cursor", g.view(func(v *plotView) { v.zoom(1.5) })},
+		{inPlots, []press{char('-')}, "-", "", "zoom out", g.view(func(v *plotView) { v.zoom(1 / 1.5) })},
+		{inPlots, shifted(tcell.KeyLeft), "Shift-←", "", "move along to shorter delays", g.view(func(v *plotView) { v.pan(-0.1) })},
+		{inPlots, shifted(tcell.KeyRight), "Shift-→", "", "move along to longer delays", g.view(func(v *plotView) { v.pan(0.1) })},
+		{inPlots, key(tcell.KeyPgUp), "PgUp", "", "zoom into the probabilities", g.view(func(v *plotView) { v.zoomProbability(1.5) })},
+		{inPlots, key(tcell.KeyPgDn), "PgDn", "", "zoom out of them", g.view(func(v *plotView) { v.zoomProbability(1 / 1.5) })},
+		{inPlots, []press{char('0')}, "0", "", "show all delays and probabilities", g.view((*plotView).reset)},
+		{inPlots, []press{char('l')}, "l", "log", "a logarithmic scale of delays, or a linear one", g.view((*plotView).toggleLog)},
+		{inPlots, []press{char('v')}, "v", "curves", "leave out the means; then all but what is observed; then nothing", g.view((*plotView).nextCurves)},
 		{inPlots, []press{char('d')}, "d", "", "take the selected plot away", func() { g.with(g.close) }},
 	}
 	for i := range maxPlots {
 		m = append(m, binding{inPlots, []press{char(rune('1' + i))}, fmt.Sprint(i + 1), "", fmt.Sprintf("select plot %d", i+1), func() { g.choose(i) }})
 	}
 	return m
+}
+
+// view returns what does something with the view of the selected plot.
+func (g *grid) view(do func(*plotView)) func() {
+	return func() { g.with(func(p *panel) { do(p.view) }) }
 }
 
 // with does something with the selected plot.

@@ -18,19 +18,21 @@ const (
 	inEditor   place = "in the diagram editor"
 )
 
-// A press is a key as it is pressed: a rune, or a key that has none.
+// A press is a key as it is pressed: a rune, or a key that has none, perhaps with
+// shift.
 type press struct {
-	key  tcell.Key // tcell.KeyRune for a rune
-	char rune
+	key   tcell.Key // tcell.KeyRune for a rune
+	char  rune
+	shift bool
 }
 
-func char(r rune) press { return press{tcell.KeyRune, r} }
+func char(r rune) press { return press{key: tcell.KeyRune, char: r} }
 
 func pressOf(e *tcell.EventKey) press {
 	if e.Key() == tcell.KeyRune {
 		return char(e.Rune())
 	}
-	return press{key: e.Key()}
+	return press{key: e.Key(), shift: e.Modifiers()&tcell.ModShift != 0 && e.Key() != tcell.KeyBacktab}
 }
 
 // A binding is what keys do somewhere. All keys are in one table: what handles them,

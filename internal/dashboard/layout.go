@@ -9,6 +9,7 @@ import (
 	"github.com/rivo/tview"
 
 	"github.com/beamscope/beamscope/internal/figures"
+	"github.com/beamscope/beamscope/internal/plot"
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
@@ -68,9 +69,9 @@ func (d *Dashboard) style() {
 		PrimitiveBackgroundColor:    tcell.ColorDefault,
 		ContrastBackgroundColor:     tcell.ColorDefault,
 		MoreContrastBackgroundColor: tcell.ColorDefault,
-		BorderColor:                 d.theme.color(grey()),
+		BorderColor:                 d.theme.color(plot.Grey),
 		TitleColor:                  tcell.ColorDefault,
-		GraphicsColor:               d.theme.color(grey()),
+		GraphicsColor:               d.theme.color(plot.Grey),
 		PrimaryTextColor:            tcell.ColorDefault,
 		SecondaryTextColor:          tcell.ColorDefault,
 		TertiaryTextColor:           tcell.ColorDefault,

@@ -243,16 +243,13 @@ func (o *overview) sorted(f *scope.Frame) []*scope.Probe {
 	return ps
 }
 
-// slowness orders probes by their p99: infinite where that is in the intangible mass.
+// slowness orders probes by their p99: those in the intangible mass first, those without
+// instances last.
 func slowness(p *scope.Probe) float64 {
-	d, ok := p.Observed.QuantileFigure(0.99)
-	switch {
-	case p.Observed.Empty():
-		return -1
-	case !ok:
-		return math.Inf(1)
+	if x := seconds(p, 0.99); !math.IsNaN(x) {
+		return x
 	}
-	return d.Seconds()
+	return -1
 }
 
 func rate(p *scope.Probe) (string, tone) {
@@ -351,7 +348,7 @@ func sparkline(values []float64) string {
 	levels := []rune("▁▂▃▄▅▆▇█")
 	largest := 0.0
 	for _, v := range values {
-		if v > largest {
+		if v > largest && !math.IsInf(v, 1) {
 			largest = v
 		}
 	}
@@ -360,6 +357,8 @@ func sparkline(values []float64) string {
 		switch {
 		case math.IsNaN(v):
 			b.WriteRune(' ')
+		case math.IsInf(v, 1):
+			b.WriteRune('∞')
 		case largest == 0:
 			b.WriteRune(levels[0])
 		default:

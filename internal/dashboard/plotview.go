@@ -24,6 +24,7 @@ type plotView struct {
 	facts  []words          // about the series, behind the title
 	legend []entry
 
+	selected  bool // the keys act on it
 	hidden    uint // roles, as bits
 	log       bool
 	zoomed    bool
@@ -70,6 +71,31 @@ func (v *plotView) show(title string, series []plot.Series) {
 func (v *plotView) toggle(r plot.Role) {
 	v.hidden ^= 1 << r
 	v.legend = v.entries(v.legend[:0])
+}
+
+// nextCurves leaves out the means, then all but what is observed, and then nothing.
+func (v *plotView) nextCurves() {
+	const means = 1<<plot.Mean | 1<<plot.CalculatedMean
+	switch v.hidden {
+	case 0:
+		v.hidden = means
+	case means:
+		v.hidden = means | 1<<plot.Calculated
+	default:
+		v.hidden = 0
+	}
+	v.legend = v.entries(v.legend[:0])
+}
+
+// hiddenRoles returns the roles whose curves are not shown.
+func (v *plotView) hiddenRoles() []plot.Role {
+	var roles []plot.Role
+	for _, r := range plot.Roles() {
+		if !v.visible(r) {
+			roles = append(roles, r)
+		}
+	}
+	return roles
 }
 
 // visible tells whether curves in a role are shown.
@@ -313,7 +339,7 @@ func (v *plotView) roundShare() float64 {
 // MouseHandler implements [tview.Primitive]: a click moves the cursor, dragging pans,
 // and the wheel zooms.
 func (v *plotView) MouseHandler() func(tview.MouseAction, *tcell.EventMouse, func(tview.Primitive)) (bool, tview.Primitive) {
-	return v.WrapMouseHandler(func(action tview.MouseAction, event *tcell.EventMouse, setFocus func(tview.Primitive)) (bool, tview.Primitive) {
+	return v.WrapMouseHandler(func(action tview.MouseAction, event *tcell.EventMouse, _ func(tview.Primitive)) (bool, tview.Primitive) {
 		x, y := event.Position()
 		if v.dragged {
 			return v.drag(action, x)
@@ -322,7 +348,6 @@ func (v *plotView) MouseHandler() func(tview.MouseAction, *tcell.EventMouse, fun
 			return false, nil
 		}
 		if action == tview.MouseLeftDown {
-			setFocus(v)
 			v.dragged, v.dragX = true, x
 			return true, v
 		}

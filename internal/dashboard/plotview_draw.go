@@ -79,7 +79,7 @@ func (v *plotView) drawBox(screen tcell.Screen) {
 		return
 	}
 	style, lines := v.theme.style(dim), "┌─┐│└┘"
-	if v.HasFocus() {
+	if v.selected {
 		style, lines = v.theme.style(strong), "╔═╗║╚╝"
 	}
 	const size = len("─")

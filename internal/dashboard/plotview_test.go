@@ -119,7 +119,7 @@ func TestPictures(t *testing.T) {
 		{"narrow", 26, 12, 256, one(overload), nil},
 		{"low", 40, 8, 256, one(calm), nil},
 		{"low-overload", 40, 8, 256, one(overload), nil},
-		{"usual", 66, 20, 256, one(calm), func(v *plotView) { v.Focus(nil) }},
+		{"usual", 66, 20, 256, one(calm), func(v *plotView) { v.selected = true }},
 		{"overload", 66, 20, 256, one(overload), func(v *plotView) { v.cursorTo(0.5) }},
 		{"overload-monochrome", 66, 20, 0, one(overload), func(v *plotView) { v.cursorTo(0.5) }},
 		{"overload-16", 66, 20, 16, one(overload), nil},
@@ -175,7 +175,7 @@ func TestSix(t *testing.T) {
 		v.SetRect(i%3*width, i/3*height, width, height)
 		v.show(name, []plot.Series{r.series(t, 8+7*(i/3), -1, name)})
 		if i == 4 {
-			v.Focus(nil)
+			v.selected = true
 		}
 		v.Draw(screen)
 	}

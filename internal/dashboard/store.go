@@ -25,7 +25,8 @@ type probeKey struct {
 
 func keyOf(p *scope.Probe) probeKey { return probeKey{p.Name, p.VM} }
 
-// A point is what the trail of a probe keeps of a window. What is not known is NaN.
+// A point is what the trail of a probe keeps of a window. What is not known is NaN, and
+// a quantile in the intangible mass infinite.
 type point struct {
 	number         uint64
 	rate, p50, p99 float64 // instances a second, seconds
@@ -71,6 +72,10 @@ func (s *store) Configured(system *scope.System, _ outcome.Plan) error {
 func (s *store) Framed(_ *outcome.Batch, f *scope.Frame) error {
 	c, size := f.Clone(), sizeOf(f)
 	s.mu.Lock()
+	if n := len(s.frames); n > 0 && c.Number <= s.frames[n-1].Number {
+		s.frames, s.bytes, s.total, s.events = nil, nil, 0, nil // a recording that is played again
+		clear(s.trails)
+	}
 	s.frames, s.bytes, s.total = append(s.frames, c), append(s.bytes, size), s.total+size
 	for len(s.frames) > 1 && (len(s.frames) > maxFrames || s.total > maxBytes) {
 		s.total -= s.bytes[0]
@@ -135,13 +140,19 @@ func pointOf(p *scope.Probe, number uint64) point {
 		return x
 	}
 	x.rate = p.Rate()
-	if d, ok := p.Observed.QuantileFigure(0.5); ok {
-		x.p50 = d.Seconds()
-	}
-	if d, ok := p.Observed.QuantileFigure(0.99); ok {
-		x.p99 = d.Seconds()
-	}
+	x.p50, x.p99 = seconds(p, 0.5), seconds(p, 0.99)
 	return x
+}
+
+func seconds(p *scope.Probe, quantile float64) float64 {
+	d, ok := p.Observed.QuantileFigure(quantile)
+	switch {
+	case p.Observed.Empty():
+		return math.NaN()
+	case !ok:
+		return math.Inf(1)
+	}
+	return d.Seconds()
 }
 
 // sizeOf estimates the bytes that a copy of a frame takes.

@@ -30,24 +30,23 @@ type theme struct {
 // newTheme returns the theme for a terminal of so many colours.
 func newTheme(colors int) *theme { return &theme{colors: colors} }
 
-// The colours of Okabe and Ito that have enough contrast on black and on white, and
-// the nearest of the sixteen.
-type paint struct{ rich, basic tcell.Color }
-
-func blue() paint      { return paint{tcell.NewRGBColor(0x00, 0x80, 0xC8), tcell.ColorNavy} }
-func vermilion() paint { return paint{tcell.NewRGBColor(0xD5, 0x5E, 0x00), tcell.ColorMaroon} }
-func green() paint     { return paint{tcell.NewRGBColor(0x00, 0x9E, 0x73), tcell.ColorGreen} }
-func purple() paint    { return paint{tcell.NewRGBColor(0xC0, 0x60, 0x9C), tcell.ColorPurple} }
-func grey() paint      { return paint{tcell.NewRGBColor(0x80, 0x80, 0x80), tcell.ColorGray} }
-func orange() paint    { return paint{tcell.NewRGBColor(0xC0, 0x80, 0x00), tcell.ColorOlive} }
-func turquoise() paint { return paint{tcell.NewRGBColor(0x20, 0x90, 0xB0), tcell.ColorTeal} }
-
-func (t *theme) color(p paint) tcell.Color {
+// color returns the colour as the terminal has it: its own nearest one of the sixteen
+// where it has no more.
+func (t *theme) color(p plot.Paint) tcell.Color {
 	switch {
 	case t.colors >= 256:
-		return p.rich
+		c := p.RGB()
+		return tcell.NewRGBColor(int32(c.R), int32(c.G), int32(c.B))
 	case t.colors >= 8:
-		return p.basic
+		return [...]tcell.Color{
+			plot.Blue:      tcell.ColorNavy,
+			plot.Vermilion: tcell.ColorMaroon,
+			plot.Green:     tcell.ColorGreen,
+			plot.Purple:    tcell.ColorPurple,
+			plot.Orange:    tcell.ColorOlive,
+			plot.Turquoise: tcell.ColorTeal,
+			plot.Grey:      tcell.ColorGray,
+		}[p]
 	}
 	return tcell.ColorDefault
 }
@@ -60,19 +59,19 @@ func (t *theme) style(n tone) tcell.Style {
 		if t.colors == 0 {
 			return s.Dim(true)
 		}
-		return s.Foreground(t.color(grey()))
+		return s.Foreground(t.color(plot.Grey))
 	case strong:
 		return s.Bold(true)
 	case good:
-		return s.Foreground(t.color(green()))
+		return s.Foreground(t.color(plot.Green))
 	case bad:
-		return s.Foreground(t.color(vermilion())).Bold(true)
+		return s.Foreground(t.color(plot.HazardPaint)).Bold(true)
 	case doubtful:
-		return s.Foreground(t.color(orange()))
+		return s.Foreground(t.color(plot.Orange))
 	case alert:
-		return s.Foreground(t.color(vermilion())).Reverse(true)
+		return s.Foreground(t.color(plot.HazardPaint)).Reverse(true)
 	case required:
-		return s.Foreground(t.color(purple()))
+		return s.Foreground(t.color(plot.RequiredPaint))
 	}
 	return s
 }
@@ -90,18 +89,16 @@ type stroke struct {
 // roleStroke returns the stroke of a curve in a plot of one probe: there the colour
 // says what the curve is.
 func (t *theme) roleStroke(r plot.Role) stroke {
-	s := stroke{style: tcell.StyleDefault, on: 1}
+	s := stroke{style: tcell.StyleDefault.Foreground(t.color(r.Paint())), on: 1}
 	switch r {
-	case plot.Observed:
-		s.style = s.style.Foreground(t.color(blue()))
 	case plot.Calculated:
-		s.style, s.on, s.off = s.style.Foreground(t.color(vermilion())), 4, 2
+		s.on, s.off = 4, 2
 	case plot.Mean:
-		s.style, s.on, s.off = s.style.Foreground(t.color(turquoise())), 1, 2
+		s.on, s.off = 1, 2
 	case plot.CalculatedMean:
-		s.style, s.on, s.off = s.style.Foreground(t.color(orange())), 1, 2
+		s.on, s.off = 1, 4
 	case plot.Earlier:
-		s.style, s.on, s.off = s.style.Foreground(t.color(grey())), 2, 2
+		s.on, s.off = 2, 2
 	}
 	return s
 }
@@ -110,8 +107,7 @@ func (t *theme) roleStroke(r plot.Role) stroke {
 // colour says whose the curve is, and the pattern what.
 func (t *theme) probeStroke(index int, r plot.Role) stroke {
 	s := t.roleStroke(r)
-	paints := []paint{blue(), vermilion(), green(), purple(), orange(), turquoise()}
-	s.style = tcell.StyleDefault.Foreground(t.color(paints[index%len(paints)]))
+	s.style = tcell.StyleDefault.Foreground(t.color(plot.ProbePaint(index)))
 	return s
 }
 

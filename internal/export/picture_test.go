@@ -98,6 +98,7 @@ func TestCSV(t *testing.T) {
 		"calculated,0,0,0,0",
 		"calculated,0.001,0,0,0",
 		"calculated,0.002,0.5,0.5,0.5",
+		"calculated,0.003,0.5,0.5,0.5",
 		"observed,0,0,,",
 		"observed,0.001,0.125,,",
 		"observed,0.002,0.5,,",
@@ -120,7 +121,7 @@ func TestPictureJSON(t *testing.T) {
 	want := `{"time":"2024-02-29T23:59:56.005Z","number":7,"probes":[{"probe":"a \"quoted\" \u003cprobe\u003e",` +
 		`"vm":{"pid":41,"node":"shop@db1"},"instances":8,"lost":3,"failed":0.25,"insufficient":"too few instances",` +
 		`"dmax_s":0.004,"required":[{"delay_s":0.002,"probability":0.5}],"min_success":0.75,"curves":[` +
-		`{"role":"calculated","delay_s":[0,0.001,0.002],"probability":[0,0,0.5],"lower":[0,0,0.5],"upper":[0,0,0.5]},` +
+		`{"role":"calculated","delay_s":[0,0.001,0.002,0.003],"probability":[0,0,0.5,0.5],"lower":[0,0,0.5,0.5],"upper":[0,0,0.5,0.5]},` +
 		`{"role":"observed","delay_s":[0,0.001,0.002,0.003,0.004],"probability":[0,0.125,0.5,0.75,0.75]}]}]}` + "\n"
 	if diff := cmp.Diff(want, string(written(t, p, export.JSONFile))); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -239,7 +240,7 @@ func TestSVG(t *testing.T) {
 	styles := strings.Join(drawn.styles(), "\n")
 	for style, want := range map[string]int{
 		"stroke:#0080C8;stroke-width:1.6":                              2, // observed
-		"stroke:#D55E00;stroke-width:1.5;stroke-dasharray:5,2":         2, // calculated
+		"stroke:#C08000;stroke-width:1.5;stroke-dasharray:5,2":         2, // calculated
 		"stroke:#2090B0;stroke-width:1.2;stroke-dasharray:1.2,1.6":     2, // mean
 		"stroke:#C0609C;stroke-width:1.2":                              2, // required
 		"stroke:#202020;stroke-width:0.8;stroke-dasharray:3,2":         2, // dMax

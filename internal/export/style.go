@@ -13,17 +13,10 @@ import (
 	"github.com/beamscope/beamscope/internal/plot"
 )
 
-// The colours of the dashboard, which are those of Okabe and Ito.
-func blue() color.NRGBA      { return color.NRGBA{0x00, 0x80, 0xC8, 0xFF} }
-func vermilion() color.NRGBA { return color.NRGBA{0xD5, 0x5E, 0x00, 0xFF} }
-func green() color.NRGBA     { return color.NRGBA{0x00, 0x9E, 0x73, 0xFF} }
-func purple() color.NRGBA    { return color.NRGBA{0xC0, 0x60, 0x9C, 0xFF} }
-func orange() color.NRGBA    { return color.NRGBA{0xC0, 0x80, 0x00, 0xFF} }
-func turquoise() color.NRGBA { return color.NRGBA{0x20, 0x90, 0xB0, 0xFF} }
-func grey() color.NRGBA      { return color.NRGBA{0x80, 0x80, 0x80, 0xFF} }
-func pale() color.NRGBA      { return color.NRGBA{0xE4, 0xE4, 0xE4, 0xFF} }
-func soft() color.NRGBA      { return color.NRGBA{0x50, 0x50, 0x50, 0xFF} }
-func ink() color.NRGBA       { return color.NRGBA{0x20, 0x20, 0x20, 0xFF} }
+// Shades of grey, for axes and words.
+func pale() color.NRGBA { return color.NRGBA{0xE4, 0xE4, 0xE4, 0xFF} }
+func soft() color.NRGBA { return color.NRGBA{0x50, 0x50, 0x50, 0xFF} }
+func ink() color.NRGBA  { return color.NRGBA{0x20, 0x20, 0x20, 0xFF} }
 
 // A stroke is how a curve looks: a line of a colour and a pattern, which alone tells
 // the curves apart in black and white, and the area between its bounds, where they
@@ -37,20 +30,21 @@ type stroke struct {
 // roleStroke returns the stroke of a curve in a plot of one probe, where the colour
 // says what the curve is.
 func roleStroke(r plot.Role) stroke {
-	line := func(c color.Color, width vg.Length, dashes ...vg.Length) draw.LineStyle {
+	c := r.Paint().RGB()
+	line := func(width vg.Length, dashes ...vg.Length) draw.LineStyle {
 		return draw.LineStyle{Color: c, Width: width, Dashes: dashes}
 	}
 	switch r {
 	case plot.Calculated:
-		return stroke{line: line(vermilion(), 1.5, 5, 2), area: 0x48}
+		return stroke{line: line(1.5, 5, 2), area: 0x48}
 	case plot.Mean:
-		return stroke{line: line(turquoise(), 1.2, 1.2, 1.6), area: 0x28, edges: true}
+		return stroke{line: line(1.2, 1.2, 1.6), area: 0x28, edges: true}
 	case plot.CalculatedMean:
-		return stroke{line: line(orange(), 1.2, 4, 1.5, 1, 1.5), area: 0x28, edges: true}
+		return stroke{line: line(1.2, 4, 1.5, 1, 1.5), area: 0x28, edges: true}
 	case plot.Earlier:
-		return stroke{line: line(grey(), 1.2, 3, 2)}
+		return stroke{line: line(1.2, 3, 2)}
 	}
-	return stroke{line: line(blue(), 1.6)}
+	return stroke{line: line(1.6)}
 }
 
 // strokeOf returns the stroke of a curve of one series of a plot. Where there are
@@ -58,15 +52,14 @@ func roleStroke(r plot.Role) stroke {
 func strokeOf(p *Plot, index int, r plot.Role) stroke {
 	s := roleStroke(r)
 	if len(p.Series) > 1 {
-		paints := []color.NRGBA{blue(), vermilion(), green(), purple(), orange(), turquoise()}
-		s.line.Color = paints[index%len(paints)]
+		s.line.Color = plot.ProbePaint(index).RGB()
 	}
 	return s
 }
 
 // requiredStyle is that of the steps of a QTA, dMaxStyle that of the line at dMax.
 func requiredStyle() draw.LineStyle {
-	return draw.LineStyle{Color: purple(), Width: 1.2}
+	return draw.LineStyle{Color: plot.RequiredPaint.RGB(), Width: 1.2}
 }
 
 func dMaxStyle() draw.LineStyle {

@@ -1,0 +1,64 @@
+package dashboard
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/beamscope/beamscope/internal/export"
+	"github.com/beamscope/beamscope/internal/plot"
+	"github.com/beamscope/beamscope/internal/scope"
+)
+
+// export asks for a file and writes what is selected to it.
+func (d *Dashboard) export() {
+	f, system := d.frame(), d.scene.System()
+	if f == nil || system == nil {
+		d.say(doubtful, "there is nothing to export yet")
+		return
+	}
+	picture, name, err := d.picture(f, system)
+	if err != nil {
+		d.fail(err)
+		return
+	}
+	path := fmt.Sprintf("%s-%s.svg", name, f.Time.Local().Format("20060102T150405"))
+	d.ask("export as .svg, .png, .csv or .json", path, func(path string) { d.exportTo(path, picture, false) })
+}
+
+// picture returns the picture of the selected plot, or of all probes, and a name for it.
+func (d *Dashboard) picture(f *scope.Frame, system *scope.System) (export.Picture, string, error) {
+	if d.showing("overview") {
+		return export.OfFrame(f, system, plot.Axis{}, nil), "beamscope", nil
+	}
+	p := d.grid.current()
+	if p == nil {
+		return export.Picture{}, "", errNoPlot
+	}
+	one := export.Plot{Series: d.grid.series(p, system, f), Hidden: p.view.hiddenRoles(), Axis: p.view.axis()}
+	return export.Picture{Number: f.Number, Time: f.Time, Plots: []export.Plot{one}}, fileName(p.probes), nil
+}
+
+// fileName makes a name for a file of names of probes.
+func fileName(names []string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune("/\\:*?\"<>| ", r) {
+			return '_'
+		}
+		return r
+	}, strings.Join(names, "-"))
+}
+
+func (d *Dashboard) exportTo(path string, picture export.Picture, force bool) {
+	err := export.WriteFile(path, picture, force)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		d.confirm(filepath.Base(path)+" is there already. Replace it?", func() { d.exportTo(path, picture, true) })
+	case err != nil:
+		d.fail(err)
+	default:
+		d.say(good, "written: "+path)
+	}
+}

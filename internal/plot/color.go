@@ -1,0 +1,50 @@
+package plot
+
+import "image/color"
+
+// A Paint is a colour of the palette: those of Okabe and Ito, which the colour blind
+// can tell apart, made dark enough for white and light enough for black.
+type Paint uint8
+
+// The palette.
+const (
+	Blue Paint = iota
+	Vermilion
+	Green
+	Purple
+	Orange
+	Turquoise
+	Grey
+)
+
+// RGB returns the colour.
+func (p Paint) RGB() color.NRGBA {
+	return [...]color.NRGBA{
+		Blue:      {0x00, 0x80, 0xC8, 0xFF},
+		Vermilion: {0xD5, 0x5E, 0x00, 0xFF},
+		Green:     {0x00, 0x9E, 0x73, 0xFF},
+		Purple:    {0xC0, 0x60, 0x9C, 0xFF},
+		Orange:    {0xC0, 0x80, 0x00, 0xFF},
+		Turquoise: {0x20, 0x90, 0xB0, 0xFF},
+		Grey:      {0x80, 0x80, 0x80, 0xFF},
+	}[p]
+}
+
+// Paint returns the colour of a curve in a plot of one probe, where it says what the
+// curve is.
+func (r Role) Paint() Paint {
+	return [...]Paint{Earlier: Grey, Mean: Turquoise, CalculatedMean: Orange, Calculated: Orange, Observed: Blue}[r]
+}
+
+// ProbePaint returns the colour of the curves of a series in a plot of several, where
+// it says whose they are.
+func ProbePaint(index int) Paint {
+	paints := [...]Paint{Blue, Vermilion, Green, Purple, Orange, Turquoise}
+	return paints[index%len(paints)]
+}
+
+// Colours of what is not a curve.
+const (
+	RequiredPaint = Purple    // a QTA
+	HazardPaint   = Vermilion // where it is violated
+)
