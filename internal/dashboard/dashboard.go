@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/gdamore/tcell/v2"
@@ -96,6 +97,7 @@ type Dashboard struct {
 	width    int // of the screen at the last layout
 	overlays []string
 
+	told  uint64 // events that were shown as they came
 	busy  string // what is under way, "" for nothing
 	ended error  // why the scope has ended
 }
@@ -232,6 +234,7 @@ func (d *Dashboard) end(err error) {
 
 // refresh shows what is known now.
 func (d *Dashboard) refresh() {
+	d.tellEvents()
 	d.head()
 	d.overview.refresh()
 	d.grid.refresh()
@@ -239,6 +242,22 @@ func (d *Dashboard) refresh() {
 		d.open.refresh()
 	}
 	d.hints()
+}
+
+// tellEvents shows what was said since the last time, and rather what fired.
+func (d *Dashboard) tellEvents() {
+	var fresh []event
+	fresh, d.told = d.EventsSince(d.told)
+	for i, e := range fresh {
+		last := i == len(fresh)-1
+		switch {
+		case e.notice.Text == "":
+			d.say(bad, fmt.Sprintf("▶ %s %s of %s: %s", d.clockOf(e), e.fired.Trigger, e.fired.Probe, e.fired.Cause))
+			return
+		case last:
+			d.say(plain, strings.TrimSpace(d.clockOf(e)+" "+e.notice.Text))
+		}
+	}
 }
 
 // frame returns the frame that is shown, nil before there is one.

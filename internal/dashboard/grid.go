@@ -10,6 +10,7 @@ import (
 	"github.com/rivo/tview"
 
 	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/plot"
 	"github.com/beamscope/beamscope/internal/scope"
 )
@@ -23,8 +24,18 @@ const (
 
 // A panel is a plot and the probes in it.
 type panel struct {
-	probes []string // names; each of every VM that has it
+	probes []string   // names
+	vm     outcome.VM // whose they are; none is of every VM that has them
 	view   *plotView
+}
+
+// title names what is in the plot.
+func (p *panel) title() string {
+	names := strings.Join(p.probes, ", ")
+	if p.vm == (outcome.VM{}) {
+		return names
+	}
+	return names + " of " + p.vm.String()
 }
 
 // A grid shows plots beside and below each other.
@@ -79,16 +90,18 @@ var errFull = fmt.Errorf("there are %d plots: as many as there can be", maxPlots
 // errNoPlot says that there is no plot to do something with.
 var errNoPlot = errors.New("there is no plot: choose a probe in the overview (o) or the tab plots (p)")
 
-// only shows the plot of a probe alone; it is made where there is none, in the place of the last
-// where there are too many.
-func (g *grid) only(name string) {
+// only shows the plot of a probe of a VM, or of all, alone. It is made where there is
+// none, in the place of the last one where there are too many.
+func (g *grid) only(name string, vm outcome.VM) {
 	g.begun = true
-	at := slices.IndexFunc(g.panels, func(p *panel) bool { return len(p.probes) == 1 && p.probes[0] == name })
+	at := slices.IndexFunc(g.panels, func(p *panel) bool { return len(p.probes) == 1 && p.probes[0] == name && p.vm == vm })
 	if at < 0 {
 		if len(g.panels) == maxPlots {
 			g.panels = g.panels[:maxPlots-1]
 		}
-		g.panels = append(g.panels, g.panel(name))
+		p := g.panel(name)
+		p.vm = vm
+		g.panels = append(g.panels, p)
 		at = len(g.panels) - 1
 	}
 	g.selected, g.zoomed = at, true
@@ -146,7 +159,7 @@ func (g *grid) refresh() {
 	system, f := g.d.scene.System(), g.d.frame()
 	g.begin(system)
 	for i, p := range g.panels {
-		p.view.show(fmt.Sprintf("%d %s", i+1, strings.Join(p.probes, ", ")), g.series(p, system, f))
+		p.view.show(fmt.Sprintf("%d %s", i+1, p.title()), g.series(p, system, f))
 	}
 }
 
@@ -159,7 +172,8 @@ func (g *grid) series(p *panel, system *scope.System, f *scope.Frame) []plot.Ser
 	var series []plot.Series
 	for _, name := range p.probes {
 		for i := range f.Probes {
-			if x := &f.Probes[i]; x.Name == name {
+			x := &f.Probes[i]
+			if x.Name == name && (p.vm == outcome.VM{} || p.vm == x.VM) {
 				series = append(series, plot.Of(x, requirement(system, name), probeOf(earlier, keyOf(x))))
 			}
 		}

@@ -12,18 +12,20 @@ import (
 
 	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/internal/figures"
+	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
 // An overview is the table of all probes: how often, how long, and whether all is
-// well.
+// well; and below it, where there is room, the plot of the one that is selected.
 type overview struct {
 	*tview.Table
-	d      *Dashboard
-	rows   []probeKey // of the table, below its head
-	marked map[string]bool
-	filter string
-	order  order
+	d       *Dashboard
+	preview *plotView
+	rows    []probeKey // of the table, below its head
+	marked  map[string]bool
+	filter  string
+	order   order
 }
 
 // An order is what the overview is sorted by.
@@ -42,7 +44,7 @@ func (o order) String() string {
 }
 
 func newOverview(d *Dashboard) *overview {
-	o := &overview{Table: tview.NewTable(), d: d, marked: make(map[string]bool)}
+	o := &overview{Table: tview.NewTable(), d: d, preview: newPlotView(d.theme), marked: make(map[string]bool)}
 	o.SetSelectable(true, false).SetFixed(1, 0).SetSelectedStyle(d.theme.selected())
 	o.SetSelectedFunc(func(int, int) { o.plot() })
 	return o
@@ -69,7 +71,7 @@ func (o *overview) selected() (probeKey, bool) {
 
 func (o *overview) plot() {
 	if key, ok := o.selected(); ok {
-		o.d.grid.only(key.name)
+		o.d.grid.only(key.name, o.vmOf(key))
 		o.d.show("plots")
 	}
 }
@@ -78,6 +80,39 @@ func (o *overview) add() {
 	if key, ok := o.selected(); ok {
 		o.d.fail(o.d.grid.add(key.name))
 	}
+}
+
+// vmOf returns the VM to plot of a row: none, which is all of them, where there is but
+// one.
+func (o *overview) vmOf(key probeKey) outcome.VM {
+	if o.severalVMs() {
+		return key.vm
+	}
+	return outcome.VM{}
+}
+
+// Heights of what is below each other.
+const (
+	leastPreview = 12
+	leastTable   = 6
+)
+
+// Draw implements [tview.Primitive].
+func (o *overview) Draw(screen tcell.Screen) {
+	x, y, width, height := o.GetRect()
+	table := min(len(o.rows)+2, max(height/2, leastTable))
+	key, ok := o.selected()
+	if !ok || height-table < leastPreview {
+		o.Table.Draw(screen)
+		return
+	}
+	o.SetRect(x, y, width, table)
+	o.Table.Draw(screen)
+	o.SetRect(x, y, width, height)
+	p := &panel{probes: []string{key.name}, vm: o.vmOf(key)}
+	o.preview.show(p.title(), o.d.grid.series(p, o.d.scene.System(), o.d.frame()))
+	o.preview.SetRect(x, y+table, width, height-table)
+	o.preview.Draw(screen)
 }
 
 func (o *overview) mark() {

@@ -53,6 +53,7 @@ type store struct {
 	total  int
 	trails map[probeKey][]point
 	events []event
+	added  uint64 // events, ever
 }
 
 func newStore() *store {
@@ -111,6 +112,7 @@ func (s *store) signal() {
 
 func (s *store) add(e event) {
 	s.events = append(s.events, e)
+	s.added++
 	if n := len(s.events) - maxEvents; n > 0 {
 		s.events = slices.Delete(s.events, 0, n)
 	}
@@ -226,6 +228,15 @@ func (s *store) Trail(key probeKey, to uint64) []point {
 		t = t[:len(t)-1]
 	}
 	return slices.Clone(t)
+}
+
+// EventsSince returns those events that were added after the first so many, as far as
+// they are still there, and how many there were ever.
+func (s *store) EventsSince(n uint64) ([]event, uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fresh := min(s.added-n, uint64(len(s.events)))
+	return slices.Clone(s.events[uint64(len(s.events))-fresh:]), s.added
 }
 
 // Events returns what was said and what fired, the oldest first.
