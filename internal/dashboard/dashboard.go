@@ -29,8 +29,9 @@ type Control interface {
 	// Config returns the configuration in force.
 	Config() config.Config
 
-	// Apply goes on with another one, and returns when that is settled.
-	Apply(context.Context, config.Config) error
+	// ApplyFrom goes on with what was made of a configuration that was in force, and
+	// returns when that is settled.
+	ApplyFrom(ctx context.Context, base, c config.Config) error
 }
 
 // A Knob changes the system that is observed: a demonstration has some.
@@ -170,16 +171,9 @@ func (d *Dashboard) screen() (tcell.Screen, error) {
 		colors = 0
 	}
 	d.theme = newTheme(colors)
-	d.terminal = ready{screen}
+	d.terminal = newTerminal(screen)
 	return d.terminal, nil
 }
-
-// ready is a screen that is initialised already: tview would do it again, and drop the
-// error.
-type ready struct{ tcell.Screen }
-
-// Init implements tcell.Screen.
-func (ready) Init() error { return nil }
 
 // restore gives the terminal back before a panic is reported.
 func restore(screen tcell.Screen) {
@@ -271,12 +265,13 @@ func (d *Dashboard) change(what string, edit func(*config.Config) error, done fu
 		done(errSnapshot)
 		return
 	}
-	c := d.control.Config().Clone()
+	base := d.control.Config()
+	c := base.Clone()
 	if err := edit(&c); err != nil {
 		done(err)
 		return
 	}
-	d.background(what, func(ctx context.Context) error { return d.control.Apply(ctx, c) }, done)
+	d.background(what, func(ctx context.Context) error { return d.control.ApplyFrom(ctx, base, c) }, done)
 }
 
 // errSnapshot says that a snapshot cannot be changed.

@@ -208,7 +208,6 @@ func shape(n, width, height int) (columns, rows int) {
 // Draw implements [tview.Primitive].
 func (g *grid) Draw(screen tcell.Screen) {
 	x, y, width, height := g.GetRect()
-	g.Box.DrawForSubclass(screen, g)
 	if len(g.panels) == 0 {
 		tview.Print(screen, "No plots: choose a probe in the overview (o), or in the tab plots (p).", x, y+height/2, width, tview.AlignCenter, tcell.ColorDefault)
 		return

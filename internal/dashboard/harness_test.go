@@ -39,7 +39,7 @@ func (c *control) Config() config.Config {
 	return c.config
 }
 
-func (c *control) Apply(_ context.Context, next config.Config) error {
+func (c *control) ApplyFrom(_ context.Context, _, next config.Config) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.refuse != nil {

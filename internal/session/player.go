@@ -164,10 +164,10 @@ func (p *Player) Config() config.Config {
 	return p.config
 }
 
-// Apply plays the recording again with another configuration, as fast as possible to
-// where it was, and goes on from there. What cannot be, because it was recorded
-// otherwise, is an error, and changes nothing.
-func (p *Player) Apply(_ context.Context, c config.Config) error {
+// ApplyFrom plays the recording again with another configuration, as fast as possible
+// to where it was, and goes on from there. What cannot be, because it was recorded
+// otherwise, is an error, and changes nothing. What it was made of does not matter.
+func (p *Player) ApplyFrom(_ context.Context, _, c config.Config) error {
 	entry, err := p.first()
 	if err != nil {
 		return err
