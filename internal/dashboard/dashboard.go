@@ -85,12 +85,12 @@ type Dashboard struct {
 	scene *scene // that is shown: the live one, or a snapshot
 
 	keys     keymap
-	root     *tview.Pages
+	root     pages
 	header   *tview.TextView
 	message  *tview.TextView
 	hintline *tview.TextView
 	body     *tview.Flex
-	main     *tview.Pages // the overview, or the plots
+	main     pages // the overview, or the plots
 	overview *overview
 	grid     *grid
 	tabs     []tab
@@ -98,9 +98,10 @@ type Dashboard struct {
 	width    int // of the screen at the last layout
 	overlays []string
 
-	told  uint64 // events that were shown as they came
-	busy  string // what is under way, "" for nothing
-	ended error  // why the scope has ended
+	told     uint64    // events that were shown as they came
+	answered time.Time // when something was said last that was not one
+	busy     string    // what is under way, "" for nothing
+	ended    error     // why the scope has ended
 }
 
 // New returns a dashboard. It is given to what makes the frames as an observer, and
@@ -239,20 +240,25 @@ func (d *Dashboard) refresh() {
 }
 
 // tellEvents shows what was said since the last time, and rather what fired.
+// What is only said waits while somebody may be reading the answer to what they did.
 func (d *Dashboard) tellEvents() {
 	var fresh []event
 	fresh, d.told = d.EventsSince(d.told)
+	busy := time.Since(d.answered) < reading
 	for i, e := range fresh {
 		last := i == len(fresh)-1
 		switch {
 		case e.notice.Text == "":
-			d.say(bad, fmt.Sprintf("▶ %s %s of %s: %s", d.clockOf(e), e.fired.Trigger, e.fired.Probe, e.fired.Cause))
+			d.put(bad, fmt.Sprintf("▶ %s %s of %s: %s", d.clockOf(e), e.fired.Trigger, e.fired.Probe, e.fired.Cause))
 			return
-		case last:
-			d.say(plain, strings.TrimSpace(d.clockOf(e)+" "+e.notice.Text))
+		case last && !busy:
+			d.put(plain, strings.TrimSpace(d.clockOf(e)+" "+e.notice.Text))
 		}
 	}
 }
+
+// reading is how long it takes to read an answer.
+const reading = 4 * time.Second
 
 // frame returns the frame that is shown, nil before there is one.
 func (d *Dashboard) frame() *scope.Frame { return d.scene.frame() }

@@ -45,7 +45,8 @@ func (d *Dashboard) build(screen tcell.Screen) {
 	d.style()
 	d.header, d.message, d.hintline = line(), line(), line()
 	d.overview, d.grid = newOverview(d), newGrid(d)
-	d.main = tview.NewPages().AddPage("overview", d.overview, true, d.opts.Overview).AddPage("plots", d.grid, true, !d.opts.Overview)
+	d.main = newPages()
+	d.main.AddPage("overview", d.overview, true, d.opts.Overview).AddPage("plots", d.grid, true, !d.opts.Overview)
 	d.tabs = newTabs(d)
 	d.keys = d.table()
 	d.body = tview.NewFlex()
@@ -54,7 +55,8 @@ func (d *Dashboard) build(screen tcell.Screen) {
 		AddItem(d.body, 0, 1, true).
 		AddItem(d.message, 1, 0, false).
 		AddItem(d.hintline, 1, 0, false)
-	d.root = tview.NewPages().AddPage("main", screenful, true, true)
+	d.root = newPages()
+	d.root.AddPage("main", screenful, true, true)
 	d.app.SetRoot(d.root, true).SetInputCapture(d.press).SetBeforeDrawFunc(d.resize)
 	d.layout()
 	if d.opts.Intro != "" {
@@ -77,6 +79,21 @@ func (d *Dashboard) style() {
 		TertiaryTextColor:           tcell.ColorDefault,
 		InverseTextColor:            tcell.ColorDefault,
 		ContrastSecondaryTextColor:  tcell.ColorDefault,
+	}
+}
+
+// pages are [tview.Pages] that do not blank their space before they draw: the screen
+// was blank already.
+type pages struct{ *tview.Pages }
+
+func newPages() pages { return pages{tview.NewPages()} }
+
+// Draw implements [tview.Primitive].
+func (p pages) Draw(screen tcell.Screen) {
+	for _, name := range p.GetPageNames(true) {
+		item := p.GetPage(name)
+		item.SetRect(p.GetRect())
+		item.Draw(screen)
 	}
 }
 
@@ -200,8 +217,14 @@ func (d *Dashboard) press(e *tcell.EventKey) *tcell.EventKey {
 	return e
 }
 
-// say shows a message until the next one.
+// say shows the answer to something that was done.
 func (d *Dashboard) say(n tone, text string) {
+	d.answered = time.Now()
+	d.put(n, text)
+}
+
+// put shows a message until the next one.
+func (d *Dashboard) put(n tone, text string) {
 	d.message.SetText(d.theme.tag(n) + escape(strings.ReplaceAll(text, "\n", "  ")) + "[-:-:-]")
 }
 
