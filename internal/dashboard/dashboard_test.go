@@ -1,0 +1,124 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/gdamore/tcell/v2"
+)
+
+// A stuck screen shows nothing until it is let go.
+type stuckScreen struct {
+	tcell.SimulationScreen
+	shown chan struct{} // something is to be shown
+	free  chan struct{}
+}
+
+// Show implements [tcell.Screen].
+func (s *stuckScreen) Show() {
+	select {
+	case s.shown <- struct{}{}:
+	default:
+	}
+	<-s.free
+	s.SimulationScreen.Show()
+}
+
+// A terminal that does not take what it is given holds up neither the scope nor what
+// is kept.
+func TestStuckTerminalHoldsNothingUp(t *testing.T) {
+	screen := &stuckScreen{tcell.NewSimulationScreen("UTF-8"), make(chan struct{}, 1), make(chan struct{})}
+	d := New(Options{Title: "stuck", Screen: screen})
+	system, batches, frames := sixFrames(t, 4)
+	done := make(chan error)
+	go func() {
+		done <- d.Run(t.Context(), &control{}, func(ctx context.Context) error {
+			<-screen.shown // and stays there
+			if err := d.Configured(system, system.Plan(0)); err != nil {
+				return err
+			}
+			for i := range frames {
+				if err := d.Framed(batches[i], frames[i]); err != nil {
+					return err
+				}
+			}
+			close(screen.free)
+			d.update(d.quit)
+			return nil
+		})
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if f := d.Last(); f == nil || f.Number != 3 {
+		t.Errorf("the last frame is %v, want number 3", f)
+	}
+}
+
+// A finishing screen notes that the terminal was given back.
+type finishingScreen struct {
+	tcell.SimulationScreen
+	finished bool
+}
+
+// Fini implements [tcell.Screen].
+func (s *finishingScreen) Fini() {
+	s.finished = true
+	s.SimulationScreen.Fini()
+}
+
+// A panic gives the terminal back first, and is a panic still.
+func TestPanicGivesTerminalBack(t *testing.T) {
+	screen := &finishingScreen{SimulationScreen: tcell.NewSimulationScreen("UTF-8")}
+	if err := screen.Init(); err != nil {
+		t.Fatal(err)
+	}
+	var panicked any
+	func() {
+		defer func() { panicked = recover() }()
+		defer restore(screen)
+		panic("out of order")
+	}()
+	if panicked != "out of order" || !screen.finished {
+		t.Errorf("panicked with %v, terminal given back: %v", panicked, screen.finished)
+	}
+}
+
+// What ends is told, and what was seen stays; the error comes out in the end.
+func TestEndIsTold(t *testing.T) {
+	screen := tcell.NewSimulationScreen("UTF-8")
+	d := New(Options{Title: "short", Screen: screen})
+	broken := errors.New("the VM is gone")
+	ended := make(chan struct{})
+	done := make(chan error)
+	go func() {
+		done <- d.Run(t.Context(), &control{}, func(context.Context) error {
+			defer close(ended)
+			return broken
+		})
+	}()
+	<-ended
+	for told := false; !told; {
+		d.update(func() { told = d.message.GetText(true) == "ended: the VM is gone" })
+	}
+	d.update(d.quit)
+	if err := <-done; !errors.Is(err, broken) {
+		t.Errorf("the error is %v, want %v", err, broken)
+	}
+}
+
+// What does not take the screen that it is given is an error, not a panic.
+func TestNoTerminal(t *testing.T) {
+	d := New(Options{Screen: noScreen{tcell.NewSimulationScreen("UTF-8")}})
+	if err := d.Run(t.Context(), &control{}, nil); !errors.Is(err, errNoScreen) {
+		t.Errorf("the error is %v, want %v", err, errNoScreen)
+	}
+}
+
+var errNoScreen = errors.New("no such terminal")
+
+type noScreen struct{ tcell.SimulationScreen }
+
+// Init implements [tcell.Screen].
+func (noScreen) Init() error { return errNoScreen }
