@@ -82,13 +82,13 @@ file again on SIGHUP: what it says then holds from the next window on.`,
 			}
 			o := observation{duration: f.duration, discover: f.config == ""}
 			if !headless && !f.json && atTerminal() {
-				return watch(cmd.Context(), c, o, dashboard.Options{Title: "live", Path: f.config, Overview: o.discover})
+				return o.advise(watch(cmd.Context(), c, o, dashboard.Options{Title: "live", Path: f.config, Overview: o.discover}))
 			}
 			o.printer = printerFor(f.json, cmd.OutOrStdout())
 			if f.config != "" {
 				o.reload = f.load
 			}
-			return observe(cmd.Context(), c, o, cmd.ErrOrStderr())
+			return o.advise(observe(cmd.Context(), c, o, cmd.ErrOrStderr()))
 		},
 	}
 	f.register(cmd)
@@ -103,6 +103,14 @@ type observation struct {
 	printer  printer
 	record   recordFile
 	reload   func() (config.Config, error) // reads the configuration again, nil where it is fixed
+}
+
+// advise says what to do where there is nothing to observe.
+func (o observation) advise(err error) error {
+	if o.discover && errors.Is(err, vm.ErrNone) {
+		return fmt.Errorf("%w: start one, or try beamscope demo", err)
+	}
+	return err
 }
 
 // observe runs the oscilloscope until the context is done or the observation is
@@ -140,6 +148,10 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 // sayUnseen says of which outcomes nothing was seen.
 func (f *framePrinter) sayUnseen() error {
 	if f.system == nil {
+		return nil
+	}
+	if len(f.system.Probes) == 0 {
+		fmt.Fprintln(f.log, "no spans were seen: they are what an application starts with the Erlang application beamscope, see docs/erlang.md")
 		return nil
 	}
 	c, err := config.Parse("scope.yaml", f.system.Source) // it may have been reloaded
