@@ -38,11 +38,14 @@ type Attachment struct {
 	target Target
 	file   *os.File // open, so that it stays the same file whatever becomes of its path
 	exe    *link.Executable
-	links  map[uint32][]link.Link // by label; exitLabel for process exits
+	links  map[uint32][]link.Link // by label; exitLabel for process exits, everyLabel for all labels
 }
 
 // exitLabel stands for the exit probe, among labels, of which it is none.
-const exitLabel = 0
+const (
+	exitLabel = 0
+	exitProbe = "process__exit"
+)
 
 // Attach attaches to the target what the outcomes need. It fails with [ErrNoProbe]
 // where the file lacks a probe that is needed, and then attaches nothing.
@@ -94,6 +97,51 @@ func (a *Attachment) Target() Target {
 
 func fdPath(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
 
+// An AttachedProbe is a VM probe that is attached to.
+type AttachedProbe struct {
+	Name     string   // as in the file
+	Sites    int      // places in the code
+	Outcomes []string // that need it
+	Discover bool     // discovery needs it
+}
+
+// Probes returns the probes that are attached to, in the order of their labels.
+func (a *Attachment) Probes() []AttachedProbe {
+	a.c.mu.Lock()
+	defer a.c.mu.Unlock()
+	outcomes := make(map[uint32][]string)
+	need := func(label uint32, name string) {
+		if !slices.Contains(outcomes[label], name) {
+			outcomes[label] = append(outcomes[label], name)
+		}
+	}
+	for _, p := range a.c.plans {
+		for _, o := range p.outcomes {
+			need(Label(o.Name), o.Name)
+			if o.ExitFails {
+				need(exitLabel, o.Name)
+			}
+		}
+	}
+	_, all := a.links[everyLabel]
+	byLabel := make(map[uint32]AttachedProbe)
+	for _, p := range a.target.Probes {
+		label, ours := labelOf(p.Name)
+		if p.Name == exitProbe {
+			label, ours = exitLabel, true
+		}
+		discover := all && label != exitLabel
+		if _, one := a.links[label]; ours && (one || discover) {
+			byLabel[label] = AttachedProbe{Name: p.Name, Sites: len(p.Sites), Outcomes: outcomes[label], Discover: discover}
+		}
+	}
+	var probes []AttachedProbe
+	for _, label := range slices.Sorted(maps.Keys(byLabel)) {
+		probes = append(probes, byLabel[label])
+	}
+	return probes
+}
+
 // Detach takes the attachment's probes off. Its spans that are still open time
 // out, as they do when a VM ends.
 func (a *Attachment) Detach() error {
@@ -103,14 +151,18 @@ func (a *Attachment) Detach() error {
 	return a.close()
 }
 
-// wanted returns the labels to be attached to, each with an outcome that is on it.
-func (c *Collector) wanted() map[uint32]Outcome {
-	labels := make(map[uint32]Outcome)
+// wanted returns the labels to be attached to, each with what for.
+func (c *Collector) wanted() map[uint32]string {
+	labels := make(map[uint32]string)
+	if c.opts.Discover {
+		labels[everyLabel] = "discovery"
+	}
 	for _, p := range c.plans {
 		for _, o := range p.outcomes {
-			labels[Label(o.Name)] = o
+			what := fmt.Sprintf("outcome %q", o.Name)
+			labels[Label(o.Name)] = what
 			if o.ExitFails {
-				labels[exitLabel] = o
+				labels[exitLabel] = what
 			}
 		}
 	}
@@ -141,12 +193,12 @@ func (c *Collector) detachUnwanted() error {
 }
 
 // open opens the links of these labels that are not open, as many as it can.
-func (a *Attachment) open(wanted map[uint32]Outcome) error {
+func (a *Attachment) open(wanted map[uint32]string) error {
 	var errs []error
 	// The exits' label comes first: a span whose start is seen must not end unseen.
 	for _, label := range slices.Sorted(maps.Keys(wanted)) {
 		if err := a.openLabel(label); err != nil {
-			errs = append(errs, fmt.Errorf("attach to %s: outcome %q: %w", a.target.Path, wanted[label].Name, err))
+			errs = append(errs, fmt.Errorf("attach to %s: %s: %w", a.target.Path, wanted[label], err))
 		}
 	}
 	return errors.Join(errs...)
@@ -160,6 +212,9 @@ func (a *Attachment) openLabel(label uint32) error {
 	found, err := a.c.sites(label, a.target)
 	if err != nil {
 		return err
+	}
+	if a.c.opts.Discover && label != everyLabel && label != exitLabel {
+		return nil // attached to with all others
 	}
 	var links []link.Link
 	for program, s := range found {
@@ -227,21 +282,45 @@ func (s sites) add(site usdt.Site, cookie uint64) sites {
 
 // sites returns the places of a label, by the program for them.
 func (c *Collector) sites(label uint32, t Target) (map[*ebpf.Program]sites, error) {
-	program, probe := kernelProgSpan, "user_trace__n"+strconv.Itoa(int(label))
-	if label == exitLabel {
-		program, probe = kernelProgProcessExit, "process__exit"
+	program, probe := kernelProgSpan, labelPrefix+strconv.Itoa(int(label))
+	switch label {
+	case exitLabel:
+		program, probe = kernelProgProcessExit, exitProbe
+	case everyLabel:
+		return c.allSites(t)
 	}
 	i := slices.IndexFunc(t.Probes, func(p usdt.Probe) bool { return p.Name == probe })
 	if i < 0 {
 		return nil, fmt.Errorf("%w: %s", ErrNoProbe, probe)
 	}
 	found := make(map[*ebpf.Program]sites)
-	for _, site := range t.Probes[i].Sites {
+	return found, c.addSites(found, program, t.Probes[i], label)
+}
+
+// allSites returns the places of all labels that the target has.
+func (c *Collector) allSites(t Target) (map[*ebpf.Program]sites, error) {
+	found := make(map[*ebpf.Program]sites)
+	for _, p := range t.Probes {
+		if label, ok := labelOf(p.Name); ok {
+			if err := c.addSites(found, kernelProgSpan, p, label); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%w: %s1 to %[2]s%d", ErrNoProbe, labelPrefix, wrapperLabels)
+	}
+	return found, nil
+}
+
+// addSites adds the places of a probe, with the label for a cookie.
+func (c *Collector) addSites(found map[*ebpf.Program]sites, program string, probe usdt.Probe, label uint32) error {
+	for _, site := range probe.Sites {
 		p, err := c.program(program, site.Args)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		found[p] = found[p].add(site, uint64(label))
 	}
-	return found, nil
+	return nil
 }

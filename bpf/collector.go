@@ -14,8 +14,9 @@ import (
 // MaxNameLen is the length in bytes of the longest outcome name.
 const MaxNameLen = 255
 
-// outcomesPerLabel is how many names one label can tell apart, as in span.bpf.c.
-const outcomesPerLabel = 8
+// NamesPerLabel is how many outcomes can have names of the same [Label]: as many as
+// the programs compare, see OUTCOMES_PER_LABEL in span.bpf.c.
+const NamesPerLabel = 8
 
 // ErrOptions is wrapped by the errors of [New] that the caller's options cause.
 var ErrOptions = errors.New("bad collector options")
@@ -61,6 +62,11 @@ type Options struct {
 	// counted.
 	Start, Window int64
 
+	// Discover has the collector attach to every label and note the names of spans
+	// that are those of no outcome, see [Collector.Discovered]. Their spans are not
+	// counted.
+	Discover bool
+
 	VMs       int // Erlang VMs that can be told apart at one time; 0: 8
 	OpenSpans int // spans that can be open at one time; 0: 131072, about 16 MiB
 	Exits     int // process exits between two sweeps; 0: 131072. They take memory only as they come
@@ -98,8 +104,8 @@ func check(start, window int64, outcomes []Outcome) error {
 		}
 		seen[out.Name] = true
 		label := Label(out.Name)
-		if perLabel[label]++; perLabel[label] > outcomesPerLabel {
-			return fmt.Errorf("%w: outcome %q: more than %d names fall on label %d: rename one", ErrOptions, out.Name, outcomesPerLabel, label)
+		if perLabel[label]++; perLabel[label] > NamesPerLabel {
+			return fmt.Errorf("%w: outcome %q: more than %d names fall on label %d: rename one", ErrOptions, out.Name, NamesPerLabel, label)
 		}
 	}
 	return nil
@@ -127,6 +133,8 @@ type Collector struct {
 	arena   arena          // of the cells that no entry has
 	numbers map[string]int // of names; what the outcomes are called in counts
 
+	discovered int // names that were passed on
+
 	crowded bool     // all slots were taken at some time
 	read    []uint64 // what was read of each cell before, summed over stripes
 	counts  []Counts // reused by each read
@@ -138,6 +146,7 @@ type Collector struct {
 type fixed struct {
 	stripeMask, stripeCells, vmSlots uint32
 	pidnsDev, pidnsIno               uint64
+	discover                         bool
 }
 
 // New creates the kernel's maps for the outcomes, with room for later ones.
@@ -147,7 +156,7 @@ func New(opts Options) (*Collector, error) {
 	if err := check(opts.Start, opts.Window, opts.Outcomes); err != nil {
 		return nil, err
 	}
-	l, err := newLayout(opts.Outcomes, opts.VMs, runtime.NumCPU())
+	l, err := newLayout(opts.Outcomes, opts.VMs, runtime.NumCPU(), opts.Discover)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
@@ -155,7 +164,7 @@ func New(opts Options) (*Collector, error) {
 		opts:     opts,
 		layout:   l,
 		programs: make(map[variant]*ebpf.Program),
-		entries:  make([]entry, len(opts.Outcomes)+spareOutcomes),
+		entries:  make([]entry, len(opts.Outcomes)+spareEntries(opts)),
 		arena:    newArena(region{others, l.stripeCells - others}),
 		numbers:  make(map[string]int),
 		read:     make([]uint64, l.stripeCells),
@@ -163,6 +172,7 @@ func New(opts Options) (*Collector, error) {
 			stripeMask:  uint32(l.stripes - 1),
 			stripeCells: uint32(l.stripeCells),
 			vmSlots:     uint32(opts.VMs),
+			discover:    opts.Discover,
 		},
 	}
 	if c.fixed.pidnsDev, c.fixed.pidnsIno, err = pidNamespace(); err != nil {
@@ -189,6 +199,9 @@ func (c *Collector) load() error {
 		kernelMapExits:     c.opts.Exits,
 		kernelMapRing:      c.opts.RingBytes,
 		kernelMapWorsts:    len(c.entries) * c.layout.slots * windows,
+	}
+	if c.opts.Discover {
+		size[kernelMapHashes], size[kernelMapSeenNames] = hashes, maxNames
 	}
 	for name, n := range size {
 		spec.Maps[name].MaxEntries = uint32(n)

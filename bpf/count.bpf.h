@@ -126,6 +126,8 @@ const volatile __u32 stripe_cells = 1; /* cells in a stripe */
 enum other {
 	HITS,    /* runs of a program at a probe */
 	FOREIGN, /* user_trace events that are not the wrapper's version 1 */
+	NAMELESS, /* starts of which discovery could not read the name, or that have none */
+	UNNOTED, /* starts of names for which discovery had no place to tell whether it knows them */
 	OTHERS,
 };
 

@@ -100,9 +100,11 @@ type kernelInstance struct {
 type kernelOther uint32
 
 const (
-	kernelOtherHITS    kernelOther = 0
-	kernelOtherFOREIGN kernelOther = 1
-	kernelOtherOTHERS  kernelOther = 2
+	kernelOtherHITS     kernelOther = 0
+	kernelOtherFOREIGN  kernelOther = 1
+	kernelOtherNAMELESS kernelOther = 2
+	kernelOtherUNNOTED  kernelOther = 3
+	kernelOtherOTHERS   kernelOther = 4
 )
 
 type kernelOutcome struct {
@@ -121,6 +123,13 @@ type kernelOutcome struct {
 	Pad      uint32
 	NameLen  uint64
 	Name     [256]int8
+}
+
+type kernelSeenName struct {
+	_      structs.HostLayout
+	Length uint32
+	Pid    uint32
+	Name   [256]int8
 }
 
 type kernelSpan struct {
@@ -167,10 +176,13 @@ const (
 	kernelMapClocks             = "clocks"
 	kernelMapExits              = "exits"
 	kernelMapFreeSlots          = "free_slots"
+	kernelMapHashes             = "hashes"
 	kernelMapLabels             = "labels"
+	kernelMapNamesSeen          = "names_seen"
 	kernelMapOutcomes           = "outcomes"
 	kernelMapRecent             = "recent"
 	kernelMapRing               = "ring"
+	kernelMapSeenNames          = "seen_names"
 	kernelMapSlotPids           = "slot_pids"
 	kernelMapSpans              = "spans"
 	kernelMapVmCache            = "vm_cache"
@@ -184,6 +196,7 @@ const (
 	kernelVarBlockBase          = "block_base"
 	kernelVarBlockBytes         = "block_bytes"
 	kernelVarBlockDisp          = "block_disp"
+	kernelVarDiscover           = "discover"
 	kernelVarFailedInstanceType = "failed_instance_type"
 	kernelVarInstanceType       = "instance_type"
 	kernelVarOtherType          = "other_type"
@@ -250,10 +263,13 @@ type kernelMapSpecs struct {
 	Clocks    *ebpf.MapSpec `ebpf:"clocks"`
 	Exits     *ebpf.MapSpec `ebpf:"exits"`
 	FreeSlots *ebpf.MapSpec `ebpf:"free_slots"`
+	Hashes    *ebpf.MapSpec `ebpf:"hashes"`
 	Labels    *ebpf.MapSpec `ebpf:"labels"`
+	NamesSeen *ebpf.MapSpec `ebpf:"names_seen"`
 	Outcomes  *ebpf.MapSpec `ebpf:"outcomes"`
 	Recent    *ebpf.MapSpec `ebpf:"recent"`
 	Ring      *ebpf.MapSpec `ebpf:"ring"`
+	SeenNames *ebpf.MapSpec `ebpf:"seen_names"`
 	SlotPids  *ebpf.MapSpec `ebpf:"slot_pids"`
 	Spans     *ebpf.MapSpec `ebpf:"spans"`
 	VmCache   *ebpf.MapSpec `ebpf:"vm_cache"`
@@ -270,6 +286,7 @@ type kernelVariableSpecs struct {
 	BlockBase          *ebpf.VariableSpec `ebpf:"block_base"`
 	BlockBytes         *ebpf.VariableSpec `ebpf:"block_bytes"`
 	BlockDisp          *ebpf.VariableSpec `ebpf:"block_disp"`
+	Discover           *ebpf.VariableSpec `ebpf:"discover"`
 	FailedInstanceType *ebpf.VariableSpec `ebpf:"failed_instance_type"`
 	InstanceType       *ebpf.VariableSpec `ebpf:"instance_type"`
 	OtherType          *ebpf.VariableSpec `ebpf:"other_type"`
@@ -305,10 +322,13 @@ type kernelMaps struct {
 	Clocks    *ebpf.Map `ebpf:"clocks"`
 	Exits     *ebpf.Map `ebpf:"exits"`
 	FreeSlots *ebpf.Map `ebpf:"free_slots"`
+	Hashes    *ebpf.Map `ebpf:"hashes"`
 	Labels    *ebpf.Map `ebpf:"labels"`
+	NamesSeen *ebpf.Map `ebpf:"names_seen"`
 	Outcomes  *ebpf.Map `ebpf:"outcomes"`
 	Recent    *ebpf.Map `ebpf:"recent"`
 	Ring      *ebpf.Map `ebpf:"ring"`
+	SeenNames *ebpf.Map `ebpf:"seen_names"`
 	SlotPids  *ebpf.Map `ebpf:"slot_pids"`
 	Spans     *ebpf.Map `ebpf:"spans"`
 	VmCache   *ebpf.Map `ebpf:"vm_cache"`
@@ -323,10 +343,13 @@ func (m *kernelMaps) Close() error {
 		m.Clocks,
 		m.Exits,
 		m.FreeSlots,
+		m.Hashes,
 		m.Labels,
+		m.NamesSeen,
 		m.Outcomes,
 		m.Recent,
 		m.Ring,
+		m.SeenNames,
 		m.SlotPids,
 		m.Spans,
 		m.VmCache,
@@ -344,6 +367,7 @@ type kernelVariables struct {
 	BlockBase          *ebpf.Variable `ebpf:"block_base"`
 	BlockBytes         *ebpf.Variable `ebpf:"block_bytes"`
 	BlockDisp          *ebpf.Variable `ebpf:"block_disp"`
+	Discover           *ebpf.Variable `ebpf:"discover"`
 	FailedInstanceType *ebpf.Variable `ebpf:"failed_instance_type"`
 	InstanceType       *ebpf.Variable `ebpf:"instance_type"`
 	OtherType          *ebpf.Variable `ebpf:"other_type"`

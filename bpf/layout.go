@@ -22,7 +22,18 @@ const (
 	spareOutcomes = 64
 	minSpareCells = 1 << 17
 	maxSpareBytes = 64 << 20
+
+	// With discovery, most outcomes come later.
+	spareDiscovered = 512
 )
+
+// spareEntries returns how many outcomes more than those that there are have room.
+func spareEntries(o Options) int {
+	if o.Discover {
+		return spareDiscovered
+	}
+	return spareOutcomes
+}
 
 // errTooLarge says that the histograms asked for do not fit in the kernel map.
 var errTooLarge = errors.New("histograms too large")
@@ -38,8 +49,8 @@ type layout struct {
 // newLayout makes room for the outcomes' cells, for so many VM slots. It takes as
 // many stripes as there are processors, or fewer where the map would get too
 // large: counting is atomic, so stripes only keep processors out of each other's
-// way.
-func newLayout(outcomes []Outcome, slots, processors int) (layout, error) {
+// way. There is room for later outcomes, with discovery as much as there may be.
+func newLayout(outcomes []Outcome, slots, processors int, discover bool) (layout, error) {
 	l := layout{slots: slots + 1, stripes: ceilPowerOfTwo(processors), stripeCells: others}
 	for _, o := range outcomes {
 		l.stripeCells += l.size(o.Bins)
@@ -51,7 +62,11 @@ func newLayout(outcomes []Outcome, slots, processors int) (layout, error) {
 		return layout{}, fmt.Errorf("%w: %d MiB for %d outcomes of %d VMs, at most %d MiB: use fewer bins",
 			errTooLarge, l.bytes()>>20, len(outcomes), slots, maxCellsBytes>>20)
 	}
-	spare := max(minSpareCells, min(l.stripeCells, maxSpareBytes/cellBytes/l.stripes))
+	spare := maxSpareBytes / cellBytes / l.stripes
+	if !discover {
+		spare = min(spare, l.stripeCells)
+	}
+	spare = max(spare, minSpareCells)
 	l.stripeCells += min(spare, maxCellsBytes/cellBytes/l.stripes-l.stripeCells)
 	return l, nil
 }

@@ -18,22 +18,28 @@ type mappings struct {
 	slotPIDs []uint64 // by slot, 0: no VM
 	worsts   []kernelWorst
 
+	seenNames []kernelSeenName
+	namesSeen *uint64
+
 	all [][]byte
 }
 
 func mapMaps(maps *kernelMaps) (*mappings, error) {
 	m := new(mappings)
-	var errs [5]error
+	var errs [7]error
 	m.cells, errs[0] = mapped[uint64](m, maps.Cells)
 	m.outcomes, errs[1] = mapped[kernelOutcome](m, maps.Outcomes)
 	m.slotPIDs, errs[2] = mapped[uint64](m, maps.SlotPids)
 	m.worsts, errs[3] = mapped[kernelWorst](m, maps.Worsts)
 	clocks, err := mapped[kernelClock](m, maps.Clocks)
 	errs[4] = err
+	m.seenNames, errs[5] = mapped[kernelSeenName](m, maps.SeenNames)
+	namesSeen, err := mapped[uint64](m, maps.NamesSeen)
+	errs[6] = err
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
-	m.clock = &clocks[0]
+	m.clock, m.namesSeen = &clocks[0], &namesSeen[0]
 	return m, nil
 }
 

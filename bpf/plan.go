@@ -176,7 +176,7 @@ func (c *Collector) chainsFit(added []int) bool {
 		}
 	}
 	for _, n := range names {
-		if len(n) > outcomesPerLabel {
+		if len(n) > NamesPerLabel {
 			return false
 		}
 	}

@@ -61,10 +61,13 @@ func (c *Collector) sharedMaps() map[string]*ebpf.Map {
 		kernelMapArrivals:  c.maps.Arrivals,
 		kernelMapExits:     c.maps.Exits,
 		kernelMapFreeSlots: c.maps.FreeSlots,
+		kernelMapHashes:    c.maps.Hashes,
 		kernelMapLabels:    c.maps.Labels,
+		kernelMapNamesSeen: c.maps.NamesSeen,
 		kernelMapOutcomes:  c.maps.Outcomes,
 		kernelMapRecent:    c.maps.Recent,
 		kernelMapRing:      c.maps.Ring,
+		kernelMapSeenNames: c.maps.SeenNames,
 		kernelMapSlotPids:  c.maps.SlotPids,
 		kernelMapSpans:     c.maps.Spans,
 		kernelMapVmCache:   c.maps.VmCache,
@@ -80,6 +83,7 @@ func (f fixed) set(spec *ebpf.CollectionSpec) error {
 		kernelVarVmSlots:     f.vmSlots,
 		kernelVarPidnsDev:    f.pidnsDev,
 		kernelVarPidnsIno:    f.pidnsIno,
+		kernelVarDiscover:    f.discover,
 	})
 }
 

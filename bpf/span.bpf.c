@@ -10,6 +10,7 @@
 
 #include "args.bpf.h"
 #include "count.bpf.h"
+#include "discover.bpf.h"
 #include "open.bpf.h"
 #include "worst.bpf.h"
 
@@ -185,8 +186,9 @@ static __noinline int read_error(struct event *e)
 	return 0;
 }
 
-/* The outcome that the event names, NULL where there is none. */
-static __always_inline struct outcome *named_outcome(struct event *e)
+/* The outcome that the event names, NULL where there is none. Discovery notes names
+ * of no outcome, at their starts: what is not seen to start is no instance. */
+static __always_inline struct outcome *named_outcome(struct event *e, bool starts)
 {
 	__u32 *at = bpf_map_lookup_elem(&labels, &e->label);
 	__u32 next = at ? *at : 0;
@@ -211,6 +213,8 @@ static __always_inline struct outcome *named_outcome(struct event *e)
 			return o;
 		}
 	}
+	if (discover && starts)
+		note_name(e->name, e->key.pid);
 	return NULL;
 }
 
@@ -284,7 +288,7 @@ static __always_inline void settle(const struct outcome *o, const struct series 
 
 static __always_inline void start(void *ctx, struct event *e)
 {
-	struct outcome *o = named_outcome(e);
+	struct outcome *o = named_outcome(e, true);
 	struct span v = {};
 	struct series s;
 	__u64 pid;
@@ -335,7 +339,7 @@ static __always_inline void end_open(void *ctx, struct event *e, const struct ou
 /* Ends a span that is not among the recent ones. */
 static __always_inline void end_other(void *ctx, struct event *e, __u32 status)
 {
-	struct outcome *o = named_outcome(e);
+	struct outcome *o = named_outcome(e, false);
 	struct span *v, open;
 	struct series s;
 	bool found;

@@ -41,7 +41,7 @@ func TestLayoutRowsAreDisjoint(t *testing.T) {
 			outcomes = append(outcomes, Outcome{Bins: bins})
 		}
 		slots := rapid.IntRange(1, 5).Draw(t, "slots")
-		l, err := newLayout(outcomes, slots, rapid.IntRange(1, 9).Draw(t, "processors"))
+		l, err := newLayout(outcomes, slots, rapid.IntRange(1, 9).Draw(t, "processors"), rapid.Bool().Draw(t, "discover"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestLayoutStripes(t *testing.T) {
 		{large(2), 8, 2},
 		{large(3), 8, 2},
 	} {
-		l, err := newLayout(test.outcomes, 1, test.processors)
+		l, err := newLayout(test.outcomes, 1, test.processors, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +145,7 @@ func TestLayoutStripes(t *testing.T) {
 				test.outcomes[0].Bins, test.processors, l.stripes, l.stripeCells, test.wantsStripes)
 		}
 	}
-	if _, err := newLayout(append(large(1), Outcome{Bins: 1}), 1, 1); !errors.Is(err, errTooLarge) {
+	if _, err := newLayout(append(large(1), Outcome{Bins: 1}), 1, 1, false); !errors.Is(err, errTooLarge) {
 		t.Errorf("error %v, want %v", err, errTooLarge)
 	}
 }

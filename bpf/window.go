@@ -45,6 +45,10 @@ type Counts struct {
 type Others struct {
 	Hits    uint64 // runs of the programs at probes, whatever became of them
 	Foreign uint64 // events on our labels that the wrapper's version 1 did not send
+
+	// Starts that discovery made nothing of: those whose name could not be read or is
+	// no name of an outcome, and those of names that came when a great many had.
+	Nameless, Unnoted uint64
 }
 
 // Swept says what a sweep left among the spans.
@@ -347,7 +351,12 @@ func (c Counters) cut() Counters {
 func (c *Collector) readOthers() Others {
 	var d [others]uint64
 	c.readCells(d[:], 0)
-	return Others{Hits: d[kernelOtherHITS], Foreign: d[kernelOtherFOREIGN]}
+	return Others{
+		Hits:     d[kernelOtherHITS],
+		Foreign:  d[kernelOtherFOREIGN],
+		Nameless: d[kernelOtherNAMELESS],
+		Unnoted:  d[kernelOtherUNNOTED],
+	}
 }
 
 // Forget gives the slot of a VM that has ended to a later one. Call it when the

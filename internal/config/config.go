@@ -113,7 +113,9 @@ type Trigger struct{ Kind, Setting string }
 // Path returns where a file is that a configuration names.
 func (c Config) Path(name string) string { return inDir(c.Dir, name) }
 
-func defaults() Config {
+// Default returns the configuration of a file that says nothing: every VM of the
+// machine is observed, and its outcomes are yet to be discovered.
+func Default() Config {
 	return Config{
 		Window:     DefaultWindow,
 		Base:       DefaultBase,

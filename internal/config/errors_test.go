@@ -67,7 +67,6 @@ func TestErrors(t *testing.T) {
 		{good + "diagram: missing.dq", `:2: diagram: "missing.dq" cannot be read: no such file or directory`},
 		{good + `diagram: "a\tb.dq"`, `:2: diagram: "a\tb.dq" cannot be read: no such file or directory`},
 
-		{"outcomes: {}", `:1: outcomes: empty: name at least one outcome, as in {worker_1: {span: worker_1}}`},
 		{"outcomes:", `:1: outcomes: nothing where keys and values are expected, as in {key: value}`},
 		{"outcomes: a", `:1: outcomes: "a" where keys and values are expected, as in {key: value}`},
 		{"outcomes:\n  a: {}\n  a: {}", `:3: outcomes.a: there already on line 2: remove one`},
@@ -106,7 +105,6 @@ func TestErrors(t *testing.T) {
 			`:1: outcomes.` + strings.Repeat("a", 256) + `: a name is made of up to 255 letters, digits and underscores, and begins with no digit`},
 		{"outcomes:\n  a: {}\ndiagram: p = x\nwindow: 1s\noutcome: {}", `:5: outcome: unknown key: use one of base, confidence, diagram, history, hold_off, outcomes, samples, snapshots, target, window, wrapper`},
 		{"diagram: ''", `:1: no outcomes: name what to observe, as in outcomes: {worker_1: {span: worker_1}}`},
-		{"outcomes: {}\ndiagram: '# nothing'", `:1: outcomes: empty: name at least one outcome, as in {worker_1: {span: worker_1}}`},
 		{"diagram: p = " + strings.Repeat("a", 256), `:1: diagram: the name aaaaaaaaaaaaaaaaaaaa… is too long: a probe's has at most 255 letters`},
 		{"window: 1s\ndiagram: p = a" + many(4200), `:2: diagram: diagram too large: 4202 outcomes, operators and sequences: at most 4096`},
 		{"diagram: p = a -> b\noutcomes:\n  x: {span: a}", `:3: outcomes.x: span "a" is that of a in the diagram too: give a an entry with a span of its own`},

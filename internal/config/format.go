@@ -26,6 +26,8 @@ func (c Config) Format() []byte {
 	w.field(0, "snapshots", flow(c.Snapshots.changed()))
 	if len(c.Outcomes) > 0 {
 		w.WriteString("outcomes:\n")
+	} else if all, _, err := c.probes(); err == nil && len(all) == 0 {
+		w.field(0, "outcomes", "{}")
 	}
 	for _, o := range c.Outcomes {
 		w.outcome(o)
@@ -50,7 +52,7 @@ func (c Config) target() []field {
 
 // changed returns what is not as by default.
 func (c Config) changed() []field {
-	d := defaults()
+	d := Default()
 	return differing(
 		[]field{
 			{"history", strconv.Itoa(c.History)},

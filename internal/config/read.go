@@ -20,7 +20,7 @@ const (
 )
 
 func (r *reader) config(v value) (Config, error) {
-	c := defaults()
+	c := Default()
 	c.Dir = r.dir
 	var outcomes value
 	err := r.fields(v, map[string]func(value) error{

@@ -11,8 +11,9 @@ import (
 	"github.com/beamscope/beamscope/bpf"
 )
 
-// outcomes reads the entries of outcomes, which may be none where there is a
-// diagram: its names are outcomes by default. whole is the scope file.
+// outcomes reads the entries of outcomes. They may be left out where there is a
+// diagram: its names are outcomes by default. Without one it has to be said that
+// there are none, with {}: they are yet to be discovered. whole is the scope file.
 func (r *reader) outcomes(whole, v value, base time.Duration) ([]Outcome, error) {
 	if v.node == nil {
 		if len(r.composition.names) == 0 {
@@ -23,9 +24,6 @@ func (r *reader) outcomes(whole, v value, base time.Duration) ([]Outcome, error)
 	entries, err := r.mapping(v)
 	if err != nil {
 		return nil, err
-	}
-	if len(entries) == 0 && len(r.composition.names) == 0 {
-		return nil, r.errorf(v, "empty: name at least one outcome, as in {worker_1: {span: worker_1}}")
 	}
 	var out []Outcome
 	for _, e := range entries {

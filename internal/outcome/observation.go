@@ -40,9 +40,10 @@ func (o *observation) beginAt(now int64) error {
 	return err
 }
 
-// newObservation makes an observation that begins with a plan.
-func newObservation(p Plan) (*observation, error) {
-	c, err := bpf.New(bpf.Options{Start: p.From, Window: int64(p.Window), Outcomes: kernelOutcomes(p.Specs)})
+// newObservation makes an observation that begins with a plan, and discovers names
+// where it is to.
+func newObservation(p Plan, discover bool) (*observation, error) {
+	c, err := bpf.New(bpf.Options{Start: p.From, Window: int64(p.Window), Outcomes: kernelOutcomes(p.Specs), Discover: discover})
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -25,6 +26,10 @@ const rescan = time.Second
 type VMConfig struct {
 	Target vm.Target
 	Plan   Plan // the first
+
+	// Discover has the names of spans noted that no spec of the plan has, for
+	// [VMSource.Discovered]. It makes the start of every span of the VMs an event.
+	Discover bool
 }
 
 // A VMSource observes running Erlang VMs with eBPF: the spans of the wrapper,
@@ -34,7 +39,8 @@ type VMSource struct {
 	cfg     VMConfig
 	meter   *meter
 	vms     map[int]*observedVM
-	refused map[usdt.Process]bool // VMs that cannot be observed, which was noted
+	refused map[usdt.Process]VMStatus // VMs that cannot be observed, which was noted
+	gone    []VMStatus                // VMs that have ended and were given up, the last ones
 	notices []Notice
 	hits    uint64 // since the cost was last asked for
 	counted int64  // when that was
@@ -49,6 +55,9 @@ type VMSource struct {
 	swept   int64 // when exits were last made room for
 
 	batch assembly
+
+	discovery discovery
+	status    statusBoard
 }
 
 // A stage is a plan on its observation.
@@ -82,6 +91,9 @@ type file struct {
 
 type observedVM struct {
 	id    VM
+	file  file
+	exe   string // path of its executable, "" where it was gone before it could be looked at
+	since int64
 	watch *vm.Exit // nil where it was gone before it could be watched
 	died  int64    // 0 while it runs
 }
@@ -105,9 +117,9 @@ func NewVMSource(cfg VMConfig) (*VMSource, error) {
 	s := &VMSource{
 		cfg:     cfg,
 		vms:     make(map[int]*observedVM),
-		refused: make(map[usdt.Process]bool),
+		refused: make(map[usdt.Process]VMStatus),
 	}
-	o, err := newObservation(cfg.Plan)
+	o, err := newObservation(cfg.Plan, cfg.Discover)
 	if err != nil {
 		return nil, err
 	}
@@ -125,6 +137,7 @@ func NewVMSource(cfg VMConfig) (*VMSource, error) {
 		s.note("what a hit costs is not known: %v", err)
 		s.meter = nil
 	}
+	s.updateStatus()
 	return s, nil
 }
 
@@ -133,11 +146,13 @@ func NewVMSource(cfg VMConfig) (*VMSource, error) {
 func (s *VMSource) observe(vms []vm.VM) error {
 	var errs []error
 	for _, v := range vms {
-		if _, known := s.vms[v.PID()]; known || s.refused[v.Process] {
+		_, known := s.vms[v.PID()]
+		if _, refused := s.refused[v.Process]; known || refused {
 			continue
 		}
+		id := VM{PID: v.PID(), Node: v.Node}
 		if err := s.attach(v); err != nil {
-			s.refused[v.Process] = true
+			s.refused[v.Process] = VMStatus{VM: id, Exe: v.Exe.Name, Refused: err.Error()}
 			errs = append(errs, err)
 			continue
 		}
@@ -148,8 +163,7 @@ func (s *VMSource) observe(vms []vm.VM) error {
 		if err != nil {
 			s.note("the end of pid %d will not be noticed: %v", v.PID(), err)
 		}
-		id := VM{PID: v.PID(), Node: v.Node}
-		s.add(&observedVM{id: id, watch: watch})
+		s.add(&observedVM{id: id, file: s.fileOf(v), exe: v.Exe.Name, since: monotonic.Now(), watch: watch})
 		s.note("observing %s", id)
 	}
 	if len(s.vms) == 0 && len(errs) > 0 {
@@ -163,10 +177,7 @@ func (s *VMSource) observe(vms []vm.VM) error {
 
 // attach attaches to the executable of a VM, unless that was done for another.
 func (s *VMSource) attach(v vm.VM) error {
-	f := file{device: v.Exe.Device, inode: v.Exe.Inode}
-	if s.cfg.Target.Single() {
-		f.pid = v.PID()
-	}
+	f := s.fileOf(v)
 	probes, err := v.Probes()
 	if err != nil {
 		return err
@@ -180,13 +191,23 @@ func (s *VMSource) attach(v vm.VM) error {
 	return nil
 }
 
+// fileOf returns what is attached to for a VM.
+func (s *VMSource) fileOf(v vm.VM) file {
+	f := file{device: v.Exe.Device, inode: v.Exe.Inode}
+	if s.cfg.Target.Single() {
+		f.pid = v.PID()
+	}
+	return f
+}
+
 // adopt takes note of a VM that was counted before it was found: it runs an
 // executable that is attached to, and is new, or gone already.
 func (s *VMSource) adopt(pid int) {
 	if vms, err := vm.Find(vm.Target{PID: pid}); err == nil && s.observe(vms) == nil && s.vms[pid] != nil {
 		return
 	}
-	s.add(&observedVM{id: VM{PID: pid}, died: monotonic.Now()})
+	now := monotonic.Now()
+	s.add(&observedVM{id: VM{PID: pid}, since: now, died: now})
 	s.note("%s has come and gone", VM{PID: pid})
 }
 
@@ -218,12 +239,13 @@ func (s *VMSource) Plan(p Plan) error {
 		s.note("%v", missing)
 	}
 	s.begin(p, o)
+	s.updateStatus()
 	return nil
 }
 
 // takeOver has another observation begin with a plan, where the one until now ends.
 func (s *VMSource) takeOver(old *observation, p Plan) (o *observation, missing, err error) {
-	if o, err = newObservation(p); err != nil {
+	if o, err = newObservation(p, s.cfg.Discover); err != nil {
 		return nil, nil, err
 	}
 	missing = o.attachLike(old)
@@ -372,9 +394,7 @@ func (s *VMSource) read(o *observation, n uint64) (counts []bpf.Counts, observed
 func (s *VMSource) readWindow(o *observation, n uint64) ([]bpf.Counts, error) {
 	counts, others, err := o.collector.Read(n)
 	s.hits += others.Hits
-	if others.Foreign > 0 {
-		s.note("%d user_trace events on our labels were not from version 1 of the wrapper: ignored", others.Foreign)
-	}
+	s.noteOthers(others)
 	return counts, err
 }
 
@@ -400,6 +420,7 @@ func (s *VMSource) Watch() []Notice {
 	if err := s.watch(); err != nil {
 		s.note("%v", err)
 	}
+	s.updateStatus()
 	notices := s.notices
 	s.notices = nil
 	return notices
@@ -422,6 +443,9 @@ func (s *VMSource) watch() error {
 	}
 	s.scanned = now
 	vms, err := vm.Find(s.cfg.Target)
+	maps.DeleteFunc(s.refused, func(p usdt.Process, _ VMStatus) bool {
+		return !slices.ContainsFunc(vms, func(v vm.VM) bool { return v.Process == p })
+	})
 	if errors.Is(err, vm.ErrNone) {
 		return nil
 	}
@@ -472,6 +496,8 @@ func (s *VMSource) bury(w Window) error {
 			continue
 		}
 		delete(s.vms, pid)
+		s.gone = append(s.gone, VMStatus{VM: v.id, Exe: v.exe, Since: v.since, Ended: true})
+		s.gone = s.gone[max(0, len(s.gone)-goneMost):]
 		errs := []error{v.close()}
 		for _, o := range s.observations {
 			errs = append(errs, o.collector.Forget(pid), o.detach(pid))

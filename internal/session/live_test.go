@@ -169,8 +169,14 @@ func favour(t *testing.T, vm *erlang.VM) {
 
 func observe(t *testing.T, vm *erlang.VM, scopeFile string, opts session.Options) *rig {
 	t.Helper()
+	return observeTarget(t, vm, fmt.Sprintf("{pid: %d}", vm.PID()), scopeFile, opts)
+}
+
+// observeTarget observes what the target of a scope file means, which the VM is part of.
+func observeTarget(t *testing.T, vm *erlang.VM, target, scopeFile string, opts session.Options) *rig {
+	t.Helper()
 	r := &rig{film: newFilm(), t: t, vm: vm}
-	r.config = parse(t, fmt.Sprintf("target: {pid: %d}\n%s", vm.PID(), scopeFile))
+	r.config = parse(t, fmt.Sprintf("target: %s\n%s", target, scopeFile))
 	r.config.Dir = t.TempDir()
 	opts.Observers = append(opts.Observers, r.film)
 	opts.Notify = r.notify

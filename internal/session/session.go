@@ -32,6 +32,10 @@ type Options struct {
 	// is called when that begins, and nothing could stop it any more.
 	Record func() (*recording.Writer, error)
 
+	// Discover has names of spans that no outcome has become outcomes by themselves,
+	// and fits their scales to their delays. [Session.Config] has them as well.
+	Discover bool
+
 	// Note says in snapshots where and how they were made.
 	Note string
 
@@ -42,21 +46,28 @@ type Options struct {
 
 // A Session is an oscilloscope that is attached to something.
 type Session struct {
-	scope  *scope.Scope
-	source outcome.Source
-	keeper *keeper
-	record *recorder // nil where nothing is recorded
-	closed bool
+	scope   *scope.Scope
+	sources sources
+	keeper  *keeper
+	record  *recorder // nil where nothing is recorded
+	finder  *finder   // nil where nothing is discovered
+	closed  bool
+
+	applying chan struct{} // has room for one: who applies a configuration
 
 	mu     sync.Mutex
 	config config.Config // in force, or about to be
+	known  config.Config // of which whoever applies another one knows
 }
 
-// Config returns the configuration that was last applied, or that the session was
-// opened with: what is to be saved. It may be called from any goroutine.
+// Config returns the configuration in force: the one that was last applied, or that
+// the session was opened with, with what was discovered and fitted since. It is what
+// is to be saved, and what [Session.Apply] takes the next one to be made of. It may
+// be called from any goroutine.
 func (s *Session) Config() config.Config {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.known = s.config
 	return s.config
 }
 
@@ -71,14 +82,15 @@ func Open(c config.Config, o Options) (*Session, error) {
 		return nil, err
 	}
 	plan := system.Plan(monotonic.Now() + int64(attaching))
-	source, err := open(c, plan)
+	opened, err := open(c, plan, o.Discover)
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{config: c, source: source}
+	s := &Session{sources: opened, applying: make(chan struct{}, 1), config: c, known: c}
 	if s.keeper, err = newKeeper(c, o); err != nil {
-		return nil, errors.Join(err, source.Close())
+		return nil, errors.Join(err, opened.all.Close())
 	}
+	source := outcome.Source(opened.all)
 	// What is kept comes first: a terminal that goes away takes nothing with it.
 	observers := []scope.Observer{s.keeper}
 	if o.Record != nil {
@@ -86,54 +98,120 @@ func Open(c config.Config, o Options) (*Session, error) {
 		observers = append(observers, s.record)
 	}
 	observers = append(observers, o.Observers...)
+	if o.Discover {
+		s.finder = newFinder(s)
+		source = &findingSource{opened.all, s.finder}
+		observers = append(observers, s.finder)
+	}
 	if s.scope, err = scope.New(source, system, plan, observers...); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-// open opens the sources that a plan needs, as one.
-func open(c config.Config, plan outcome.Plan) (outcome.Source, error) {
+// sources are what a session observes by.
+type sources struct {
+	all      *outcome.Joint
+	vms      *outcome.VMSource // nil where there is none
+	wrappers *wrapper.Source   // likewise
+}
+
+// errNothing says that there is nothing to do.
+var errNothing = errors.New("no outcomes to observe: name them in the scope file, or have them discovered")
+
+// open opens the sources that a plan needs, and that of the VMs where their spans are
+// to be discovered.
+func open(c config.Config, plan outcome.Plan, discover bool) (s sources, err error) {
 	overTCP := func(s outcome.Spec) bool { return s.Wrapper != "" }
 	inKernel := func(s outcome.Spec) bool { return !overTCP(s) }
 	var parts []outcome.Part
-	closeAll := func(err error) error {
+	closeAll := func(err error) (sources, error) {
 		for _, p := range parts {
 			err = errors.Join(err, p.Source.Close())
 		}
-		return err
+		return sources{}, err
 	}
 	// The wrappers first: theirs is a plan that can be taken back.
 	if w := c.Wrapper; w.Listen != "" || len(w.Connect) > 0 {
-		tcp, err := wrapper.New(wrapper.Config{Listen: w.Listen, Connect: w.Connect, Remote: w.Remote, Plan: plan.Only(overTCP)})
+		s.wrappers, err = wrapper.New(wrapper.Config{Listen: w.Listen, Connect: w.Connect, Remote: w.Remote, Plan: plan.Only(overTCP)})
 		if err != nil {
-			return nil, closeAll(err)
+			return closeAll(err)
 		}
-		parts = append(parts, outcome.Part{Source: tcp, Wants: overTCP})
+		parts = append(parts, outcome.Part{Source: s.wrappers, Wants: overTCP})
 	}
-	if spans := plan.Only(inKernel); len(spans.Specs) > 0 {
-		vms, err := outcome.NewVMSource(outcome.VMConfig{Target: c.Target, Plan: spans})
+	if spans := plan.Only(inKernel); len(spans.Specs) > 0 || discover {
+		s.vms, err = outcome.NewVMSource(outcome.VMConfig{Target: c.Target, Plan: spans, Discover: discover})
 		if err != nil {
-			return nil, closeAll(err)
+			return closeAll(err)
 		}
-		parts = append(parts, outcome.Part{Source: vms, Wants: inKernel})
+		parts = append(parts, outcome.Part{Source: s.vms, Wants: inKernel})
 	}
-	source, err := outcome.Join(plan, parts...)
-	if err != nil {
-		return nil, closeAll(err)
+	if len(parts) == 0 {
+		return sources{}, errNothing
 	}
-	return source, nil
+	if s.all, err = outcome.Join(plan, parts...); err != nil {
+		return closeAll(err)
+	}
+	return s, nil
 }
 
 // Run observes until the context is done, for so long (0: without end), or until
 // what is observed has ended.
-func (s *Session) Run(ctx context.Context, limit time.Duration) error { return s.scope.Run(ctx, limit) }
+func (s *Session) Run(ctx context.Context, limit time.Duration) error {
+	if s.finder != nil {
+		defer s.finder.begin(ctx)()
+	}
+	return s.scope.Run(ctx, limit)
+}
 
 // Apply goes on with another configuration, see [scope.Scope.Apply]. What is
 // observed, the wrappers' addresses and the folder of the snapshots stay as they
 // are; an error about them wraps [ErrFixed].
+//
+// What was discovered and fitted since [Session.Config] was last called, or Apply,
+// is kept: the caller does not know of it. An outcome that is missing otherwise was
+// removed by the caller, and is not discovered again.
 func (s *Session) Apply(ctx context.Context, c config.Config) error {
-	now := s.Config()
+	s.mu.Lock()
+	base := s.known
+	s.mu.Unlock()
+	return s.ApplyFrom(ctx, base, c)
+}
+
+// ApplyFrom is Apply of a configuration that was made of another one, base, which
+// [Session.Config] has returned at some time.
+func (s *Session) ApplyFrom(ctx context.Context, base, c config.Config) error {
+	return s.change(ctx, func(now config.Config) (config.Config, func(), error) {
+		if s.finder == nil {
+			return c, func() { s.known = c }, nil
+		}
+		next := s.finder.rebase(base, c, now)
+		return next, func() {
+			s.known = c
+			s.finder.applied(now, next)
+		}, nil
+	})
+}
+
+// errUnchanged says that there is nothing to apply.
+var errUnchanged = errors.New("nothing to change")
+
+// change goes on with what edit makes of the configuration in force. One after the
+// other does so. What edit returns besides is called when that is done, under the lock.
+func (s *Session) change(ctx context.Context, edit func(now config.Config) (c config.Config, done func(), err error)) error {
+	select {
+	case s.applying <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-s.applying }()
+	s.mu.Lock()
+	now := s.config
+	c, done, err := edit(now)
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	switch {
 	case c.Target != now.Target:
 		return fmt.Errorf("target: %w", ErrFixed)
@@ -152,6 +230,7 @@ func (s *Session) Apply(ctx context.Context, c config.Config) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.config = c
+	done()
 	return nil
 }
 
@@ -163,7 +242,7 @@ func (s *Session) Close() error {
 	}
 	s.closed = true
 	s.keeper.close()
-	return errors.Join(s.source.Close(), s.record.close())
+	return errors.Join(s.sources.all.Close(), s.record.close())
 }
 
 // snapshotOptions returns how a configuration wants snapshots.

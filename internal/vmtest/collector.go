@@ -200,6 +200,8 @@ func (c *Collector) Others() bpf.Others {
 	for _, w := range c.Windows {
 		sum.Hits += w.Others.Hits
 		sum.Foreign += w.Others.Foreign
+		sum.Nameless += w.Others.Nameless
+		sum.Unnoted += w.Others.Unnoted
 	}
 	return sum
 }

@@ -85,7 +85,8 @@ type Config struct {
 }
 
 // A Source receives the instances that wrappers send. The methods of
-// [outcome.Source] are called from one goroutine; Peers, Start and Stop from any.
+// [outcome.Source] are called from one goroutine; Peers, Start, Stop, Started
+// and Addr from any.
 type Source struct {
 	clock    clock
 	owner    func(net.Conn) (outcome.VM, bool)
@@ -218,6 +219,13 @@ func (s *Source) Start() { s.activate(true) }
 // Stop tells the wrappers to send no instances. What they send all the same is
 // counted.
 func (s *Source) Stop() { s.activate(false) }
+
+// Started reports whether the wrappers are told to send instances.
+func (s *Source) Started() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.active
+}
 
 func (s *Source) activate(active bool) {
 	s.mu.Lock()

@@ -1,0 +1,177 @@
+package autorange_test
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/beamscope/beamscope/internal/autorange"
+	"github.com/beamscope/beamscope/internal/config"
+)
+
+const (
+	us = time.Microsecond
+	ms = time.Millisecond
+)
+
+// long is time enough for every delay.
+const long = time.Hour
+
+// see bins delays on the grid of a scale.
+func see(t rapid.TB, base time.Duration, scale config.Scale, delays ...time.Duration) autorange.Seen {
+	t.Helper()
+	grid, err := scale.Grid(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := autorange.Seen{Bins: make([]uint64, grid.Bins()), For: long}
+	for _, d := range delays {
+		if bin, ok := grid.Bin(d); ok {
+			s.Bins[bin]++
+		} else {
+			s.Timeouts++
+		}
+	}
+	return s
+}
+
+// repeat returns n times a delay, and others.
+func repeat(n int, d time.Duration, others ...time.Duration) []time.Duration {
+	for range n {
+		others = append(others, d)
+	}
+	return others
+}
+
+func TestFit(t *testing.T) {
+	start := config.Scale{Bins: 1000}
+	of := func(exponent, bins int) config.Scale { return config.Scale{Exponent: exponent, Bins: bins} }
+	for _, test := range []struct {
+		name   string
+		base   time.Duration
+		scale  config.Scale
+		delays []time.Duration
+		want   config.Scale // as the scale before: it stays
+	}{
+		{"nothing seen", ms, start, nil, start},
+		{"fits", ms, start, repeat(100, 250*ms), start},
+		{"fits at the least", ms, start, repeat(100, 499*ms), start},
+		{"fits at the most", ms, start, repeat(100, 125*ms), start},
+		{"long", ms, start, repeat(100, 600*ms), of(2, 601)},
+		{"short", ms, start, repeat(100, 99*ms), of(-1, 800)},
+		{"shorter", ms, start, repeat(100, 9*ms), of(-4, 640)},
+		{"below the narrowest width by exponent", ms, start, repeat(100, 500*us), config.Scale{DMax: 4 * ms, Bins: 1000}},
+		{"narrowest", ms, config.Scale{DMax: 4 * ms, Bins: 1000}, repeat(100, 3*us), config.Scale{DMax: 500 * us, Bins: 500}},
+		{"narrowest already", ms, config.Scale{DMax: 500 * us, Bins: 500}, repeat(100, 0), config.Scale{DMax: 500 * us, Bins: 500}},
+		{"all time out", ms, start, repeat(100, 5*time.Second), of(3, 1000)},
+		{"all time out again", ms, of(3, 1000), repeat(100, 50*time.Second), of(6, 1000)},
+		{"nothing is longer", ms, of(6, 1000), repeat(100, time.Hour), of(6, 1000)},
+		{"more than 1 % time out", ms, start, repeat(9000, 100*ms, repeat(200, time.Hour)...), of(3, 1000)},
+		{"that may be chance", ms, start, repeat(985, 10*ms, repeat(15, time.Hour)...), start},
+		{"few time out", ms, start, repeat(999, 10*ms, time.Hour), of(-4, 704)},
+		{"some never end", ms, of(6, 1000), repeat(98, 100*ms, repeat(2, time.Hour)...), of(0, 512)},
+		{"outliers", ms, start, repeat(995, 10*ms, repeat(5, 900*ms)...), of(-4, 704)},
+		{"narrow base", us, config.Scale{DMax: time.Second, Bins: 1000}, repeat(100, 10*ms), of(6, 688)},
+		{"narrow base, long", us, config.Scale{DMax: time.Second, Bins: 1000}, repeat(100, 600*ms), config.Scale{DMax: 2404352 * us, Bins: 587}},
+		{"wide base", time.Hour, config.Scale{DMax: time.Second, Bins: 1000}, repeat(100, 10*ms), config.Scale{DMax: 44032 * us, Bins: 688}},
+	} {
+		got, _, ok := autorange.Fit(test.base, test.scale, see(t, test.base, test.scale, test.delays...))
+		if got != test.want || ok != (test.want != test.scale) {
+			t.Errorf("%s: %+v, %v, want %+v", test.name, got, ok, test.want)
+		}
+	}
+}
+
+// Delays are not known to be short before long ones had the time to end. What is too
+// long for the scale is known at once.
+func TestFitWaits(t *testing.T) {
+	scale := config.Scale{Bins: 1000}
+	for _, test := range []struct {
+		delay time.Duration
+		seen  time.Duration
+		want  bool
+	}{
+		{ms, 1900 * ms, false},
+		{ms, 2 * time.Second, true},
+		{900 * ms, 0, true},
+		{time.Minute, 0, true},
+	} {
+		seen := see(t, ms, scale, repeat(100, test.delay)...)
+		seen.For = test.seen
+		if _, _, ok := autorange.Fit(ms, scale, seen); ok != test.want {
+			t.Errorf("after %v with delays of %v: %v, want %v", test.seen, test.delay, ok, test.want)
+		}
+	}
+}
+
+// Whatever the delays are, four times are enough to fit them; six where some never
+// end, and all lengths are tried before that is believed. Then the 99 % quantile is
+// where it should be, as far as limits allow, and the same delays change nothing more.
+func TestFitSettles(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		base := rapid.SampledFrom([]time.Duration{us, 1500, 7 * us, 100 * us, ms, 10 * ms, time.Second, time.Hour}).Draw(t, "base")
+		// As many orders of magnitude as there may be, and one mode or two.
+		around := func(label string) time.Duration {
+			return time.Duration(rapid.Int64Range(1, 40).Draw(t, label)) << rapid.IntRange(0, 31).Draw(t, label+" magnitude")
+		}
+		modes := []time.Duration{around("fast"), around("slow")}
+		slow := rapid.IntRange(0, 1000).Draw(t, "slow ones")
+		delays := repeat(1000-slow, modes[0], repeat(slow, modes[1])...)
+
+		scale := autorange.Start(base)
+		var tried time.Duration
+		fit := func() bool {
+			seen := see(t, base, scale, delays...)
+			seen.Tried = tried
+			grid, _ := scale.Grid(base)
+			tried = max(tried, grid.DMax())
+			var ok bool
+			scale, _, ok = autorange.Fit(base, scale, seen)
+			return ok
+		}
+		steps := 4
+		if max(modes[0], modes[1]) > autorange.MaxDMax {
+			steps = 6
+		}
+		for range steps {
+			fit()
+		}
+		settled := scale
+		if fit() {
+			t.Fatalf("%+v is not settled: %+v", settled, scale)
+		}
+		grid, err := scale.Grid(base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if grid.Bins() < 500 || grid.Bins() > 1000 || grid.DMax() > autorange.MaxDMax {
+			t.Fatalf("%v", grid)
+		}
+		fits(t, base, scale, see(t, base, scale, delays...), tried)
+	})
+}
+
+// fits checks that the 99 % quantile is where it should be.
+func fits(t *rapid.T, base time.Duration, scale config.Scale, seen autorange.Seen, tried time.Duration) {
+	grid, _ := scale.Grid(base)
+	var successes, sum uint64
+	for _, n := range seen.Bins {
+		successes += n
+	}
+	if successes == 0 || float64(seen.Timeouts) > float64(successes+seen.Timeouts)/100 && tried < autorange.MaxDMax {
+		return // all that can be said is that some are too long, by chance or for good
+	}
+	for i, n := range seen.Bins {
+		if sum += n; sum*100 < successes*99 {
+			continue
+		}
+		q := grid.Edge(i + 1)
+		tooNarrow := grid.DMax() < 2*q && 2*q <= autorange.MaxDMax
+		tooWide := grid.DMax() > 8*q && grid.Width() >= 2*us
+		if tooNarrow || tooWide {
+			t.Fatalf("%v for a quantile of %v", grid, q)
+		}
+		return
+	}
+}

@@ -1,0 +1,96 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/beamscope/beamscope/bpf"
+)
+
+var (
+	// ErrObserved says that spans are those of an outcome already.
+	ErrObserved = errors.New("observed already")
+
+	// ErrSpan says that a scope file cannot have an outcome of certain spans.
+	ErrSpan = errors.New("no outcome can be made of spans with this name")
+)
+
+// WithSpan returns the configuration with one outcome more: that of the spans of a
+// name. It is called as they are, as far as outcomes can be: letters, digits and
+// underscores, and different from all others. The error wraps [ErrObserved] or
+// [ErrSpan].
+func (c Config) WithSpan(span string, scale Scale) (Config, error) {
+	all, _, err := c.probes()
+	if err != nil {
+		return c, err
+	}
+	onLabel := 0
+	for _, o := range all {
+		if o.Wrapper != "" {
+			continue
+		}
+		if o.Span == span {
+			return c, fmt.Errorf("spans %q: %w, by %s", span, ErrObserved, o.Name)
+		}
+		if bpf.Label(o.Span) == bpf.Label(span) {
+			onLabel++
+		}
+	}
+	switch {
+	case span == "" || len(span) > bpf.MaxNameLen || strings.ContainsRune(span, 0):
+		return c, fmt.Errorf("%w: %q has not 1 to %d bytes without NUL", ErrSpan, span, bpf.MaxNameLen)
+	case !utf8.ValidString(span):
+		return c, fmt.Errorf("%w: %q is not UTF-8, which scope files are", ErrSpan, span)
+	case onLabel >= bpf.NamesPerLabel:
+		return c, fmt.Errorf("%w: %d outcomes fall on the label of %q already", ErrSpan, onLabel, span)
+	}
+	taken := func(name string) bool {
+		return slices.ContainsFunc(all, func(o Outcome) bool { return o.Name == name })
+	}
+	c.Outcomes = append(slices.Clip(c.Outcomes), Outcome{Name: different(outcomeOf(span), taken), Span: span, Scale: scale})
+	return c, nil
+}
+
+// Spans returns the names of the spans that are those of outcomes, also of names in
+// the diagram that have no entry.
+func (c Config) Spans() []string {
+	all, _, err := c.probes()
+	if err != nil {
+		all = c.Outcomes
+	}
+	var spans []string
+	for _, o := range all {
+		if o.Wrapper == "" {
+			spans = append(spans, o.Span)
+		}
+	}
+	return spans
+}
+
+// outcomeOf returns a name that an outcome can have, like that of its spans.
+func outcomeOf(span string) string {
+	name := strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf && (r == '_' || '0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z') {
+			return r
+		}
+		return '_'
+	}, span)
+	if '0' <= name[0] && name[0] <= '9' {
+		name = "_" + name
+	}
+	return name[:min(len(name), bpf.MaxNameLen)]
+}
+
+// different returns the name with a number behind it where it is taken.
+func different(name string, taken func(string) bool) string {
+	for n, try := 2, name; ; n++ {
+		if !taken(try) {
+			return try
+		}
+		number := fmt.Sprintf("_%d", n)
+		try = name[:min(len(name), bpf.MaxNameLen-len(number))] + number
+	}
+}

@@ -1,0 +1,108 @@
+package config_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/internal/config"
+)
+
+// Outcomes are called as their spans, as far as they can be; each has a name of its
+// own. What comes out can be saved and loaded.
+func TestWithSpan(t *testing.T) {
+	c := config.Default()
+	c.Diagram = "p = a -> b\n"
+	c.Outcomes = []config.Outcome{{Name: "tcp", Wrapper: "over_tcp", Scale: config.Scale{Bins: 50}}}
+	c.Wrapper.Listen = config.DefaultListen
+	long := strings.Repeat("x", 255)
+	for _, test := range []struct{ span, name string }{
+		{"checkout", "checkout"},
+		{"over_tcp", "over_tcp"}, // another kind of spans
+		{"tcp", "tcp_2"},
+		{"größe", "gr__e"},
+		{"gr__e", "gr__e_2"},
+		{"gr e", "gr_e"},
+		{"1st", "_1st"},
+		{"null", "null"},
+		{"{a: 'b'}\n\"c\"\u2028\ufeff\x7f", "_a___b____c____"},
+		{long, long},
+		{"-" + long[1:], "_" + long[1:]},
+		{"日" + long[3:], "_" + long[3:]},
+		{"?" + long[1:], "_" + long[3:] + "_2"},
+	} {
+		before := c
+		var err error
+		if c, err = c.WithSpan(test.span, config.Scale{Bins: 1000}); err != nil {
+			t.Fatal(err)
+		}
+		if len(c.Outcomes) != len(before.Outcomes)+1 {
+			t.Fatalf("%q: %d outcomes after %d", test.span, len(c.Outcomes), len(before.Outcomes))
+		}
+		want := config.Outcome{Name: test.name, Span: test.span, Scale: config.Scale{Bins: 1000}}
+		if diff := cmp.Diff(want, c.Outcomes[len(c.Outcomes)-1]); diff != "" {
+			t.Errorf("%q: -want +got:\n%s", test.span, diff)
+		}
+	}
+	for _, span := range []string{"a", "p", "checkout", "1st"} {
+		if _, err := c.WithSpan(span, config.Scale{Bins: 1}); !errors.Is(err, config.ErrObserved) {
+			t.Errorf("%q: error %v, want one that wraps ErrObserved", span, err)
+		}
+	}
+	for _, span := range []string{"", "a\x00b", long + "x", "\xff"} {
+		if _, err := c.WithSpan(span, config.Scale{Bins: 1}); !errors.Is(err, config.ErrSpan) {
+			t.Errorf("%q: error %v, want one that wraps ErrSpan", span, err)
+		}
+	}
+
+	path := filepath.Join(t.TempDir(), "scope.yaml")
+	if err := c.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := config.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(c.Outcomes, loaded.Outcomes); diff != "" {
+		t.Errorf("saved and loaded, -want +got:\n%s", diff)
+	}
+}
+
+// A label has room for so many names.
+func TestWithSpansOnOneLabel(t *testing.T) {
+	c := config.Default()
+	added := 0
+	for i := 0; added <= bpf.NamesPerLabel; i++ {
+		span := fmt.Sprintf("span_%d", i)
+		if bpf.Label(span) != 1 {
+			continue
+		}
+		with, err := c.WithSpan(span, config.Scale{Bins: 1})
+		if full := added == bpf.NamesPerLabel; errors.Is(err, config.ErrSpan) != full {
+			t.Fatalf("name %d on a label: error %v", added+1, err)
+		}
+		c = with
+		added++
+	}
+}
+
+// A configuration without outcomes says so, and is a system without probes.
+func TestNoOutcomes(t *testing.T) {
+	c := config.Default()
+	if text := string(c.Format()); text != "window: 1s\nbase: 1ms\noutcomes: {}\n" {
+		t.Errorf("formatted:\n%s", text)
+	}
+	again := parse(t, string(c.Format()))
+	again.Dir = c.Dir
+	if diff := cmp.Diff(c, again); diff != "" {
+		t.Errorf("formatted and parsed, -want +got:\n%s", diff)
+	}
+	if s := system(t, c); len(s.Probes) != 0 {
+		t.Errorf("%d probes", len(s.Probes))
+	}
+}

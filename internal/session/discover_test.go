@@ -1,0 +1,203 @@
+package session_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/session"
+	"github.com/beamscope/beamscope/internal/vm"
+	"github.com/beamscope/beamscope/internal/vmtest"
+)
+
+// emptyScope observes nothing but what is discovered.
+const emptyScope = "window: 200ms\noutcomes: {}\n"
+
+// discovering starts a system, and observes it with nothing but discovery.
+func discovering(t *testing.T, system ...string) *rig {
+	t.Helper()
+	return start(t, system, emptyScope, session.Options{Discover: true})
+}
+
+// spans returns the names of the spans of which there are outcomes.
+func (r *rig) spans() []string { return slices.Sorted(slices.Values(r.Config().Spans())) }
+
+// load has the VM start and end n spans of each name.
+func (r *rig) load(n int, names ...string) {
+	r.t.Helper()
+	for _, name := range names {
+		vmtest.Call(r.t, r.vm, "span_load", "run", fmt.Sprintf("[#{procs => 1, spans => %d, name => <<%q/utf8>>}]", n, name))
+	}
+}
+
+// scaleOf returns the scale of the outcome with a name.
+func (r *rig) scaleOf(name string) config.Scale {
+	c := r.Config()
+	i := slices.IndexFunc(c.Outcomes, func(o config.Outcome) bool { return o.Name == name })
+	if i < 0 {
+		r.t.Fatalf("no outcome %s", name)
+	}
+	return c.Outcomes[i].Scale
+}
+
+// sum returns the sum of the counts of an outcome, which need not be in all frames.
+func (r reel) sum(name string) outcome.Counts {
+	var sum outcome.Counts
+	for _, f := range r {
+		for i := range f.Probes {
+			if p := &f.Probes[i]; p.Name == name {
+				sum = sum.Add(p.Counts)
+			}
+		}
+	}
+	return sum
+}
+
+// What a system does is discovered, becomes outcomes whose scales fit, and can be saved
+// and loaded.
+func TestDiscovery(t *testing.T) {
+	t.Parallel()
+	r := discovering(t, "ftf")
+	r.await(t, "three outcomes", func() bool { return len(r.spans()) == 3 })
+	if diff := cmp.Diff([]string{"probe", "worker_1", "worker_2"}, r.spans()); diff != "" {
+		t.Errorf("discovered, -want +got:\n%s", diff)
+	}
+	r.await(t, "a scale that fits each", func() bool {
+		for _, name := range r.spans() {
+			if s := r.scaleOf(name); s == (config.Scale{Bins: 1000}) {
+				return false
+			}
+		}
+		return true
+	})
+	frames := r.next(5)
+	for _, f := range frames {
+		for i := range f.Probes {
+			p := &f.Probes[i]
+			if p.Counts.Instances() == 0 || p.Counts.Timeouts > p.Counts.Instances()/10 {
+				t.Errorf("frame %d: %+v", f.Number, p.Counts)
+			}
+		}
+		if f.Cost.Events == 0 {
+			t.Errorf("frame %d: no events", f.Number)
+		}
+	}
+
+	path := filepath.Join(r.config.Dir, "saved.yaml")
+	saved := r.Config()
+	if err := saved.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := config.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(saved, loaded); diff != "" {
+		t.Errorf("saved and loaded, -want +got:\n%s", diff)
+	}
+}
+
+// From when a name has an outcome, every instance is counted, and once.
+func TestDiscoveredExactly(t *testing.T) {
+	t.Parallel()
+	const n = 5000
+	r := discovering(t)
+	names := []string{"a", "größe", strings.Repeat("x", 255)}
+	r.load(1, names...)
+	r.await(t, "the outcomes", func() bool { return len(r.spans()) >= len(names) })
+	r.next(2)
+	r.load(n, names...)
+	for _, o := range r.Config().Outcomes {
+		r.await(t, o.Name, func() bool { return r.reel().sum(o.Name).Ends >= n })
+	}
+	r.stop()
+	for _, o := range r.Config().Outcomes {
+		p := r.reel().sum(o.Name)
+		if p.Starts != n || p.Ends != n || p.Instances()+p.Loss.Cut != n || p.Loss.Total() != p.Loss.Cut {
+			t.Errorf("%s: %+v", o.Name, p)
+		}
+	}
+}
+
+// What somebody applies and what is discovered at the same time are both there. What
+// somebody removes stays away, and a scale that somebody has set stays as it is.
+func TestDiscoveryBesideApply(t *testing.T) {
+	t.Parallel()
+	r := discovering(t)
+	r.load(100, "a", "b")
+	r.await(t, "two outcomes", func() bool { return len(r.spans()) == 2 })
+
+	mine := r.Config()
+	r.load(100, "c")
+	r.await(t, "a notice of the third", func() bool { return r.noticed(`discovered: "c"`) })
+	mine.Outcomes = slices.DeleteFunc(slices.Clone(mine.Outcomes), func(o config.Outcome) bool { return o.Name == "a" })
+	mine.Outcomes[0].Scale = config.Scale{Bins: 777}
+	mine.HoldOff = time.Minute
+	if err := r.Apply(t.Context(), mine); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"b", "c"}, r.spans()); diff != "" {
+		t.Errorf("after it was applied, -want +got:\n%s", diff)
+	}
+
+	for range 5 { // so that there is something to fit, and to discover
+		r.load(1000, "a", "b", "c")
+		r.next(2)
+	}
+	r.load(100, "d")
+	r.await(t, "a notice of the fourth", func() bool { return r.noticed(`discovered: "d"`) })
+	r.await(t, "a scale that fits", func() bool { return r.scaleOf("c") != config.Scale{Bins: 1000} })
+	if diff := cmp.Diff([]string{"b", "c", "d"}, r.spans()); diff != "" {
+		t.Errorf("in the end, -want +got:\n%s", diff)
+	}
+	if c := r.Config(); r.scaleOf("b") != (config.Scale{Bins: 777}) || c.HoldOff != time.Minute {
+		t.Errorf("what was applied is not in force:\n%s", c.Format())
+	}
+}
+
+// noticed tells whether the source has said something.
+func (f *film) noticed(text string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.ContainsFunc(f.notices, func(n string) bool { return strings.Contains(n, text) })
+}
+
+// Not more outcomes than there is room for are made, which is said.
+func TestDiscoveryOfTooMany(t *testing.T) {
+	t.Parallel()
+	r := discovering(t)
+	vmtest.Eval(t, r.vm, `[beamscope:start_span(<<"name_", (integer_to_binary(I))/binary>>) || I <- lists:seq(1, 250)], ok`)
+	r.await(t, "the notice", func() bool { return r.noticed("more than 200 outcomes were discovered") })
+	r.await(t, "the outcomes", func() bool { return len(r.spans()) == session.MaxFound })
+	frames := r.next(2)
+	if n := len(frames[0].Probes); n != session.MaxFound {
+		t.Errorf("%d probes", n)
+	}
+}
+
+// A VM that starts later, of the same executable, is discovered as well.
+func TestDiscoveryInLaterVM(t *testing.T) {
+	t.Parallel()
+	vmtest.NeedEBPF(t)
+	otp := vmtest.Private(t)
+	first := vmtest.StartOn(t, otp, erlang.Options{})
+	vms, err := vm.Find(vm.Target{PID: first.PID()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := observeTarget(t, first, fmt.Sprintf("{exe: %q}", vms[0].Exe.Name), emptyScope, session.Options{Discover: true})
+	r.next(1)
+	second := vmtest.StartOn(t, otp, erlang.Options{}) // which starts a span called first
+	r.await(t, "its outcome", func() bool { return slices.Contains(r.spans(), "first") })
+	r.await(t, "its status", func() bool {
+		return slices.ContainsFunc(r.Status().VMs, func(v outcome.VMStatus) bool { return v.VM.PID == second.PID() && len(v.Probes) > 0 })
+	})
+}

@@ -1,0 +1,282 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/beamscope/beamscope/internal/autorange"
+	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/scope"
+)
+
+// MaxFound is how many outcomes a session adds by itself.
+const MaxFound = 200
+
+// A finder makes outcomes of what a session discovers, and fits their scales. It is
+// told of names and frames by the goroutine of the run, and changes the configuration
+// from one of its own, so that the run waits for nothing.
+type finder struct {
+	session *Session
+	wake    chan struct{} // has room for one: there is something to do
+
+	mu      sync.Mutex
+	names   []string // that are to become outcomes
+	notices []outcome.Notice
+
+	// These are by the names of spans, under the lock of the session.
+	found     map[string]*found // that were made outcomes
+	dismissed map[string]bool   // that are no outcomes because somebody removed them
+	full      bool              // there were more than MaxFound
+}
+
+func newFinder(s *Session) *finder {
+	return &finder{session: s, wake: make(chan struct{}, 1), found: make(map[string]*found), dismissed: make(map[string]bool)}
+}
+
+// A findingSource is a source whose discoveries a finder is told of.
+type findingSource struct {
+	*outcome.Joint
+	finder *finder
+}
+
+// Watch implements [outcome.Source].
+func (s *findingSource) Watch() []outcome.Notice {
+	notices := s.Joint.Watch()
+	return append(notices, s.finder.add(s.Discovered())...)
+}
+
+// add notes names that are to become outcomes, and returns what there is to say.
+func (f *finder) add(names []string) []outcome.Notice {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.names = append(f.names, names...)
+	if len(f.names) > 0 {
+		f.awake()
+	}
+	notices := f.notices
+	f.notices = nil
+	return notices
+}
+
+// awake has the finder look for something to do.
+func (f *finder) awake() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (f *finder) say(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.notices = append(f.notices, outcome.Notice{Time: monotonic.Now(), Text: fmt.Sprintf(format, args...)})
+}
+
+// begin begins to make outcomes, until end is called.
+func (f *finder) begin(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-f.wake:
+			}
+			for f.work(ctx) {
+			}
+		}
+	})
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// work applies what there is to change, and reports whether there may be more.
+func (f *finder) work(ctx context.Context) (more bool) {
+	var e *edit
+	err := f.session.change(ctx, func(now config.Config) (config.Config, func(), error) {
+		e = f.edit(now)
+		if len(e.names)+len(e.fitted) == 0 {
+			return now, nil, errUnchanged
+		}
+		return e.config, func() { f.settle(e) }, nil
+	})
+	switch {
+	case err == nil:
+		return true
+	case errors.Is(err, errUnchanged), errors.Is(err, outcome.ErrEnded), ctx.Err() != nil:
+		return false
+	case errors.Is(err, outcome.ErrLate): // another time
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.names = append(f.names, e.names...)
+		return false
+	}
+	f.session.mu.Lock()
+	defer f.session.mu.Unlock()
+	f.giveUp(e, err)
+	return true
+}
+
+// An edit is what a finder does to a configuration.
+type edit struct {
+	config config.Config
+	names  []string // of spans that become outcomes
+	fitted []*fit
+}
+
+// edit adds outcomes for the names that wait, and fits scales.
+func (f *finder) edit(now config.Config) *edit {
+	e := &edit{config: now}
+	f.mu.Lock()
+	names := f.names
+	f.names = nil
+	f.mu.Unlock()
+	for _, name := range names {
+		if f.dismissed[name] {
+			continue
+		}
+		if len(f.found)+len(e.names) >= MaxFound {
+			if !f.full {
+				f.full = true
+				f.say("more than %d outcomes were discovered: further spans become none by themselves", MaxFound)
+			}
+			continue
+		}
+		with, err := e.config.WithSpan(name, autorange.Start(now.Base))
+		if errors.Is(err, config.ErrObserved) {
+			continue
+		}
+		if err != nil {
+			f.say("discovered: %v", err)
+			continue
+		}
+		e.config = with
+		e.names = append(e.names, name)
+	}
+	f.fit(e)
+	return e
+}
+
+// settle notes what an edit has done.
+func (f *finder) settle(e *edit) {
+	if len(e.names) > 0 {
+		f.say("discovered: %s", listed(e.names))
+	}
+	for _, name := range e.names {
+		f.found[name] = &found{}
+	}
+	for _, fit := range e.fitted {
+		fit.settle()
+		f.say("%v", fit)
+	}
+}
+
+// giveUp notes what could not be done: it is not tried again.
+func (f *finder) giveUp(e *edit, err error) {
+	if len(e.names) > 0 {
+		f.say("%s cannot be observed: %v", listed(e.names), err)
+	}
+	for _, fit := range e.fitted {
+		fit.fixed = true
+		f.say("%s keeps its scale: %v", fit.outcome, err)
+	}
+}
+
+// listed lists the first of some names, for people.
+func listed(names []string) string {
+	const most = 10
+	var quoted []string
+	for _, name := range names[:min(len(names), most)] {
+		quoted = append(quoted, fmt.Sprintf("%q", name))
+	}
+	text := strings.Join(quoted, ", ")
+	if len(names) > most {
+		text += fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return text
+}
+
+// rebase returns c, which somebody made of base, with what was discovered and fitted
+// since base was in force.
+func (f *finder) rebase(base, c, now config.Config) config.Config {
+	c.Outcomes = slices.Clone(c.Outcomes)
+	for _, o := range now.Outcomes {
+		if f.found[o.Span] == nil {
+			continue
+		}
+		was, mine := ofSpan(base, o.Span), ofSpan(c, o.Span)
+		switch {
+		case mine == nil && was == nil:
+			c = withFound(c, o)
+		case mine != nil && was != nil && mine.Scale == was.Scale && mine.QTA == nil && c.Base == now.Base:
+			mine.Scale = o.Scale
+		}
+	}
+	return c
+}
+
+// withFound returns the configuration with an outcome that was discovered, unless it
+// has one of these spans. It may have another one of this name.
+func withFound(c config.Config, o config.Outcome) config.Config {
+	with, err := c.WithSpan(o.Span, o.Scale)
+	if err != nil {
+		return c
+	}
+	added := &with.Outcomes[len(with.Outcomes)-1]
+	if !slices.ContainsFunc(c.Outcomes, func(other config.Outcome) bool { return other.Name == o.Name }) {
+		*added = o
+	}
+	return with
+}
+
+// ofSpan returns the outcome of the spans of a name, or nil.
+func ofSpan(c config.Config, span string) *config.Outcome {
+	i := slices.IndexFunc(c.Outcomes, func(o config.Outcome) bool { return o.Wrapper == "" && o.Span == span })
+	if i < 0 {
+		return nil
+	}
+	return &c.Outcomes[i]
+}
+
+// applied notes what somebody has removed, and of which outcomes the scale is not that
+// of before: these are left alone.
+func (f *finder) applied(before, after config.Config) {
+	for _, span := range before.Spans() {
+		f.dismissed[span] = true
+	}
+	for _, span := range after.Spans() {
+		delete(f.dismissed, span)
+	}
+	for span, found := range f.found {
+		if f.dismissed[span] {
+			delete(f.found, span)
+			continue
+		}
+		was, is := ofSpan(before, span), ofSpan(after, span)
+		if was == nil || is == nil || !sameGrid(*was, before, *is, after) {
+			found.fixed = true
+		}
+	}
+}
+
+// sameGrid tells whether an outcome has the same grid in two configurations.
+func sameGrid(a config.Outcome, inA config.Config, b config.Outcome, inB config.Config) bool {
+	g, errA := a.Scale.Grid(inA.Base)
+	h, errB := b.Scale.Grid(inB.Base)
+	return errA == nil && errB == nil && g == h
+}
+
+// Configured implements [scope.Observer].
+func (f *finder) Configured(*scope.System, outcome.Plan) error { return nil }
+
+// Noticed implements [scope.Observer].
+func (f *finder) Noticed(outcome.Notice) error { return nil }

@@ -1,0 +1,167 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/autorange"
+	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/scope"
+)
+
+const (
+	// maxFits is how often the scale of an outcome is fitted.
+	maxFits = 4
+
+	// maxFitsAtOnce is of how many outcomes at a time: while what an outcome was is
+	// still counted, it takes its room twice.
+	maxFitsAtOnce = 16
+
+	// A scale is fitted by so many instances, or those of so many windows; what is
+	// older than that many windows has no say.
+	fitInstances, fitWindows, fitMemory = 20, 3, 30
+)
+
+// A found is an outcome that was discovered, and what was seen of it since it has had
+// its scale.
+type found struct {
+	fixed bool // the scale is left alone: somebody has set it, or it could not be changed
+	fits  int
+	tried time.Duration // the longest dMax before
+
+	grid      dq.Grid
+	from, to  int64 // where the first window with the grid began, and the last one ended
+	bins      []uint64
+	timeouts  uint64
+	instances uint64
+	windows   int // since it began to count
+	lively    int // of these, with instances
+}
+
+// A fit is a scale that is to take the place of another.
+type fit struct {
+	*found
+	span, outcome string
+	scale         config.Scale
+	before, after dq.Grid
+	quantile      time.Duration
+}
+
+// settle notes that the scale is in force.
+func (f *fit) settle() {
+	f.fits++
+	f.tried = max(f.tried, f.before.DMax())
+	f.begin(dq.Grid{}, 0)
+}
+
+// String says what was fitted.
+func (f *fit) String() string {
+	why := fmt.Sprintf("99 %% took up to %v", f.quantile)
+	if f.quantile == 0 {
+		why = fmt.Sprintf("more than 1 %% took longer than %v", f.before.DMax())
+	}
+	return fmt.Sprintf("%s: fitted to %v, up to %v: %s", f.outcome, f.after, f.after.DMax(), why)
+}
+
+// Framed implements [scope.Observer]: it takes note of what was seen.
+func (f *finder) Framed(_ *outcome.Batch, frame *scope.Frame) error {
+	f.session.mu.Lock()
+	defer f.session.mu.Unlock()
+	now := f.session.config
+	seen := make(map[string]bool)
+	for i := range frame.Probes {
+		p := &frame.Probes[i]
+		if found := f.found[p.Spec.Span]; found != nil && !p.Counts.Unobserved {
+			found.see(p, !seen[p.Spec.Span])
+			seen[p.Spec.Span] = true
+		}
+	}
+	for i := range now.Outcomes {
+		if _, ok := f.fitOf(now, &now.Outcomes[i]); ok {
+			f.awake()
+			break
+		}
+	}
+	return nil
+}
+
+// begin forgets what was seen, as the grid is another.
+func (f *found) begin(g dq.Grid, from int64) {
+	f.grid, f.from = g, from
+	f.forget()
+}
+
+func (f *found) forget() {
+	f.bins = make([]uint64, f.grid.Bins())
+	f.timeouts, f.instances, f.windows, f.lively = 0, 0, 0, 0
+}
+
+// see takes note of what was counted in a window of one VM. first is the first of them.
+func (f *found) see(p *scope.Probe, first bool) {
+	grid, err := dq.NewGrid(p.Spec.BinWidth, p.Spec.Bins)
+	if err != nil {
+		return
+	}
+	if grid != f.grid {
+		f.begin(grid, p.Window.From)
+	}
+	if first && f.windows == fitMemory {
+		f.forget()
+	}
+	if first {
+		f.windows++
+	}
+	f.to = p.Window.To
+	for i, n := range p.Counts.Bins {
+		f.bins[i] += n
+	}
+	f.timeouts += p.Counts.Timeouts
+	f.instances += p.Counts.Instances()
+	if p.Counts.Instances() > 0 {
+		f.lively++
+	}
+}
+
+// fit fits the scales of an edit.
+func (f *finder) fit(e *edit) {
+	now := f.session.config
+	e.config.Outcomes = slices.Clone(e.config.Outcomes)
+	for i := range now.Outcomes { // the first ones of the edit, in the same order
+		if len(e.fitted) == maxFitsAtOnce {
+			return
+		}
+		if fit, ok := f.fitOf(now, &now.Outcomes[i]); ok {
+			e.config.Outcomes[i].Scale = fit.scale
+			e.fitted = append(e.fitted, fit)
+		}
+	}
+}
+
+// fitOf returns how to fit the scale of an outcome; false where it is to stay.
+func (f *finder) fitOf(now config.Config, o *config.Outcome) (*fit, bool) {
+	found := f.found[o.Span]
+	if found == nil || o.Wrapper != "" || found.fixed || found.fits == maxFits || o.QTA != nil {
+		return nil, false
+	}
+	grid, err := o.Scale.Grid(now.Base)
+	if err != nil || grid != found.grid || found.instances < fitInstances && found.lively < fitWindows {
+		return nil, false
+	}
+	scale, quantile, ok := autorange.Fit(now.Base, o.Scale, autorange.Seen{
+		Bins:     found.bins,
+		Timeouts: found.timeouts,
+		For:      time.Duration(found.to - found.from),
+		Tried:    found.tried,
+	})
+	if !ok {
+		return nil, false
+	}
+	after, err := scale.Grid(now.Base)
+	if err != nil {
+		return nil, false
+	}
+	return &fit{found: found, span: o.Span, outcome: o.Name, scale: scale, before: grid, after: after, quantile: quantile}, true
+}

@@ -1,0 +1,49 @@
+package session
+
+import (
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/wrapper"
+)
+
+// A Status says how a session stands with what it observes.
+type Status struct {
+	VMs      []outcome.VMStatus // whose spans are observed, and those that cannot be
+	Wrappers *WrapperStatus     // nil where none are waited for
+}
+
+// A WrapperStatus says how it stands with wrappers, over TCP.
+type WrapperStatus struct {
+	Listen  string // address where they connect
+	Started bool   // they are told to send
+	Peers   []wrapper.Peer
+}
+
+// Status returns how it stands with VMs and wrappers. It may be called from any
+// goroutine, and does not wait for the run.
+func (s *Session) Status() Status {
+	var st Status
+	if s.sources.vms != nil {
+		st.VMs = s.sources.vms.Status()
+	}
+	if w := s.sources.wrappers; w != nil {
+		st.Wrappers = &WrapperStatus{Listen: w.Addr().String(), Started: w.Started(), Peers: w.Peers()}
+	}
+	return st
+}
+
+// HasWrappers reports whether wrappers are waited for.
+func (s *Session) HasWrappers() bool { return s.sources.wrappers != nil }
+
+// StartWrappers tells the wrappers to send instances, as it is from the beginning.
+func (s *Session) StartWrappers() {
+	if s.HasWrappers() {
+		s.sources.wrappers.Start()
+	}
+}
+
+// StopWrappers tells the wrappers to send no instances.
+func (s *Session) StopWrappers() {
+	if s.HasWrappers() {
+		s.sources.wrappers.Stop()
+	}
+}
