@@ -253,12 +253,24 @@ func (d *Dashboard) change(what string, edit func(*config.Config) error, done fu
 		done(errSnapshot)
 		return
 	}
-	c := d.control.Config().Clone()
+	base := d.control.Config()
+	c := base.Clone()
 	if err := edit(&c); err != nil {
 		done(err)
 		return
 	}
-	d.background(what, func(ctx context.Context) error { return d.control.Apply(ctx, c) }, done)
+	d.background(what, func(ctx context.Context) error { return apply(ctx, d.control, base, c) }, done)
+}
+
+// apply goes on with a configuration that was made of another one. Where that may have
+// changed meanwhile, by what is discovered, it is told which.
+func apply(ctx context.Context, control Control, base, next config.Config) error {
+	if c, ok := control.(interface {
+		ApplyFrom(ctx context.Context, base, next config.Config) error
+	}); ok {
+		return c.ApplyFrom(ctx, base, next)
+	}
+	return control.Apply(ctx, next)
 }
 
 // errSnapshot says that a snapshot cannot be changed.

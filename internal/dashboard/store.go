@@ -44,6 +44,7 @@ type event struct {
 // copies that nobody changes.
 type store struct {
 	changed chan struct{} // has room for one: something is new
+	most    int           // frames that are kept
 
 	mu     sync.Mutex
 	system *scope.System
@@ -55,7 +56,7 @@ type store struct {
 }
 
 func newStore() *store {
-	return &store{changed: make(chan struct{}, 1), trails: make(map[probeKey][]point)}
+	return &store{changed: make(chan struct{}, 1), most: maxFrames, trails: make(map[probeKey][]point)}
 }
 
 // Configured implements [scope.Observer].
@@ -72,7 +73,7 @@ func (s *store) Framed(_ *outcome.Batch, f *scope.Frame) error {
 	c, size := f.Clone(), sizeOf(f)
 	s.mu.Lock()
 	s.frames, s.bytes, s.total = append(s.frames, c), append(s.bytes, size), s.total+size
-	for len(s.frames) > 1 && (len(s.frames) > maxFrames || s.total > maxBytes) {
+	for len(s.frames) > 1 && (len(s.frames) > s.most || s.total > maxBytes) {
 		s.total -= s.bytes[0]
 		s.frames, s.bytes = slices.Delete(s.frames, 0, 1), slices.Delete(s.bytes, 0, 1)
 	}
