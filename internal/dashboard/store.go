@@ -53,6 +53,7 @@ type store struct {
 	total  int
 	trails map[probeKey][]point
 	events []event
+	sum    tally // of all windows
 }
 
 func newStore() *store {
@@ -77,6 +78,7 @@ func (s *store) Framed(_ *outcome.Batch, f *scope.Frame) error {
 		s.total -= s.bytes[0]
 		s.frames, s.bytes = slices.Delete(s.frames, 0, 1), slices.Delete(s.bytes, 0, 1)
 	}
+	s.sum.add(c)
 	s.follow(c)
 	for _, x := range c.Fired {
 		s.add(event{fired: x, frame: c.Number, clock: c.Time.UnixNano()})
@@ -223,6 +225,13 @@ func (s *store) Events() []event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.events)
+}
+
+// Sum returns what all windows cost, and what was lost in them.
+func (s *store) Sum() tally {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sum
 }
 
 // probeOf returns a probe of a frame, nil where it has none.
