@@ -64,7 +64,7 @@ func (l *listing) show(rows []row, width int) {
 	l.table.SetOffset(l.table.GetOffset()) // the table would follow its end from when all of it was seen
 	l.table.Clear()
 	for i := range rows {
-		text := l.line(&rows[i])
+		text := l.theme.line(&rows[i], width)
 		l.table.SetCell(i, 0, tview.NewTableCell(text).SetSelectable(rows[i].key != "").SetExpansion(1))
 	}
 	if next := l.nearest(was, at); next != at {
@@ -73,9 +73,9 @@ func (l *listing) show(rows []row, width int) {
 	l.describe()
 }
 
-// line returns a row as text in tags.
-func (l *listing) line(r *row) string {
-	left := l.width - max(len(r.cells)-1, 0)
+// line returns a row as text in tags, of a width.
+func (t *theme) line(r *row, width int) string {
+	left := width - max(len(r.cells)-1, 0)
 	for _, c := range r.cells {
 		left -= c.width
 	}
@@ -88,7 +88,7 @@ func (l *listing) line(r *row) string {
 		if width == 0 {
 			width = max(left, 0)
 		}
-		b.WriteString(l.theme.tag(c.tone) + escape(fit(c.text, width, c.right)) + "[-:-:-]")
+		b.WriteString(t.tag(c.tone) + escape(fit(c.text, width, c.right)) + "[-:-:-]")
 	}
 	return b.String()
 }

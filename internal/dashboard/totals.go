@@ -1,17 +1,20 @@
 package dashboard
 
 import (
+	"slices"
 	"time"
 
+	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
 // A tally sums up what windows cost, and what was lost in them.
 type tally struct {
+	from       time.Time // end of the first window
 	windows    uint64
 	time       time.Duration // that the windows took
-	unobserved uint64        // counts of a window that were not observed as a whole
+	unobserved uint64        // windows that were not observed as a whole
 	counts     outcome.Counts
 
 	events    uint64
@@ -26,13 +29,16 @@ type tally struct {
 
 // add takes a window in.
 func (t *tally) add(f *scope.Frame) {
+	if t.windows == 0 {
+		t.from = f.Time
+	}
 	t.windows++
 	t.time += f.Window.Duration()
 	for i := range f.Probes {
 		t.counts = t.counts.Add(f.Probes[i].Counts)
-		if f.Probes[i].Counts.Unobserved {
-			t.unobserved++
-		}
+	}
+	if slices.ContainsFunc(f.Probes, func(p scope.Probe) bool { return p.Counts.Unobserved }) {
+		t.unobserved++
 	}
 	t.events += f.Cost.Events
 	t.vm += time.Duration(f.Cost.Events) * f.Cost.PerEvent
@@ -44,6 +50,26 @@ func (t *tally) add(f *scope.Frame) {
 	if f.Rejected.Last != "" {
 		t.last, t.lastTime = f.Rejected.Last, f.Time
 	}
+}
+
+// inVMs returns the processor time in the VMs as a share of a core.
+func (t *tally) inVMs() string {
+	share := figures.Percent(float64(t.vm) / float64(t.time))
+	switch {
+	case t.unpriced == 0:
+		return share
+	case t.unpriced == t.events:
+		return "not known"
+	}
+	return "≥" + share
+}
+
+// price returns what an event costs in a VM.
+func (t *tally) price() string {
+	if t.events == t.unpriced {
+		return "not known"
+	}
+	return figures.Delay(t.vm / time.Duration(t.events-t.unpriced))
 }
 
 // tallyOf sums up a single window.
