@@ -341,7 +341,7 @@ func (d *Dashboard) instances(probe string, vm outcome.VM, lines [][]string, wid
 	}
 	rows := []row{{cells: []cell{{text: causeOf(probe, vm), tone: strong}}}, {cells: cellsOf(head, dim)}}
 	for i, line := range lines {
-		r := row{key: fmt.Sprint("instance ", probe, vm, i), cells: cellsOf(line, plain)}
+		r := row{key: fmt.Sprintf("instance %d of %s", i, causeOf(probe, vm)), cells: cellsOf(line, plain)}
 		r.detail = fmt.Sprintf("%s: %s after %s\nstarted %s by %s\nspan %s", escape(probe), escape(line[0]), line[1], line[2], escape(line[5]), line[3])
 		if line[4] != "0" {
 			r.detail += " in span " + line[4]

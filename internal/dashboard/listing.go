@@ -63,6 +63,8 @@ func (l *listing) show(rows []row, width int) {
 	l.rows, l.width = rows, width
 	l.table.SetOffset(l.table.GetOffset()) // the table would follow its end from when all of it was seen
 	l.table.Clear()
+	// Keys would look for a row that can be selected without end.
+	l.table.SetSelectable(slices.ContainsFunc(rows, func(r row) bool { return r.key != "" }), false)
 	for i := range rows {
 		text := l.theme.line(&rows[i], width)
 		l.table.SetCell(i, 0, tview.NewTableCell(text).SetSelectable(rows[i].key != "").SetExpansion(1))

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/beamscope/beamscope/internal/recording"
 	"github.com/beamscope/beamscope/internal/scope"
@@ -81,7 +82,7 @@ func unreadable(path string, err error) error {
 	if errors.As(err, &at) {
 		err = at.Err
 	}
-	return fmt.Errorf("%s: %w", name, err)
+	return fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), path+": "))
 }
 
 // openSnapshot shows a snapshot in the place of what is live.
