@@ -38,7 +38,9 @@ func (v *drawingView) show(system *scope.System, f *scope.Frame) {
 	v.list(system, f)
 }
 
-func (v *drawingView) add(n tone, text string) { v.lines = append(v.lines, spans{v.theme.span(n, text)}) }
+func (v *drawingView) add(n tone, text string) {
+	v.lines = append(v.lines, spans{v.theme.span(n, text)})
+}
 
 // draw adds a drawing with its names in the tones of how they stand.
 func (v *drawingView) draw(d diagram.Drawing, f *scope.Frame) {

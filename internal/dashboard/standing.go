@@ -20,9 +20,7 @@ func standingOf(p *scope.Probe) (standing, bool) {
 	case p.Judgement != nil:
 		return standingBy(p.Judgement, p.Insufficient), true
 	case p.CalculatedJudgement != nil:
-		s := standingBy(p.CalculatedJudgement, p.CalculatedInsufficient)
-		s.text = "calculated: " + s.text
-		return s, true
+		return calculatedStanding(p.CalculatedJudgement, p.CalculatedInsufficient), true
 	}
 	return standing{}, false
 }
@@ -69,18 +67,42 @@ func (n tone) mark() string {
 }
 
 // worst returns the standing of a probe in a frame: that of the VM where it is worst.
-func worst(f *scope.Frame, name string) (standing, bool) {
-	var found standing
-	any := false
+func worst(f *scope.Frame, name string) (standing, bool) { return worstBy(f, name, standingOf) }
+
+// worstBy is worst with another way to tell how a probe of a VM stands.
+func worstBy(f *scope.Frame, name string, of func(*scope.Probe) (standing, bool)) (found standing, any bool) {
 	for i := range f.Probes {
 		if f.Probes[i].Name != name {
 			continue
 		}
-		if s, ok := standingOf(&f.Probes[i]); ok && (!any || severity(s.tone) > severity(found.tone)) {
+		if s, ok := of(&f.Probes[i]); ok && (!any || severity(s.tone) > severity(found.tone)) {
 			found, any = s, true
 		}
 	}
 	return found, any
+}
+
+// standingBefore returns how a probe would stand against a QTA that is not in force.
+func standingBefore(p *scope.Probe, q dq.QTA) (standing, bool) {
+	if d, err := p.Observed.DeltaQ(); err == nil {
+		if j, err := q.Judge(d); err == nil {
+			return standingBy(&j, p.Insufficient), true
+		}
+	}
+	if p.Calculated == nil {
+		return standing{}, false
+	}
+	j, err := q.Judge(p.Calculated)
+	if err != nil {
+		return standing{}, false
+	}
+	return calculatedStanding(&j, p.CalculatedInsufficient), true
+}
+
+func calculatedStanding(j *dq.Judgement, insufficient string) standing {
+	s := standingBy(j, insufficient)
+	s.text = "calculated: " + s.text
+	return s
 }
 
 func severity(n tone) int {

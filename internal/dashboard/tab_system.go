@@ -89,11 +89,6 @@ func (t *systemTab) refresh() {
 	default:
 		t.elsewhere = true
 	}
-	title := " system "
-	if t.edited() {
-		title = " system · edited, not applied "
-	}
-	box(t.Box, title)
 	t.drawing.show(t.d.scene.System(), t.d.frame())
 }
 
@@ -161,12 +156,15 @@ func (t *systemTab) toggle() { t.alone = !t.alone }
 // apply goes on with the text. Where the diagram in force is not the one that was
 // edited, it asks before.
 func (t *systemTab) apply() {
+	t.check() // by what is in force now
 	switch {
 	case !t.edited():
 		t.d.say(plain, "nothing was edited: the diagram is in force")
 	case len(t.editor.errs) > 0:
 		t.jumpTo(0)
 		t.d.say(alert, "not applied: the diagram is wrong. Everything goes on as it was")
+	case t.problem != nil:
+		t.d.say(alert, "not applied: this diagram does not go with the rest. Everything goes on as it was")
 	case t.elsewhere:
 		t.d.confirm("The diagram in force was changed while this one was edited. Replace it?", t.commit)
 	default:
@@ -247,11 +245,14 @@ func (t *systemTab) load(path string) {
 	t.editor.Replace(0, t.editor.GetTextLength(), source)
 	t.editor.Select(0, 0)
 	t.write()
-	said := fmt.Sprintf("%s is in the editor: Ctrl-S applies it", path)
-	if n := len(t.editor.errs); n > 0 {
-		said = fmt.Sprintf("%s is in the editor: Ctrl-N goes to what is wrong with it", path)
+	next := "Ctrl-S applies it"
+	switch {
+	case !t.edited():
+		next = "it is in force already"
+	case len(t.editor.errs) > 0:
+		next = "Ctrl-N goes to what is wrong with it"
 	}
-	t.d.say(plain, said)
+	t.d.say(plain, fmt.Sprintf("%s is in the editor: %s", filepath.Base(path), next))
 }
 
 // save writes the text to a file, and asks before it replaces one.
@@ -334,6 +335,11 @@ func (t *systemTab) message(width int) []spans {
 
 // Draw implements [tview.Primitive].
 func (t *systemTab) Draw(screen tcell.Screen) {
+	title := " system "
+	if t.edited() {
+		title = " system · edited, not applied "
+	}
+	box(t.Box, title)
 	t.DrawForSubclass(screen, t)
 	x, y, width, height := t.GetInnerRect()
 	if !t.alone {
@@ -359,7 +365,7 @@ func (t *systemTab) heading(width int) string {
 		text = fmt.Sprintf("── in force, window %d ", f.Number)
 	}
 	if t.drawing.overflows() {
-		text += "── ↑↓←→ scroll "
+		text += "── ↑↓←→ "
 	}
 	return text + strings.Repeat("─", max(0, width-len([]rune(text))))
 }
