@@ -192,4 +192,10 @@ func TestDiscoverHoldsSemaphores(t *testing.T) {
 		t.Fatal(err)
 	}
 	held(0)
+	c.Observe(vm)
+	held(1)
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	held(0)
 }

@@ -7,6 +7,9 @@
 // programs go on counting; single instances are streamed only for outcomes that
 // ask for it. [Collector.Change] changes the outcomes and the windows meanwhile.
 //
+// With [Options.Discover], names of spans that are those of no outcome are noted, see
+// [Collector.Discovered].
+//
 // A [Collector] holds the maps and the loaded programs. Each distinct layout of
 // a site's arguments gets a program of its own, specialised when it is loaded,
 // so that nothing is interpreted at a hit. [Collector.Attach] attaches them to a

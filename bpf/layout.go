@@ -23,8 +23,12 @@ const (
 	minSpareCells = 1 << 17
 	maxSpareBytes = 64 << 20
 
-	// With discovery, most outcomes come later.
-	spareDiscovered = 512
+	// With discovery, most outcomes come later, and some change at a time, for which
+	// there is to be room. They may be many, so what they take is kept within limits
+	// by fewer stripes.
+	spareDiscovered    = 512
+	changingBins       = 16 * 1000
+	maxDiscoveredBytes = 128 << 20
 )
 
 // spareEntries returns how many outcomes more than those that there are have room.
@@ -55,7 +59,14 @@ func newLayout(outcomes []Outcome, slots, processors int, discover bool) (layout
 	for _, o := range outcomes {
 		l.stripeCells += l.size(o.Bins)
 	}
-	for l.stripes > 1 && l.bytes() > maxCellsBytes {
+	most := maxCellsBytes
+	if discover {
+		most = maxDiscoveredBytes
+		for l.stripes > 1 && maxSpareBytes/cellBytes/l.stripes < l.size(changingBins) {
+			l.stripes /= 2
+		}
+	}
+	for l.stripes > 1 && l.bytes() > most {
 		l.stripes /= 2
 	}
 	if l.bytes() > maxCellsBytes {

@@ -145,6 +145,20 @@ func TestLayoutStripes(t *testing.T) {
 				test.outcomes[0].Bins, test.processors, l.stripes, l.stripeCells, test.wantsStripes)
 		}
 	}
+	// With discovery there is room for 16 outcomes to change, and less is taken.
+	for _, test := range []struct{ outcomes, processors, stripes int }{{0, 1, 1}, {0, 2, 2}, {0, 64, 4}, {40, 64, 4}, {100, 64, 2}, {200, 64, 1}} {
+		var outcomes []Outcome
+		for range test.outcomes {
+			outcomes = append(outcomes, Outcome{Bins: 1000})
+		}
+		l, err := newLayout(outcomes, 8, test.processors, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if spare := l.stripeCells - others - test.outcomes*l.size(1000); l.stripes != test.stripes || spare < 16*l.size(1000) {
+			t.Errorf("%+v: %d stripes and %d cells to spare", test, l.stripes, spare)
+		}
+	}
 	if _, err := newLayout(append(large(1), Outcome{Bins: 1}), 1, 1, false); !errors.Is(err, errTooLarge) {
 		t.Errorf("error %v, want %v", err, errTooLarge)
 	}

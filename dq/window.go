@@ -26,7 +26,7 @@ const fixedOne = 1 << 52
 // when the window is full, and allocates nothing from then on.
 type Window struct {
 	grid    Grid
-	ring    [][]uint64 // of fixed-point values at the N+1 edges
+	ring    [][]uint64 // of fixed-point values at the N+1 edges; nil where none have been yet
 	oldest  int
 	held    int
 	sums    []uint64
@@ -46,9 +46,6 @@ func NewWindow(g Grid, capacity int) (*Window, error) {
 	}
 	w := &Window{grid: g, sums: make([]uint64, g.Bins()+1), squares: make([]uint128, g.Bins()+1)}
 	w.ring = make([][]uint64, capacity)
-	for i := range w.ring {
-		w.ring[i] = make([]uint64, g.Bins()+1)
-	}
 	return w, nil
 }
 
@@ -103,7 +100,11 @@ func (w *Window) slot() []uint64 {
 	if w.held == len(w.ring) {
 		w.RemoveOldest()
 	}
-	return w.ring[(w.oldest+w.held)%len(w.ring)]
+	place := &w.ring[(w.oldest+w.held)%len(w.ring)]
+	if *place == nil { // many a window never gets all that it may hold
+		*place = make([]uint64, w.grid.Bins()+1)
+	}
+	return *place
 }
 
 func (w *Window) add(values []uint64) {

@@ -4,6 +4,7 @@
 //   - nothing, when a span is a look at a semaphore;
 //   - an empty eBPF program, which is the price of the probe itself;
 //   - beamscope, counting in the kernel, and streaming single instances too;
+//   - beamscope with discovery, of spans that are an outcome's and of others;
 //   - a bpftrace script that makes the same histogram.
 //
 // The rounds of all of them alternate in one run, so that what the machine does
@@ -24,6 +25,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
@@ -49,12 +51,21 @@ type method struct {
 	attach func(ctx context.Context, v vm.VM, load func() error) (detach func() error, err error)
 }
 
+// The methods whose prices are compared in a line of their own.
+const (
+	counting        = "beamscope"
+	discoveringToo  = "beamscope, with discovery"
+	discoveringOnly = "discovery, of no outcome"
+)
+
 func methods() []method {
 	return []method{
 		{"nobody attached", attachNothing},
 		{"empty eBPF program", attachEmpty},
-		{"beamscope", attachBeamscope(false)},
-		{"beamscope, streaming", attachBeamscope(true)},
+		{counting, attachBeamscope(outcome.VMConfig{Plan: planOf(spanName, outcome.CountsOnly)})},
+		{"beamscope, streaming", attachBeamscope(outcome.VMConfig{Plan: planOf(spanName, outcome.Everything)})},
+		{discoveringToo, attachBeamscope(outcome.VMConfig{Plan: planOf(spanName, outcome.CountsOnly), Discover: true})},
+		{discoveringOnly, attachBeamscope(outcome.VMConfig{Plan: planOf("another", outcome.CountsOnly), Discover: true})},
 		{"bpftrace histogram", attachBpftrace},
 	}
 }
@@ -137,7 +148,13 @@ func report(results map[string][]float64, rounds, spans int) error {
 		ns := results[m.name]
 		fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f\t\n", m.name, median(ns), slices.Min(ns), slices.Max(ns), median(ns)/empty, median(ns)/bpftrace)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	price := func(name string) float64 { return median(results[name]) / median(results[counting]) }
+	fmt.Printf("\ndiscovery: a span of an outcome costs %.2f of what it does without; one of no outcome, whose name is known, %.2f\n",
+		price(discoveringToo), price(discoveringOnly))
+	return nil
 }
 
 func median(values []float64) float64 {

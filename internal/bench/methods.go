@@ -48,14 +48,12 @@ func probeName() string { return fmt.Sprintf("user_trace__n%d", bpf.Label(spanNa
 
 // attachBeamscope attaches as `beamscope run` does, and reads windows as it does.
 // It returns after the first window with spans, in which the programs are measured.
-func attachBeamscope(stream bool) func(context.Context, vm.VM, func() error) (func() error, error) {
+func attachBeamscope(cfg outcome.VMConfig) func(context.Context, vm.VM, func() error) (func() error, error) {
 	return func(ctx context.Context, v vm.VM, load func() error) (func() error, error) {
-		spec := outcome.Spec{Name: spanName, Span: spanName, BinWidth: time.Millisecond, Bins: 50}
-		if stream {
-			spec.Detail = outcome.Everything
-		}
-		plan := outcome.Plan{From: monotonic.Now() + int64(time.Second), Window: time.Second, Specs: []outcome.Spec{spec}}
-		source, err := outcome.NewVMSource(outcome.VMConfig{Target: vm.Target{PID: v.PID()}, Plan: plan})
+		cfg.Target = vm.Target{PID: v.PID()}
+		cfg.Plan.From = monotonic.Now() + int64(time.Second)
+		plan := cfg.Plan
+		source, err := outcome.NewVMSource(cfg)
 		if err != nil {
 			return nil, err
 		}
@@ -74,6 +72,13 @@ func attachBeamscope(stream bool) func(context.Context, vm.VM, func() error) (fu
 		<-seen
 		return detach, nil
 	}
+}
+
+// planOf returns a plan, without its beginning, of one outcome.
+func planOf(span string, detail outcome.Detail) outcome.Plan {
+	return outcome.Plan{Window: time.Second, Specs: []outcome.Spec{
+		{Name: span, Span: span, BinWidth: time.Millisecond, Bins: 50, Detail: detail},
+	}}
 }
 
 // collect reads windows, one behind the present, until the context is done. It

@@ -1,6 +1,7 @@
 package outcome_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -40,17 +41,22 @@ func (s *source) change(window time.Duration, specs ...outcome.Spec) {
 // announce tells the source of a plan that begins soon.
 func (s *source) announce(window time.Duration, specs ...outcome.Spec) outcome.Plan {
 	s.t.Helper()
-	const soon = int64(700 * time.Millisecond) // another collector takes some time to make
+	const soon, latest = 700 * time.Millisecond, 10 * time.Second // another collector takes some time to make
 	last := s.plans[len(s.plans)-1]
-	p := outcome.Plan{
-		From:   last.At(last.Number(max(monotonic.Now()+soon, last.From)) + 1).From,
-		Window: window,
-		Specs:  specs,
+	for lead := soon; ; lead *= 2 {
+		p := outcome.Plan{
+			From:   last.At(last.Number(max(monotonic.Now()+int64(lead), last.From)) + 1).From,
+			Window: window,
+			Specs:  specs,
+		}
+		err := s.Plan(p)
+		if err == nil {
+			return p
+		}
+		if !errors.Is(err, outcome.ErrLate) || lead > latest {
+			s.t.Fatal(err)
+		}
 	}
-	if err := s.Plan(p); err != nil {
-		s.t.Fatal(err)
-	}
-	return p
 }
 
 // of returns the sum over all windows of one outcome.

@@ -44,11 +44,17 @@ func newSource(t *testing.T, target vm.Target) *source {
 // newSourceEvery observes by windows of this length.
 func newSourceEvery(t *testing.T, target vm.Target, window time.Duration, specs []outcome.Spec) *source {
 	t.Helper()
+	return newSourceOf(t, outcome.VMConfig{Target: target, Plan: outcome.Plan{Window: window, Specs: specs}})
+}
+
+// newSourceOf observes as configured, from now on.
+func newSourceOf(t *testing.T, cfg outcome.VMConfig) *source {
+	t.Helper()
 	vmtest.NeedEBPF(t)
-	plan := outcome.Plan{From: monotonic.Now(), Window: window, Specs: specs}
-	s := &source{t: t, plans: []outcome.Plan{plan}, plan: plan, nextFrom: plan.From}
+	cfg.Plan.From = monotonic.Now()
+	s := &source{t: t, plans: []outcome.Plan{cfg.Plan}, plan: cfg.Plan, nextFrom: cfg.Plan.From}
 	var err error
-	s.VMSource, err = outcome.NewVMSource(outcome.VMConfig{Target: target, Plan: plan})
+	s.VMSource, err = outcome.NewVMSource(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,10 +1,15 @@
 package session_test
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,7 +17,9 @@ import (
 
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/export"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/session"
 	"github.com/beamscope/beamscope/internal/vm"
 	"github.com/beamscope/beamscope/internal/vmtest"
@@ -112,8 +119,10 @@ func TestDiscoveredExactly(t *testing.T) {
 	r := discovering(t)
 	names := []string{"a", "größe", strings.Repeat("x", 255)}
 	r.load(1, names...)
-	r.await(t, "the outcomes", func() bool { return len(r.spans()) >= len(names) })
-	r.next(2)
+	r.await(t, "frames with the outcomes", func() bool {
+		frames := r.reel()
+		return len(frames) > 0 && len(frames[len(frames)-1].Probes) == len(names)
+	})
 	r.load(n, names...)
 	for _, o := range r.Config().Outcomes {
 		r.await(t, o.Name, func() bool { return r.reel().sum(o.Name).Ends >= n })
@@ -177,10 +186,10 @@ func TestDiscoveryOfTooMany(t *testing.T) {
 	vmtest.Eval(t, r.vm, `[beamscope:start_span(<<"name_", (integer_to_binary(I))/binary>>) || I <- lists:seq(1, 250)], ok`)
 	r.await(t, "the notice", func() bool { return r.noticed("more than 200 outcomes were discovered") })
 	r.await(t, "the outcomes", func() bool { return len(r.spans()) == session.MaxFound })
-	frames := r.next(2)
-	if n := len(frames[0].Probes); n != session.MaxFound {
-		t.Errorf("%d probes", n)
-	}
+	r.await(t, "their probes", func() bool {
+		frames := r.reel()
+		return len(frames) > 0 && len(frames[len(frames)-1].Probes) == session.MaxFound
+	})
 }
 
 // A VM that starts later, of the same executable, is discovered as well.
@@ -200,4 +209,129 @@ func TestDiscoveryInLaterVM(t *testing.T) {
 	r.await(t, "its status", func() bool {
 		return slices.ContainsFunc(r.Status().VMs, func(v outcome.VMStatus) bool { return v.VM.PID == second.PID() && len(v.Probes) > 0 })
 	})
+}
+
+// A recording that begins without outcomes, and gets them, gives the very frames that
+// were seen. What prints frames has no trouble with those that have no probes.
+func TestReplayOfDiscovery(t *testing.T) {
+	t.Parallel()
+	var file bytes.Buffer
+	r := start(t, []string{"ftf"}, emptyScope, session.Options{Discover: true, Record: recordTo(&file)})
+	r.await(t, "a scale that fits", func() bool { return r.noticed("worker_2: fitted to") })
+	r.next(3)
+	r.stop()
+	live := r.reel()
+	if len(live[0].Probes) != 0 {
+		t.Errorf("the first frame has probes: %+v", live[0].Probes)
+	}
+	sameFrames(t, "recording", live, replay(t, file.Bytes(), session.Replay{}))
+	if err := errors.Join(export.NewText(io.Discard).Frame(live[0]), export.NewJSON(io.Discard).Frame(live[0])); err != nil {
+		t.Error(err)
+	}
+}
+
+// Short delays get narrow bins, in so few changes as the scales in between allow, and
+// then nothing changes any more.
+func TestAutoRange(t *testing.T) {
+	t.Parallel()
+	r := discovering(t)
+	stop := r.repeatedly("short")
+	r.await(t, "a scale of microseconds", func() bool {
+		return r.noticed("short: fitted to") && r.scaleOf("short").DMax != 0
+	})
+	r.await(t, "frames in which it stays the same", func() bool {
+		const frames = 20
+		all := r.reel()
+		last := all[max(0, len(all)-frames):]
+		return len(last) == frames && !slices.ContainsFunc(last, func(f *scope.Frame) bool {
+			// Nothing else is observed.
+			return len(f.Probes) != 1 || f.Probes[0].Spec != last.last("short").Spec
+		})
+	})
+	stop()
+	if fitted := r.count("short: fitted to"); fitted == 0 || fitted > 4 {
+		t.Errorf("fitted %d times", fitted)
+	}
+}
+
+// repeatedly has the VM start and end spans of a name again and again, until stop is
+// called.
+func (r *rig) repeatedly(name string) (stop func()) {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		for ctx.Err() == nil {
+			_, err := r.vm.Call(r.t.Context(), "span_load", "run", fmt.Sprintf("[#{procs => 1, spans => 500, name => <<%q>>}]", name))
+			if err != nil {
+				r.t.Error(err)
+				return
+			}
+		}
+	})
+	stop = sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+	})
+	r.t.Cleanup(stop)
+	return stop
+}
+
+// count returns how often the source has said something.
+func (f *film) count(text string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for _, notice := range f.notices {
+		if strings.Contains(notice, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// The status has VMs, what is attached to and what for, and wrappers, who can be told
+// to stop and to go on. It can be asked for whatever the run does.
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	address := freeAddress(t)
+	r := start(t, []string{"ftf"}, fmt.Sprintf("window: 200ms\nwrapper: {listen: %q}\noutcomes: {tcp: {wrapper: x}}\n", address), session.Options{Discover: true})
+	asked := make(chan struct{})
+	defer func() { <-asked }()
+	go func() {
+		defer close(asked)
+		for range 1000 {
+			r.Status()
+		}
+	}()
+	r.await(t, "an outcome's probe", func() bool {
+		vms := r.Status().VMs
+		return len(vms) == 1 && slices.ContainsFunc(vms[0].Probes, func(p outcome.ProbeStatus) bool {
+			return slices.Contains(p.Outcomes, "worker_1")
+		})
+	})
+	st := r.Status()
+	if v := st.VMs[0]; v.VM.PID != r.vm.PID() || v.Ended || v.Since == 0 || filepath.Base(v.Exe) != "beam.smp" {
+		t.Errorf("%+v", v)
+	}
+	if w := st.Wrappers; w == nil || w.Listen != address || !w.Started || len(w.Peers) != 0 || !r.HasWrappers() {
+		t.Fatalf("%+v", w)
+	}
+	r.StopWrappers()
+	if r.Status().Wrappers.Started {
+		t.Error("wrappers are told to send after StopWrappers")
+	}
+	r.StartWrappers()
+	if !r.Status().Wrappers.Started {
+		t.Error("wrappers are not told to send after StartWrappers")
+	}
+}
+
+// Without discovery, there has to be something to observe.
+func TestNothingToObserve(t *testing.T) {
+	c := parse(t, emptyScope)
+	c.Dir = t.TempDir()
+	if s, err := session.Open(c, session.Options{}); err == nil {
+		s.Close()
+		t.Error("a session that observes nothing was opened")
+	}
 }

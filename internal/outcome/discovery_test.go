@@ -1,0 +1,175 @@
+package outcome_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/vm"
+	"github.com/beamscope/beamscope/internal/vmtest"
+)
+
+// discoverer observes a VM with discovery.
+func discoverer(t *testing.T, v *erlang.VM, specs ...outcome.Spec) *source {
+	t.Helper()
+	return newSourceOf(t, outcome.VMConfig{
+		Target:   vm.Target{PID: v.PID()},
+		Plan:     outcome.Plan{Window: 200 * time.Millisecond, Specs: specs},
+		Discover: true,
+	})
+}
+
+// spanOf has the VM start and end n spans of a name.
+func spanOf(t *testing.T, v *erlang.VM, name string, n int) {
+	t.Helper()
+	vmtest.Call(t, v, "span_load", "run", fmt.Sprintf("[#{procs => 1, spans => %d, name => <<%q>>}]", n, name))
+}
+
+// Without any spec, a window has no counts, and names are found; each is passed on
+// once, whichever collectors see it.
+func TestDiscovered(t *testing.T) {
+	v := vmtest.Start(t, erlang.Options{})
+	s := discoverer(t, v)
+	spanOf(t, v, "a", 3)
+	spanOf(t, v, "b", 3)
+	if diff := cmp.Diff([]string{"a", "b"}, s.Discovered()); diff != "" {
+		t.Errorf("discovered, -want +got:\n%s", diff)
+	}
+	s.collectUntil("what that cost", func() bool {
+		return slices.ContainsFunc(s.batches, func(b outcome.Batch) bool { return b.Cost.Events > 0 })
+	})
+	for _, b := range s.batches {
+		if len(b.Counts) != 0 {
+			t.Errorf("counts of no outcome: %+v", b.Counts)
+		}
+	}
+
+	large := spec("a", 60_000, outcome.CountsOnly) // for which there is no room
+	s.change(200*time.Millisecond, large)
+	if !s.noticed("the plan needs another collector: what is open when it begins is cut")() {
+		t.Errorf("nothing took over: %q", s.notices())
+	}
+	spanOf(t, v, "b", 3)
+	spanOf(t, v, "c", 3)
+	if diff := cmp.Diff([]string{"c"}, s.Discovered()); diff != "" {
+		t.Errorf("discovered after the change, -want +got:\n%s", diff)
+	}
+	s.collectNow()
+}
+
+// Names beyond those that are discovered are said to be there, once.
+func TestDiscoveredTooMany(t *testing.T) {
+	v := vmtest.Start(t, erlang.Options{})
+	s := discoverer(t, v)
+	start := func(from, to int) {
+		vmtest.Eval(t, v, fmt.Sprintf(`[beamscope:start_span(<<"n", (integer_to_binary(I))/binary>>) || I <- lists:seq(%d, %d)], ok`, from, to))
+	}
+	start(1, 400)
+	if n := len(s.Discovered()); n != 400 {
+		t.Errorf("%d names, want 400", n)
+	}
+	start(401, 800)
+	if n := len(s.Discovered()); n != bpf.MaxNames-400 {
+		t.Errorf("%d names more, want %d", n, bpf.MaxNames-400)
+	}
+	s.Discovered()
+	s.collectNow()
+	said := 0
+	for _, n := range s.notices() {
+		if n == fmt.Sprintf("spans have more than %d names: what came later is not discovered", bpf.MaxNames) {
+			said++
+		}
+	}
+	if said != 1 {
+		t.Errorf("said %d times: %q", said, s.notices())
+	}
+}
+
+// The status says which probes are attached to and what for, and goes on when a VM has
+// ended.
+func TestStatus(t *testing.T) {
+	otp := vmtest.Private(t)
+	v := vmtest.StartOn(t, otp, erlang.Options{})
+	exits := spec("b", 10, outcome.CountsOnly)
+	exits.ExitFails = true
+	s := newSourceOf(t, outcome.VMConfig{
+		Target:   exe(t, v),
+		Plan:     outcome.Plan{Window: 200 * time.Millisecond, Specs: []outcome.Spec{spec("a", 10, outcome.CountsOnly), exits}},
+		Discover: true,
+	})
+	probe := func(name string, outcomes ...string) outcome.ProbeStatus {
+		return outcome.ProbeStatus{Name: fmt.Sprintf("user_trace-n%d", bpf.Label(name)), Sites: 1, Outcomes: outcomes, Discover: true}
+	}
+	want := []outcome.ProbeStatus{
+		{Name: "process-exit", Sites: 1, Outcomes: []string{"b"}},
+		probe("a", "a"), probe("b", "b"),
+		{Name: outcome.DiscoveryProbes, Sites: 948, Discover: true},
+	}
+	byName := func(a, b outcome.ProbeStatus) int { return slices.Compare([]byte(a.Name), []byte(b.Name)) }
+	sorted := func(probes []outcome.ProbeStatus) []outcome.ProbeStatus {
+		return slices.SortedFunc(slices.Values(probes), byName)
+	}
+	got := s.Status()
+	if len(got) != 1 || got[0].VM.PID != v.PID() || got[0].Exe != exe(t, v).Exe || got[0].Since == 0 || got[0].Ended || got[0].Refused != "" {
+		t.Fatalf("%+v", got)
+	}
+	if diff := cmp.Diff(sorted(want), sorted(got[0].Probes)); diff != "" {
+		t.Errorf("probes, -want +got:\n%s", diff)
+	}
+
+	if err := v.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	s.collectUntil("its end", func() bool { return s.Status()[0].Ended })
+	s.collectNow()
+	s.collectNow()
+	if got := s.Status(); len(got) != 1 || !got[0].Ended || len(got[0].Probes) != 0 {
+		t.Errorf("after its end: %+v", got)
+	}
+}
+
+// A VM that cannot be observed is there with why, as long as it runs.
+func TestStatusOfRefused(t *testing.T) {
+	v := vmtest.Start(t, erlang.Options{})
+	target := exe(t, v)
+	s := newSource(t, target)
+	// Something else where its executable was, that has no probes.
+	program, err := os.ReadFile("/bin/sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(target.Exe), os.WriteFile(target.Exe, program, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	other := exec.CommandContext(t.Context(), target.Exe, "1h")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	refused := func() *outcome.VMStatus {
+		all := s.Status()
+		i := slices.IndexFunc(all, func(v outcome.VMStatus) bool { return v.VM.PID == other.Process.Pid })
+		if i < 0 {
+			return nil
+		}
+		return &all[i]
+	}
+	s.collectUntil("what is refused", func() bool { return refused() != nil })
+	if r := refused(); !strings.Contains(r.Refused, vm.ErrNoProbes.Error()) || r.Since != 0 || len(r.Probes) != 0 {
+		t.Errorf("%+v", r)
+	}
+	if err := other.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = other.Wait() // says that it was killed
+	s.collectUntil("its end", func() bool { return refused() == nil })
+}
