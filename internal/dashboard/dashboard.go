@@ -217,7 +217,7 @@ func (d *Dashboard) update(do func()) {
 
 // end notes that the scope has ended.
 func (d *Dashboard) end(err error) {
-	d.ended = err
+	d.ended = true
 	switch {
 	case err != nil:
 		d.say(alert, "ended: "+err.Error())

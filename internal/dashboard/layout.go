@@ -299,7 +299,7 @@ func (d *Dashboard) mode() string {
 		return title
 	case s.shot != nil:
 		return d.theme.tag(doubtful) + "❚❚[-:-:-] " + title + " │ [::b]" + s.shot.position(s.frame().Number) + "[::-]"
-	case s.following && d.ended != nil:
+	case s.following && d.ended:
 		return d.theme.tag(bad) + "■ ended[-:-:-] " + title
 	case s.following:
 		return d.theme.tag(good) + "●[-:-:-] " + title
