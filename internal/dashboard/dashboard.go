@@ -230,11 +230,13 @@ func (d *Dashboard) end(err error) {
 	d.refresh()
 }
 
-// refresh shows what is known now.
+// refresh shows what is known now; pages that nobody sees are left as they are.
 func (d *Dashboard) refresh() {
 	d.tellEvents()
 	d.head()
-	d.overview.refresh()
+	if d.showing("overview") {
+		d.overview.refresh()
+	}
 	d.grid.refresh()
 	if d.open != nil {
 		d.open.refresh()
