@@ -7,11 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/gdamore/tcell/v2"
 
 	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/scope"
 )
 
 // table returns all keys but those of the tabs.
@@ -154,14 +156,37 @@ func (d *Dashboard) save() {
 // others.
 func only(c config.Config, names map[string]bool) config.Config {
 	c = c.Clone()
-	kept := c.Outcomes[:0]
-	for _, o := range c.Outcomes {
-		if names[o.Name] {
-			kept = append(kept, o)
+	for _, name := range probesOf(c) {
+		if names[name] {
+			c.Entry(name) // also of one that is as by default
 		}
 	}
-	c.Outcomes = kept
+	c.Outcomes = slices.DeleteFunc(c.Outcomes, func(o config.Outcome) bool { return !names[o.Name] })
+	if slices.ContainsFunc(probesOf(c), func(name string) bool { return !names[name] }) {
+		c.Diagram, c.DiagramFile = "", ""
+	}
 	return c
+}
+
+// probesOf returns the names of the probes of a configuration that is in force.
+func probesOf(c config.Config) []string {
+	system, err := c.System()
+	if err != nil {
+		return nil
+	}
+	return namesOf(system)
+}
+
+// namesOf returns the names of the probes of a system; none of nil.
+func namesOf(s *scope.System) []string {
+	if s == nil {
+		return nil
+	}
+	names := make([]string, len(s.Probes))
+	for i := range s.Probes {
+		names[i] = s.Probes[i].Spec.Name
+	}
+	return names
 }
 
 // saveTo saves a configuration, and asks before it takes the place of a file that has
