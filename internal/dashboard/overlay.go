@@ -75,7 +75,9 @@ func (d *Dashboard) confirm(question string, yes func()) {
 		}
 		return nil
 	})
-	d.cover("confirm", text, min(max(d.width-10, 30), 64), 4+1+len(question)/58)
+	width := min(max(d.width-10, 30), 64)
+	lines := tview.WordWrap(escape(question), width-2)
+	d.cover("confirm", text, width, len(lines)+4) // and the answers, and the border
 }
 
 // tell shows a longer text, in the theme's tags.
