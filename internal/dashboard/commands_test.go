@@ -55,7 +55,9 @@ func TestSave(t *testing.T) {
 // Also where there is little room, one sees how to answer.
 func TestConfirmOnNarrowScreen(t *testing.T) {
 	h := start(t, "mm1k", 20, 40, 20, 256)
-	h.do(func() { h.d.confirm("system.dq is there already. Replace it? The scope file refers to it, and the diagram in force is another.", func() {}) })
+	h.do(func() {
+		h.d.confirm("system.dq is there already. Replace it? The scope file refers to it, and the diagram in force is another.", func() {})
+	})
 	h.shows("Replace it?", "another.", "y yes   n no")
 }
 
