@@ -6,9 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/gdamore/tcell/v2"
+	"github.com/rivo/tview"
 
 	"github.com/beamscope/beamscope/internal/config"
 )
@@ -116,6 +118,27 @@ func TestExport(t *testing.T) {
 	h.keys("x")
 	h.answer(path + ".doc")
 	h.shows("unknown format")
+}
+
+// A pipe that nobody reads yet holds up what is written to it, and nothing else.
+func TestExportToPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe.csv")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := start(t, "mm1k", 20, 120, 40, 256)
+	h.keys("x")
+	h.key(tcell.KeyCtrlU)
+	h.keys(path)
+	h.do(func() {
+		h.d.root.InputHandler()(tcell.NewEventKey(tcell.KeyEnter, 0, tcell.ModNone), func(p tview.Primitive) { h.d.app.SetFocus(p) })
+	})
+	h.shows("writing pipe.csv …")
+	if text, err := os.ReadFile(path); err != nil || len(text) == 0 {
+		t.Errorf("%q, error %v", text, err)
+	}
+	h.idle()
+	h.shows("written: " + path)
 }
 
 // Long lists of names make a name that a file can have.
