@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,7 +91,7 @@ func newPages() pages { return pages{tview.NewPages()} }
 
 // Draw implements [tview.Primitive].
 func (p pages) Draw(screen tcell.Screen) {
-	for _, name := range p.GetPageNames(true) {
+	for _, name := range slices.Backward(p.GetPageNames(true)) { // what covers the rest comes first there
 		item := p.GetPage(name)
 		item.SetRect(p.GetRect())
 		item.Draw(screen)
