@@ -7,14 +7,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/dashboard"
 	"github.com/beamscope/beamscope/internal/export"
-	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/recording"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/session"
@@ -82,7 +80,7 @@ func listSnapshots(w io.Writer, infos []snapshot.Info) error {
 		probe, trigger, windows := "?", "?", "?"
 		if len(i.Causes) > 0 {
 			probe, trigger = i.Causes[0].Probe, i.Causes[0].Trigger
-			windows = windowsOf(i)
+			windows = export.Windows(i)
 		}
 		if more := len(i.Causes) - 1 + int(i.Omitted); more > 0 {
 			trigger += fmt.Sprintf(" +%d", more)
@@ -99,15 +97,6 @@ func listSnapshots(w io.Writer, infos []snapshot.Info) error {
 		}
 	}
 	return nil
-}
-
-// windowsOf shows how many windows there are before and after the one that fired.
-func windowsOf(i snapshot.Info) string {
-	windows := fmt.Sprintf("%d+1+%d", i.Before, i.After)
-	if !i.Complete && i.Err == nil {
-		windows += ", broken off"
-	}
-	return windows
 }
 
 func newSnapshotsShowCommand(f *snapshotFlags) *cobra.Command {
@@ -248,16 +237,11 @@ func (s *showing) end(json bool) error {
 
 // worst prints the worst instances of the window in which the trigger fired.
 func (s *showing) worst() error {
-	rows := [][]string{{"worst", "how it ended", "after", "start", "id", "parent", "process", ""}}
-	for _, p := range s.fired.Probes {
-		for _, i := range p.Instances[:min(len(p.Instances), outcome.MaxWorst)] {
-			how := i.Status.String()
-			if i.Class != "" {
-				how += " " + i.Class
-			}
-			start := s.fired.Time.Add(time.Duration(i.Start - s.fired.Window.To)).Local().Format("15:04:05.000")
-			rows = append(rows, []string{p.Name, how, i.Elapsed().Round(time.Microsecond).String(), start,
-				fmt.Sprint(i.ID), fmt.Sprint(i.Parent), i.Process.String(), ""})
+	rows := [][]string{append([]string{"worst"}, export.WorstHead()...)}
+	for i := range s.fired.Probes {
+		p := &s.fired.Probes[i]
+		for _, line := range export.Worst(s.fired, p) {
+			rows = append(rows, append([]string{p.Name}, line...))
 		}
 	}
 	if len(rows) == 1 {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 
@@ -30,8 +31,12 @@ func (r *reader) triggers(v value, o Outcome) ([]Trigger, error) {
 		}
 		triggers = append(triggers, Trigger{t.Kind(), t.Setting()})
 	}
-	slices.SortFunc(triggers, func(a, b Trigger) int { return cmp.Compare(a.Kind, b.Kind) })
+	sortTriggers(triggers)
 	return triggers, nil
+}
+
+func sortTriggers(ts []Trigger) {
+	slices.SortFunc(ts, func(a, b Trigger) int { return cmp.Compare(a.Kind, b.Kind) })
 }
 
 // trigger returns nil for one that is off.
@@ -43,9 +48,19 @@ func (r *reader) trigger(e entry) (scope.Trigger, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := scope.ParseTrigger(e.key, setting)
+	t, err := parseTrigger(e.key, setting)
 	if err != nil {
-		return nil, r.errorf(e.value, "%s", strings.TrimPrefix(err.Error(), scope.ErrTrigger.Error()+": "+e.key+": "))
+		return nil, r.errorf(e.value, "%v", err)
+	}
+	return t, nil
+}
+
+// parseTrigger is [scope.ParseTrigger] for those who know which trigger it is about:
+// the error does not repeat that.
+func parseTrigger(kind, setting string) (scope.Trigger, error) {
+	t, err := scope.ParseTrigger(kind, setting)
+	if err != nil {
+		return nil, errors.New(strings.TrimPrefix(err.Error(), scope.ErrTrigger.Error()+": "+kind+": "))
 	}
 	return t, nil
 }

@@ -146,6 +146,14 @@ func (g *grid) close(p *panel) {
 	g.zoomed = false
 }
 
+// move moves a plot so many places on, or back.
+func (g *grid) move(p *panel, by int) {
+	at := slices.Index(g.panels, p)
+	to := min(max(at+by, 0), len(g.panels)-1)
+	g.panels[at], g.panels[to] = g.panels[to], g.panels[at]
+	g.selected = to
+}
+
 // current returns the selected plot, nil where there is none.
 func (g *grid) current() *panel {
 	if g.selected >= len(g.panels) {

@@ -283,6 +283,8 @@ func (d *Dashboard) mode() string {
 	switch {
 	case !ok:
 		return title
+	case s.shot != nil:
+		return d.theme.tag(doubtful) + "❚❚[-:-:-] " + title + " │ [::b]" + s.shot.position(s.frame().Number) + "[::-]"
 	case s.following && d.ended != nil:
 		return d.theme.tag(bad) + "■ ended[-:-:-] " + title
 	case s.following:

@@ -189,6 +189,7 @@ func (o *overview) refresh() {
 	f := o.d.frame()
 	if f == nil || len(f.Probes) == 0 {
 		o.empty(f)
+		o.SetSelectable(false, false)
 		return
 	}
 	var columns []column
@@ -203,6 +204,7 @@ func (o *overview) refresh() {
 		o.rows = append(o.rows, keyOf(p))
 		o.row(len(o.rows), p, columns)
 	}
+	o.SetSelectable(len(o.rows) > 0, false) // keys would look for a row that can be selected without end
 	row := 1
 	if had {
 		row = max(slices.Index(o.rows, key)+1, 1)

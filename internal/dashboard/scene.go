@@ -6,6 +6,7 @@ import "github.com/beamscope/beamscope/internal/scope"
 type scene struct {
 	*store
 	title     string
+	shot      *shot  // that it is, nil where it is none
 	oldest    uint64 // frames before it are there for the history alone
 	following bool   // the last frame; otherwise
 	at        uint64 // that of this number
@@ -34,8 +35,12 @@ func (s *scene) earlier() *scope.Frame {
 	return f
 }
 
-// freeze stays at the window that is shown, or follows the last one again.
+// freeze stays at the window that is shown, or follows the last one again. Snapshots
+// have no more to follow.
 func (s *scene) freeze() {
+	if s.shot != nil {
+		return
+	}
 	if f := s.frame(); s.following && f != nil {
 		s.following, s.at = false, f.Number
 		return

@@ -45,6 +45,7 @@ type event struct {
 // copies that nobody changes.
 type store struct {
 	changed chan struct{} // has room for one: something is new
+	most    int           // frames that are kept
 
 	mu     sync.Mutex
 	system *scope.System
@@ -54,10 +55,11 @@ type store struct {
 	trails map[probeKey][]point
 	events []event
 	added  uint64 // events, ever
+	sum    tally // of all windows
 }
 
 func newStore() *store {
-	return &store{changed: make(chan struct{}, 1), trails: make(map[probeKey][]point)}
+	return &store{changed: make(chan struct{}, 1), most: maxFrames, trails: make(map[probeKey][]point)}
 }
 
 // Configured implements [scope.Observer].
@@ -76,12 +78,14 @@ func (s *store) Framed(_ *outcome.Batch, f *scope.Frame) error {
 	if n := len(s.frames); n > 0 && c.Number <= s.frames[n-1].Number {
 		s.frames, s.bytes, s.total, s.events = nil, nil, 0, nil // a recording that is played again
 		clear(s.trails)
+		s.sum = tally{}
 	}
 	s.frames, s.bytes, s.total = append(s.frames, c), append(s.bytes, size), s.total+size
-	for len(s.frames) > 1 && (len(s.frames) > maxFrames || s.total > maxBytes) {
+	for len(s.frames) > 1 && (len(s.frames) > s.most || s.total > maxBytes) {
 		s.total -= s.bytes[0]
 		s.frames, s.bytes = slices.Delete(s.frames, 0, 1), slices.Delete(s.bytes, 0, 1)
 	}
+	s.sum.add(c)
 	s.follow(c)
 	for _, x := range c.Fired {
 		s.add(event{fired: x, frame: c.Number, clock: c.Time.UnixNano()})
@@ -244,6 +248,13 @@ func (s *store) Events() []event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.events)
+}
+
+// Sum returns what all windows cost, and what was lost in them.
+func (s *store) Sum() tally {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sum
 }
 
 // probeOf returns a probe of a frame, nil where it has none.

@@ -1,0 +1,237 @@
+package dashboard
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gdamore/tcell/v2"
+	"github.com/rivo/tview"
+)
+
+// A row is a line of a listing.
+type row struct {
+	key    string // names what can be selected; "" where nothing can
+	cells  []cell // beside each other
+	detail string // what there is to know of it, in the theme's tags
+	open   func() // what Enter and a double click do; nil for nothing
+}
+
+// A cell is a piece of a row.
+type cell struct {
+	text  string
+	width int // columns that it takes; 0: what is left
+	tone  tone
+	right bool // it is aligned to the right
+}
+
+// A listing is a list of lines, some of which can be selected. Below it is what there
+// is to know of the one that is.
+type listing struct {
+	*tview.Flex
+	theme  *theme
+	table  *tview.Table
+	detail *tview.TextView
+	rows   []row
+	width  int // of a line
+
+	moved func() // called when another row was selected by somebody, unless it is nil
+}
+
+// leastDetail is how many lines there are at least below the list, so that it does
+// not move with every step.
+const leastDetail = 5
+
+func newListing(title string, t *theme) *listing {
+	l := &listing{
+		Flex:   tview.NewFlex().SetDirection(tview.FlexRow),
+		theme:  t,
+		table:  tview.NewTable().SetSelectable(true, false).SetSelectedStyle(t.selected()),
+		detail: tview.NewTextView().SetDynamicColors(true).SetWordWrap(true),
+	}
+	box(l.Box, " "+title+" ")
+	l.AddItem(l.table, 0, 1, true)
+	l.table.SetSelectionChangedFunc(func(int, int) { l.describe() })
+	l.table.SetMouseCapture(l.click)
+	return l
+}
+
+// show shows rows in lines of a width. What is selected stays so, as long as it is
+// there.
+func (l *listing) show(rows []row, width int) {
+	was := l.selected()
+	at, _ := l.table.GetSelection()
+	l.rows, l.width = rows, width
+	l.table.SetOffset(l.table.GetOffset()) // the table would follow its end from when all of it was seen
+	l.table.Clear()
+	// Keys would look for a row that can be selected without end.
+	l.table.SetSelectable(slices.ContainsFunc(rows, func(r row) bool { return r.key != "" }), false)
+	for i := range rows {
+		text := l.theme.line(&rows[i], width)
+		l.table.SetCell(i, 0, tview.NewTableCell(text).SetSelectable(rows[i].key != "").SetExpansion(1))
+	}
+	if next := l.nearest(was, at); next != at {
+		l.table.Select(next, 0)
+	}
+	l.describe()
+}
+
+// line returns a row as text in tags, of a width.
+func (t *theme) line(r *row, width int) string {
+	left := width - max(len(r.cells)-1, 0)
+	for _, c := range r.cells {
+		left -= c.width
+	}
+	var b strings.Builder
+	for i, c := range r.cells {
+		if i > 0 {
+			b.WriteString(" ")
+		}
+		width := c.width
+		if width == 0 {
+			width = max(left, 0)
+		}
+		b.WriteString(t.tag(c.tone) + escape(fit(c.text, width, c.right)) + "[-:-:-]")
+	}
+	return b.String()
+}
+
+// fit returns a text with exactly so many columns.
+func fit(text string, width int, right bool) string {
+	has := columnsOf(text)
+	if has > width {
+		text = shorten(text, width)
+		has = columnsOf(text)
+	}
+	pad := strings.Repeat(" ", width-has)
+	if right {
+		return pad + text
+	}
+	return text + pad
+}
+
+// shorten returns the beginning of a text that has more columns than a width.
+func shorten(text string, width int) string {
+	runes := []rune(text)
+	for len(runes) > 0 && columnsOf(string(runes))+1 > width {
+		runes = runes[:len(runes)-1]
+	}
+	if width < 1 {
+		return ""
+	}
+	return string(runes) + "…"
+}
+
+func columnsOf(text string) int { return tview.TaggedStringWidth(escape(text)) }
+
+// nearest returns the row with a key; where it is gone, the nearest to where it was.
+func (l *listing) nearest(key string, at int) int {
+	best := 0
+	for i, r := range l.rows {
+		switch {
+		case r.key == "":
+		case r.key == key:
+			return i
+		case l.rows[best].key == "" || distance(i, at) < distance(best, at):
+			best = i
+		}
+	}
+	return best
+}
+
+func distance(a, b int) int { return max(a-b, b-a) }
+
+// current returns the selected row, nil where there is none.
+func (l *listing) current() *row {
+	at, _ := l.table.GetSelection()
+	if at < 0 || at >= len(l.rows) || l.rows[at].key == "" {
+		return nil
+	}
+	return &l.rows[at]
+}
+
+// selected returns the key of the selected row, "" where there is none.
+func (l *listing) selected() string {
+	if r := l.current(); r != nil {
+		return r.key
+	}
+	return ""
+}
+
+// choose selects the row with a key.
+func (l *listing) choose(key string) {
+	if at := slices.IndexFunc(l.rows, func(r row) bool { return r.key == key }); at >= 0 {
+		l.table.Select(at, 0)
+	}
+}
+
+// open does what Enter does in the selected row.
+func (l *listing) open() {
+	if r := l.current(); r != nil && r.open != nil {
+		r.open()
+	}
+}
+
+// top selects the first row that can be.
+func (l *listing) top() { l.table.Select(l.nearest("", 0), 0) }
+
+// describe shows what there is to know of the selected row. With the first one there
+// is also what is above it.
+func (l *listing) describe() {
+	if at, _ := l.table.GetSelection(); at <= l.nearest("", 0) {
+		l.table.SetOffset(0, 0)
+	}
+	text := l.theme.tag(dim) + strings.Repeat("─", max(l.width, 0)) + "[-:-:-]"
+	if r := l.current(); r != nil {
+		text += "\n" + r.detail
+	}
+	lines := 0
+	for line := range strings.SplitSeq(text, "\n") {
+		lines += max(len(tview.WordWrap(line, max(l.width, 1))), 1)
+	}
+	l.detail.SetText(text).ScrollToBeginning()
+	l.RemoveItem(l.detail)
+	l.AddItem(l.detail, max(lines, leastDetail), 0, false)
+	if l.moved != nil && l.table.HasFocus() {
+		l.moved()
+	}
+}
+
+// click is given what the mouse does in the list before the list is: headings cannot be
+// selected, and a double click is Enter.
+func (l *listing) click(action tview.MouseAction, e *tcell.EventMouse) (tview.MouseAction, *tcell.EventMouse) {
+	if action != tview.MouseLeftClick && action != tview.MouseLeftDoubleClick {
+		return action, e
+	}
+	at, _ := l.table.CellAt(e.Position())
+	if at < 0 || at >= len(l.rows) || l.rows[at].key == "" {
+		return action, nil
+	}
+	l.table.Select(at, 0)
+	if action == tview.MouseLeftDoubleClick {
+		l.open()
+	}
+	return action, nil
+}
+
+// heading returns a row that is the title of those below it.
+func heading(text string) row { return row{cells: []cell{{text: text, tone: strong}}} }
+
+// blank returns a row with nothing in it.
+func blank() row { return row{} }
+
+// paragraph returns a text as rows of a width.
+func paragraph(n tone, text string, width int) []row {
+	var rows []row
+	for _, line := range tview.WordWrap(text, max(width, 1)) {
+		rows = append(rows, row{cells: []cell{{text: line, tone: n}}})
+	}
+	return rows
+}
+
+// room returns how many columns a line of a tab has.
+func (d *Dashboard) room() int {
+	if d.width >= wide {
+		return sidebarWidth - 2
+	}
+	return max(d.width-2, 0)
+}

@@ -1,0 +1,96 @@
+package dashboard
+
+import (
+	"slices"
+
+	"github.com/gdamore/tcell/v2"
+	"github.com/rivo/tview"
+)
+
+// pick has some of a list chosen by ticks. Answer is given those that are ticked, in
+// the order of the list; an error is shown below it, to tick others.
+func (d *Dashboard) pick(title string, all, ticked []string, answer func([]string) error) {
+	p := &picking{d: d, all: all, ticked: make(map[string]bool), answer: answer}
+	for _, name := range ticked {
+		p.ticked[name] = true
+	}
+	p.table = tview.NewTable().SetSelectable(true, false).SetSelectedStyle(d.theme.selected())
+	p.below = tview.NewTextView().SetDynamicColors(true).SetWordWrap(true)
+	p.say(dim, "Space ticks, Enter: done, Esc: as it was")
+	p.table.SetInputCapture(p.press)
+	p.table.SetMouseCapture(p.click)
+	p.refresh()
+	whole := tview.NewFlex().SetDirection(tview.FlexRow).AddItem(p.table, 0, 1, true).AddItem(p.below, 2, 0, false)
+	box(whole.Box, " "+title+" ")
+	width := 42
+	for _, name := range all {
+		width = max(width, columnsOf(name)+6)
+	}
+	d.cover("pick", whole, min(width, max(d.width-4, 30)), min(len(all)+4, max(d.height()-2, 6)))
+}
+
+// picking is a list with ticks.
+type picking struct {
+	d      *Dashboard
+	all    []string
+	ticked map[string]bool
+	answer func([]string) error
+	table  *tview.Table
+	below  *tview.TextView
+}
+
+func (p *picking) say(n tone, text string) {
+	p.below.SetText(p.d.theme.tag(n) + escape(text) + "[-:-:-]")
+}
+
+func (p *picking) refresh() {
+	for i, name := range p.all {
+		mark := "  "
+		if p.ticked[name] {
+			mark = "✓ "
+		}
+		p.table.SetCell(i, 0, tview.NewTableCell(" "+mark+escape(name)).SetExpansion(1))
+	}
+}
+
+func (p *picking) press(e *tcell.EventKey) *tcell.EventKey {
+	switch pressOf(e) {
+	case char(' '):
+		at, _ := p.table.GetSelection()
+		p.tick(at)
+		return nil
+	case press{key: tcell.KeyEnter}:
+		p.done()
+		return nil
+	}
+	return e
+}
+
+// tick ticks a line of the list, or takes its tick away.
+func (p *picking) tick(at int) {
+	if at >= 0 && at < len(p.all) {
+		p.ticked[p.all[at]] = !p.ticked[p.all[at]]
+		p.refresh()
+	}
+}
+
+func (p *picking) done() {
+	chosen := slices.DeleteFunc(slices.Clone(p.all), func(name string) bool { return !p.ticked[name] })
+	if err := p.answer(chosen); err != nil {
+		p.say(alert, err.Error())
+		return
+	}
+	p.d.uncover()
+}
+
+// click ticks what is clicked.
+func (p *picking) click(action tview.MouseAction, e *tcell.EventMouse) (tview.MouseAction, *tcell.EventMouse) {
+	if action != tview.MouseLeftClick && action != tview.MouseLeftDoubleClick {
+		return action, e
+	}
+	if at, _ := p.table.CellAt(e.Position()); at >= 0 {
+		p.table.Select(at, 0)
+		p.tick(at)
+	}
+	return action, nil
+}

@@ -1,0 +1,144 @@
+package dashboard
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gdamore/tcell/v2"
+	"github.com/rivo/tview"
+
+	"github.com/beamscope/beamscope/internal/config"
+)
+
+// testSnapshots are snapshots of the demonstration.
+const testSnapshots = "../../cmd/beamscope/testdata/snapshots"
+
+// withSnapshots has a dashboard open the snapshots in a folder.
+func withSnapshots(dir string) func(*Options) {
+	return func(o *Options) { o.Snapshots = dir }
+}
+
+// copied returns a folder with copies of the test snapshots.
+func copied(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(testSnapshots)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// shows reports what is wanted and not on the screen.
+func (h *harness) shows(want ...string) {
+	h.t.Helper()
+	text := h.text()
+	for _, w := range want {
+		if !strings.Contains(text, w) {
+			h.t.Errorf("%q is not shown:\n%s", w, text)
+		}
+	}
+}
+
+// hides reports what is on the screen and should not be.
+func (h *harness) hides(unwanted ...string) {
+	h.t.Helper()
+	text := h.text()
+	for _, u := range unwanted {
+		if strings.Contains(text, u) {
+			h.t.Errorf("%q is shown:\n%s", u, text)
+		}
+	}
+}
+
+// until waits until something is on the screen that is found out in the background.
+func (h *harness) until(want string) {
+	h.t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		h.do(h.d.refresh)
+		if strings.Contains(h.text(), want) {
+			return
+		}
+	}
+	h.t.Fatalf("%q is not shown:\n%s", want, h.text())
+}
+
+// last returns the configuration that was applied last, the only one after some others.
+func (h *harness) last(others int) *config.Config {
+	h.t.Helper()
+	h.control.mu.Lock()
+	defer h.control.mu.Unlock()
+	if len(h.control.applied) != others+1 {
+		h.t.Fatalf("%d configurations applied, want %d:\n%s", len(h.control.applied), others+1, h.text())
+	}
+	return &h.control.applied[others]
+}
+
+// selectRow selects the row of a listing with a key.
+func (h *harness) selectRow(key string) {
+	h.t.Helper()
+	h.do(func() {
+		l := listingOf(h.d.open)
+		if l.choose(key); l.selected() != key {
+			h.t.Errorf("there is no row %q", key)
+		}
+	})
+}
+
+func listingOf(t tab) *listing {
+	switch t := t.(type) {
+	case *triggersTab:
+		return t.listing
+	case *plotsTab:
+		return t.listing
+	}
+	return nil
+}
+
+// find returns where a text is on the screen.
+func (h *harness) find(text string) (x, y int) {
+	h.t.Helper()
+	for y, line := range strings.Split(h.text(), "\n") {
+		if before, _, ok := strings.Cut(line, text); ok {
+			return len([]rune(before)), y
+		}
+	}
+	h.t.Fatalf("%q is not shown:\n%s", text, h.text())
+	return 0, 0
+}
+
+// mouse does something with the mouse where a text is.
+func (h *harness) mouse(text string, actions ...tview.MouseAction) {
+	h.t.Helper()
+	x, y := h.find(text)
+	h.mouseAt(x, y, actions...)
+}
+
+func (h *harness) mouseAt(x, y int, actions ...tview.MouseAction) {
+	for _, a := range actions {
+		h.do(func() {
+			e := tcell.NewEventMouse(x, y, tcell.Button1, tcell.ModNone)
+			h.d.root.MouseHandler()(a, e, func(p tview.Primitive) { h.d.app.SetFocus(p) })
+			h.d.refresh()
+		})
+		h.idle()
+	}
+}
+
+// damaged returns a folder with a snapshot of which a byte is another one, and its
+// name.
+func damaged(t *testing.T) (dir, name string) {
+	t.Helper()
+	dir, name = t.TempDir(), "20261121T044120.454Z-probe-failure.bsr"
+	data, err := os.ReadFile(filepath.Join(testSnapshots, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/3] ^= 0xff
+	if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir, name
+}
