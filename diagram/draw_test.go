@@ -31,6 +31,23 @@ check = -->p:kind--+-0.9->(page)--------+--
 	}
 }
 
+// Each label is where its name is drawn.
+func TestDrawLabels(t *testing.T) {
+	d := Draw(mustParse(t, drawn))
+	var got []string
+	for _, l := range d.Names {
+		got = append(got, l.Name+" "+d.Rows[l.Row][l.Column:l.Column+l.Length])
+	}
+	want := []string{
+		"front front", "parse (parse)", "lookup f:lookup", "cache (cache)", "backend (backend)", "w a:w", "decode (decode)",
+		"check [check]", "x (x)", "done (done)",
+		"check check", "kind p:kind", "page (page)", "error_page (error_page)",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestSVG(t *testing.T) {
 	svg := SVG(mustParse(t, drawn))
 	d := xml.NewDecoder(strings.NewReader(svg))

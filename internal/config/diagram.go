@@ -18,6 +18,16 @@ func ParseDiagram(name, source string) (*diagram.File, error) {
 	return parseDiagram(source, inFile(name))
 }
 
+// LoadDiagram returns the contents of a file that has an outcome diagram, which may
+// be wrong. It returns an [*Error].
+func LoadDiagram(path string) (source string, err error) {
+	data, err := readFile(path)
+	if err != nil {
+		return "", &Error{File: path, Text: err.Error()}
+	}
+	return string(data), nil
+}
+
 // inFile returns where a place in a diagram is that has a file of its own.
 func inFile(name string) func(diagram.Pos) string {
 	return func(at diagram.Pos) string { return fmt.Sprintf("%s:%d:%d: ", name, at.Line, at.Column) }

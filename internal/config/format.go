@@ -17,8 +17,8 @@ func (c Config) Format() []byte {
 	var w writer
 	w.field(0, "target", flow(c.target()))
 	w.diagram(c)
-	w.field(0, "window", formatDuration(c.Window))
-	w.field(0, "base", formatDuration(c.Base))
+	w.field(0, "window", FormatDuration(c.Window))
+	w.field(0, "base", FormatDuration(c.Base))
 	for _, f := range c.changed() {
 		w.field(0, f.key, f.value)
 	}
@@ -58,7 +58,7 @@ func (c Config) changed() []field {
 			{"history", strconv.Itoa(c.History)},
 			{"confidence", formatNumber(c.Confidence)},
 			{"samples", strconv.FormatUint(c.Samples, 10)},
-			{"hold_off", formatDuration(c.HoldOff)},
+			{"hold_off", FormatDuration(c.HoldOff)},
 		},
 		c.History != d.History, c.Confidence != d.Confidence, c.Samples != d.Samples, c.HoldOff != d.HoldOff)
 }
@@ -69,7 +69,7 @@ func (s Snapshots) changed() []field {
 		[]field{
 			{"dir", quote(s.Dir)},
 			{"before", strconv.Itoa(s.Before)},
-			{"after", formatDuration(s.After)},
+			{"after", FormatDuration(s.After)},
 			{"keep", strconv.Itoa(s.Keep)},
 			{"size", formatSize(s.Size)},
 		},
@@ -108,7 +108,7 @@ func (w Wrapper) fields() []field {
 func (s Scale) fields() []field {
 	bins := field{"bins", strconv.Itoa(s.Bins)}
 	if s.DMax != 0 {
-		return []field{{"dmax", formatDuration(s.DMax)}, bins}
+		return []field{{"dmax", FormatDuration(s.DMax)}, bins}
 	}
 	return []field{{"exponent", strconv.Itoa(s.Exponent)}, bins}
 }
@@ -120,9 +120,9 @@ func (q *QTA) fields() []field {
 	last := len(q.Points) - 1
 	for _, p := range q.Points {
 		if q.Points[last].P == 1 {
-			points = append(points, field{formatNumber(p.P), formatDuration(p.T)})
+			points = append(points, field{formatNumber(p.P), FormatDuration(p.T)})
 		} else {
-			fields = append(fields, field{formatPercent(p.P), formatDuration(p.T)})
+			fields = append(fields, field{FormatQuantile(p.P), FormatDuration(p.T)})
 		}
 	}
 	if points != nil {

@@ -61,11 +61,20 @@ func Parse(path string, data []byte) (Config, error) {
 // check returns an error unless a scope file could say what c does: whatever is
 // edited has to pass the one who reads it.
 func (c Config) check() error {
-	r := &reader{dir: c.Dir, open: func(string) ([]byte, error) { return []byte(c.Diagram), nil }}
-	_, err := r.document(c.Format())
+	_, err := c.reader().document(c.Format())
+	return withoutLine(err)
+}
+
+// reader returns one for what the configuration is written as.
+func (c Config) reader() *reader {
+	return &reader{dir: c.Dir, open: func(string) ([]byte, error) { return []byte(c.Diagram), nil }}
+}
+
+// withoutLine takes the line of a file that nobody has seen out of an error.
+func withoutLine(err error) error {
 	var at *Error
 	if errors.As(err, &at) {
-		at.Line = 0 // of a file that nobody has seen
+		at.Line = 0
 	}
 	return err
 }

@@ -27,9 +27,9 @@ func parseDuration(text string) (time.Duration, bool) {
 	return d, err == nil && durationForm.MatchString(text)
 }
 
-// formatDuration writes a duration exactly, as parseDuration reads it: in the
-// largest unit of which it is at least one, minutes and hours only if whole.
-func formatDuration(d time.Duration) string {
+// FormatDuration writes a duration exactly, as scope files have them: in the largest
+// unit of which it is at least one, minutes and hours only if whole.
+func FormatDuration(d time.Duration) string {
 	switch {
 	case d >= time.Hour && d%time.Hour == 0:
 		return decimal(d, time.Hour) + "h"
@@ -96,9 +96,9 @@ func parsePercent(text string) (float64, bool) {
 	return p, err == nil && p > 0 && p < 1
 }
 
-// formatPercent returns the name of the quantile of a probability above 0 and below
-// 1, as parsePercent reads it.
-func formatPercent(p float64) string {
+// FormatQuantile returns the name of the quantile of a probability above 0 and below
+// 1, as scope files have them: p99.9.
+func FormatQuantile(p float64) string {
 	digits := strconv.FormatFloat(p, 'f', -1, 64)[len("0."):] + "00"
 	whole, rest := strings.TrimLeft(digits[:2], "0"), strings.TrimRight(digits[2:], "0")
 	if whole == "" {

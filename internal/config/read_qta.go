@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -78,7 +79,7 @@ func (r *reader) points(points []point, v value, dMax time.Duration) ([]point, e
 func (r *reader) delay(v value, dMax time.Duration) (time.Duration, error) {
 	t, ok := parseDuration(v.node.Value)
 	if ok && t > dMax {
-		return 0, r.errorf(v, "%s is above dMax, %s, where delays end: lower it, or raise dMax", shown(v.node), formatDuration(dMax))
+		return 0, r.errorf(v, "%s is above dMax, %s, where delays end: lower it, or raise dMax", shown(v.node), FormatDuration(dMax))
 	}
 	return r.duration(v, 0, dMax)
 }
@@ -92,14 +93,22 @@ func (r *reader) rising(points []point) ([]dq.Step, error) {
 		if i > 0 {
 			before := points[i-1]
 			if p.P == before.P {
-				return nil, r.errorf(p.at(), "the same as %s on line %d: remove one", before.key, before.keyNode.Line)
+				return nil, r.errorf(p.at(), "the same as %s%s: remove one", before.key, onLine(before.keyNode.Line))
 			}
 			if p.T < before.T {
 				return nil, r.errorf(p.at(), "%s is less than the %s of %s: a larger share takes as long at least",
-					formatDuration(p.T), formatDuration(before.T), before.key)
+					FormatDuration(p.T), FormatDuration(before.T), before.key)
 			}
 		}
 		steps = append(steps, p.Step)
 	}
 	return steps, nil
+}
+
+// onLine says where something is; nothing where it is in no file.
+func onLine(line int) string {
+	if line == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" on line %d", line)
 }

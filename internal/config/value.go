@@ -179,7 +179,7 @@ func (r *reader) duration(v value, low, high time.Duration) (time.Duration, erro
 	}
 	if !ok || d < low || d > high {
 		return 0, r.errorf(v, "%s %s: write a number and a unit (ns, us, ms, s, m, h), as in 500ms, from %s to %s",
-			shown(v.node), what, formatDuration(low), formatDuration(high))
+			shown(v.node), what, FormatDuration(low), FormatDuration(high))
 	}
 	return d, nil
 }

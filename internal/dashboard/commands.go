@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/gdamore/tcell/v2"
 
@@ -166,14 +167,39 @@ func only(c config.Config, names map[string]bool) config.Config {
 // saveTo saves a configuration, and asks before it takes the place of a file that has
 // other things in it.
 func (d *Dashboard) saveTo(c config.Config, path string) {
-	write := func() {
+	d.replace(path, "Comments in it are lost, except those in a diagram.", func() {
 		if err := c.Save(path); err != nil {
 			d.fail(err)
 			return
 		}
 		d.opts.Path = path
 		d.say(good, fmt.Sprintf("saved: beamscope run -c %s goes on from here", path))
+		d.saveDiagramOf(c)
+	})
+}
+
+// saveDiagramOf saves the diagram of a configuration that has it in a file of its own,
+// where the one in there is another. It asks before.
+func (d *Dashboard) saveDiagramOf(c config.Config) {
+	if c.DiagramFile == "" {
+		return
 	}
+	path := c.Path(c.DiagramFile)
+	there, err := config.LoadDiagram(path)
+	if err == nil && there == c.Diagram {
+		return
+	}
+	d.replace(path, "The scope file refers to it, and the diagram in force is another.", func() {
+		if err := c.SaveDiagram(path); err != nil {
+			d.fail(err)
+			return
+		}
+		d.say(good, fmt.Sprintf("saved, and the diagram in %s", path))
+	})
+}
+
+// replace writes a file, and asks before if it is there already.
+func (d *Dashboard) replace(path, consequence string, write func()) {
 	_, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -181,6 +207,6 @@ func (d *Dashboard) saveTo(c config.Config, path string) {
 	case err != nil:
 		d.fail(err)
 	default:
-		d.confirm(fmt.Sprintf("%s is there already. Replace it? Comments in it are lost, except those in a diagram.", filepath.Base(path)), write)
+		d.confirm(strings.TrimSpace(fmt.Sprintf("%s is there already. Replace it? %s", filepath.Base(path), consequence)), write)
 	}
 }

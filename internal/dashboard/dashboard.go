@@ -271,6 +271,10 @@ func (d *Dashboard) change(what string, edit func(*config.Config) error, done fu
 		done(errSnapshot)
 		return
 	}
+	if d.busy != "" {
+		done(errBusy)
+		return
+	}
 	base := d.control.Config()
 	c := base.Clone()
 	if err := edit(&c); err != nil {
@@ -282,6 +286,9 @@ func (d *Dashboard) change(what string, edit func(*config.Config) error, done fu
 
 // errSnapshot says that a snapshot cannot be changed.
 var errSnapshot = errors.New("this is a snapshot: Esc goes back to what is live, which can be changed")
+
+// errBusy says that another change is not settled yet.
+var errBusy = errors.New("something else is under way: wait for it, and try again")
 
 // background does something that takes its time. What is said meanwhile at the bottom,
 // and done is called in the goroutine of the terminal.

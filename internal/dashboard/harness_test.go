@@ -30,6 +30,7 @@ type control struct {
 	mu      sync.Mutex
 	config  config.Config
 	applied []config.Config
+	invalid error // of one that no dashboard should apply
 	refuse  error
 }
 
@@ -46,6 +47,7 @@ func (c *control) ApplyFrom(_ context.Context, _, next config.Config) error {
 		return c.refuse
 	}
 	if _, err := next.System(); err != nil {
+		c.invalid = err
 		return err
 	}
 	c.config, c.applied = next, append(c.applied, next)

@@ -16,7 +16,11 @@ const (
 	inPlots    place = "in the plots"
 	inSidebar  place = "in the sidebar"
 	inEditor   place = "in the diagram editor"
+	inField    place = "in a field of the sidebar"
 )
+
+// asText returns where keys act that are text otherwise.
+func asText() []place { return []place{inEditor, inField} }
 
 // A press is a key as it is pressed: a rune, or a key that has none, perhaps with
 // shift.

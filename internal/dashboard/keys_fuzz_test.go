@@ -18,11 +18,11 @@ type wary struct {
 	t *testing.T
 }
 
-func (w wary) Apply(ctx context.Context, c config.Config) error {
+func (w wary) ApplyFrom(ctx context.Context, base, c config.Config) error {
 	if _, err := c.System(); err != nil {
 		w.t.Errorf("an invalid configuration was applied: %v", err)
 	}
-	return w.control.Apply(ctx, c)
+	return w.control.ApplyFrom(ctx, base, c)
 }
 
 // anyPress returns what a byte stands for: all keys but those that leave.

@@ -28,8 +28,8 @@ type tab interface {
 	bindings() []binding
 }
 
-// An editor is a primitive in which keys are text, so that only few of them are
-// commands.
+// An editor is a primitive, or a tab with one, in which keys are text at times, so that
+// only few of them are commands.
 type editor interface{ edits() bool }
 
 // sidebarWidth is the width of the sidebar where there is room for plots beside it.
@@ -178,6 +178,9 @@ func (d *Dashboard) places() []place {
 	at := []place{}
 	switch {
 	case d.open != nil && d.open.HasFocus():
+		if x, ok := d.open.(editor); ok && x.edits() {
+			return asText()
+		}
 		at = append(at, inSidebar)
 	case d.showing("overview"):
 		at = append(at, inOverview)
@@ -196,26 +199,40 @@ func (d *Dashboard) press(e *tcell.EventKey) *tcell.EventKey {
 	if len(d.overlays) > 0 {
 		return d.pressOverlay(e)
 	}
-	if x, ok := d.app.GetFocus().(editor); ok && x.edits() {
-		return e
+	at := d.places()
+	if d.writing() {
+		at = asText()
 	}
-	switch d.app.GetFocus().(type) {
-	case *tview.InputField, *tview.TextArea:
-		return e
+	do := d.tabBindings().find(e, at...)
+	if do == nil {
+		do = d.keys.find(e, at...)
 	}
-	if d.open != nil && d.open.HasFocus() {
-		if do := keymap(d.open.bindings()).find(e, inSidebar); do != nil {
-			do()
-			d.refresh()
-			return nil
-		}
-	}
-	if do := d.keys.find(e, d.places()...); do != nil {
+	if do != nil {
 		do()
 		d.refresh()
 		return nil
 	}
 	return e
+}
+
+// writing tells whether keys are text at the moment. It is not called while the screen
+// is drawn, when the focus cannot be asked for.
+func (d *Dashboard) writing() bool {
+	switch x := d.app.GetFocus().(type) {
+	case editor:
+		return x.edits()
+	case *tview.InputField, *tview.TextArea:
+		return true
+	}
+	return false
+}
+
+// tabBindings returns the keys of the tab on which they act, if they do on one.
+func (d *Dashboard) tabBindings() keymap {
+	if d.open == nil || !d.open.HasFocus() {
+		return nil
+	}
+	return d.open.bindings()
 }
 
 // say shows the answer to something that was done.
@@ -243,12 +260,9 @@ func (d *Dashboard) hints() {
 		return
 	}
 	width := max(d.width, 80)
-	text := ""
 	at := d.places()
-	if d.open != nil && d.open.HasFocus() {
-		text = keymap(d.open.bindings()).hints(width, inSidebar)
-		width -= tview.TaggedStringWidth(text)
-	}
+	text := d.tabBindings().hints(width, at...)
+	width -= tview.TaggedStringWidth(text)
 	d.hintline.SetText(text + d.keys.hints(width, at...))
 }
 

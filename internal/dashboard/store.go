@@ -55,7 +55,7 @@ type store struct {
 	trails map[probeKey][]point
 	events []event
 	added  uint64 // events, ever
-	sum    tally // of all windows
+	sum    tally  // of all windows
 }
 
 func newStore() *store {

@@ -1,14 +1,394 @@
 package dashboard
 
-import "github.com/rivo/tview"
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
 
+	"github.com/gdamore/tcell/v2"
+	"github.com/rivo/tview"
+
+	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/scope"
+)
+
+// A parametersTab changes how probes are observed and what is required of them, and
+// what holds for the system as a whole. What is entered is kept, probe by probe,
+// until it is applied or undone.
 type parametersTab struct {
 	*tview.Box
-	d *Dashboard
+	d      *Dashboard
+	config config.Config // in force when the forms were loaded
+	names  []string      // of the probes
+	forms  map[string]*paramForm
+	system *paramForm
+
+	probe    string     // that is shown
+	followed string     // the one that was selected elsewhere
+	selected *parameter // nil for the choice of the probe
+	top      int        // first line shown
+	rows     []paramRow // as they are drawn
+
+	input   *tview.InputField
+	editing bool
+	before  string // of what is edited
+	refused error
 }
 
-func newParametersTab(d *Dashboard) tab { return &parametersTab{tview.NewBox(), d} }
+func newParametersTab(d *Dashboard) tab {
+	t := &parametersTab{Box: tview.NewBox(), d: d, forms: make(map[string]*paramForm), system: newSystemForm()}
+	t.input = tview.NewInputField().SetFieldStyle(tcell.StyleDefault.Underline(true))
+	t.input.SetChangedFunc(t.enter)
+	box(t.Box, " parameters ")
+	t.load()
+	return t
+}
 
-func (t *parametersTab) name() string        { return "parameters" }
-func (t *parametersTab) refresh()            {}
-func (t *parametersTab) bindings() []binding { return nil }
+func (t *parametersTab) name() string { return "parameters" }
+
+// edits implements [editor].
+func (t *parametersTab) edits() bool { return t.editing }
+
+func (t *parametersTab) bindings() []binding {
+	key := func(k tcell.Key) []press { return []press{{key: k}} }
+	return []binding{
+		{inSidebar, key(tcell.KeyEnter), "Enter", "edit", "edit the field", t.edit},
+		{inSidebar, key(tcell.KeyUp), "↑↓", "choose", "choose a field", func() { t.step(-1) }},
+		{inSidebar, key(tcell.KeyDown), "↓", "", "the next field", func() { t.step(1) }},
+		{inSidebar, key(tcell.KeyLeft), "←→", "change", "less or more, or another choice", func() { t.move(-1) }},
+		{inSidebar, key(tcell.KeyRight), "→", "", "more, or the next choice", func() { t.move(1) }},
+		{inSidebar, []press{char('a'), {key: tcell.KeyCtrlS}}, "a", "apply", "go on with all that was edited", t.apply},
+		{inSidebar, key(tcell.KeyEscape), "Esc", "undo", "undo what is not applied; close the sidebar where there is nothing", t.undo},
+		{inField, []press{{key: tcell.KeyEnter}}, "Enter", "done", "end editing; a applies", t.leave},
+		{inField, []press{{key: tcell.KeyUp}, {key: tcell.KeyBacktab}}, "↑↓", "", "end editing, and go to another field", func() { t.leave(); t.step(-1) }},
+		{inField, []press{{key: tcell.KeyDown}, {key: tcell.KeyTab}}, "↓", "", "end editing, and go to the next field", func() { t.leave(); t.step(1) }},
+		{inField, key(tcell.KeyEscape), "Esc", "as before", "end editing with what was there before", t.abandon},
+		{inField, key(tcell.KeyCtrlS), "Ctrl-S", "apply", "go on with all that was edited", func() { t.leave(); t.apply() }},
+	}
+}
+
+// refresh takes what is in force and shows the probe that was selected elsewhere,
+// unless something is being edited.
+func (t *parametersTab) refresh() {
+	if !reflect.DeepEqual(t.d.control.Config(), t.config) {
+		t.load()
+	}
+	if name := t.chosenElsewhere(); name != t.followed && !t.editing && slices.Contains(t.names, name) {
+		t.followed, t.probe = name, name
+		t.selectIn(t.form())
+	}
+}
+
+// load takes what is in force.
+func (t *parametersTab) load() {
+	t.config = t.d.control.Config()
+	t.names = nil
+	if system, err := t.config.System(); err == nil {
+		for _, p := range system.Probes {
+			t.names = append(t.names, p.Spec.Name)
+		}
+	}
+	if !slices.Contains(t.names, t.probe) {
+		t.probe = ""
+		if len(t.names) > 0 {
+			t.probe = t.names[0]
+		}
+	}
+	for _, f := range t.all() {
+		f.load(t.config)
+		f.check(t.config)
+	}
+	if !t.editing {
+		t.selectIn(t.form())
+	}
+}
+
+// chosenElsewhere returns the probe of the selected plot, or row of the overview.
+func (t *parametersTab) chosenElsewhere() string {
+	if t.d.showing("overview") {
+		key, _ := t.d.overview.selected()
+		return key.name
+	}
+	if p := t.d.grid.current(); p != nil && len(p.probes) > 0 {
+		return p.probes[0]
+	}
+	return ""
+}
+
+// form returns that of the probe shown, nil where there is none.
+func (t *parametersTab) form() *paramForm {
+	if t.probe == "" {
+		return nil
+	}
+	f, ok := t.forms[t.probe]
+	if !ok {
+		f = newProbeForm(t.probe)
+		f.load(t.config)
+		f.check(t.config)
+		t.forms[t.probe] = f
+	}
+	return f
+}
+
+// all returns all forms of what there is: the probes in their order, and the system.
+func (t *parametersTab) all() []*paramForm {
+	var forms []*paramForm
+	for _, name := range t.names {
+		if f, ok := t.forms[name]; ok {
+			forms = append(forms, f)
+		}
+	}
+	return append(forms, t.system)
+}
+
+func (t *parametersTab) edited() []*paramForm {
+	return slices.DeleteFunc(t.all(), func(f *paramForm) bool { return !f.edited() })
+}
+
+// selectIn keeps a parameter selected when another probe is shown.
+func (t *parametersTab) selectIn(f *paramForm) {
+	if t.selected == nil || slices.Contains(t.system.params, t.selected) {
+		return
+	}
+	key := t.selected.key
+	t.selected = nil
+	if f != nil && f.shows(f.param(key)) {
+		t.selected = f.param(key)
+	}
+}
+
+// choices returns the parameters that can be selected, as they are shown; the first
+// is nil, for the probe.
+func (t *parametersTab) choices() []*parameter {
+	all := []*parameter{nil}
+	for _, f := range []*paramForm{t.form(), t.system} {
+		if f == nil {
+			continue
+		}
+		for _, p := range f.params {
+			if f.shows(p) {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
+// step selects another parameter.
+func (t *parametersTab) step(by int) {
+	all := t.choices()
+	t.selected = all[max(0, min(slices.Index(all, t.selected)+by, len(all)-1))]
+}
+
+// of returns the form of the selected parameter.
+func (t *parametersTab) of() *paramForm {
+	for _, f := range t.forms {
+		if slices.Contains(f.params, t.selected) {
+			return f
+		}
+	}
+	return t.system
+}
+
+// move changes what is selected to the left or right.
+func (t *parametersTab) move(by int) {
+	if t.selected == nil {
+		if at := slices.Index(t.names, t.probe); at >= 0 {
+			t.probe = t.names[(at+by+len(t.names))%len(t.names)]
+		}
+		return
+	}
+	if t.selected.key == keyScale {
+		t.of().follow(t.config)
+	}
+	t.selected.move(by)
+	t.changed()
+}
+
+// changed works out what follows from what is entered.
+func (t *parametersTab) changed() {
+	t.refused = nil
+	t.of().check(t.config)
+}
+
+// edit has the keys go into the selected field.
+func (t *parametersTab) edit() {
+	if t.selected == nil || t.selected.choices != nil {
+		t.move(1)
+		return
+	}
+	t.before = t.selected.text
+	t.input.SetText(t.before)
+	t.editing = true
+	t.d.app.SetFocus(t)
+}
+
+// enter is called when the text of the field that is edited changes.
+func (t *parametersTab) enter(text string) {
+	if !t.editing {
+		return
+	}
+	t.selected.text = text
+	if f := t.of(); strings.HasPrefix(t.selected.key, "qta.") && strings.TrimSpace(text) != "" {
+		f.param(keyRequired).text = on
+	}
+	t.changed()
+}
+
+// leave ends editing.
+func (t *parametersTab) leave() {
+	t.editing = false
+	t.d.app.SetFocus(t)
+}
+
+// abandon ends editing with the text of before.
+func (t *parametersTab) abandon() {
+	t.selected.text = t.before
+	t.changed()
+	t.leave()
+}
+
+// undo goes back to what is in force, or closes the sidebar.
+func (t *parametersTab) undo() {
+	edited := t.edited()
+	if len(edited) == 0 {
+		t.d.back()
+		return
+	}
+	for _, f := range edited {
+		f.undo()
+		f.check(t.config)
+	}
+	t.refused = nil
+	t.d.say(plain, "undone: all is as it is in force")
+}
+
+// apply goes on with all that was edited.
+func (t *parametersTab) apply() {
+	edited := t.edited()
+	if len(edited) == 0 {
+		t.d.say(plain, "nothing was edited")
+		return
+	}
+	var edits []config.Edit
+	for _, f := range edited {
+		more, _, err := f.edits()
+		if f.wrong || err != nil {
+			t.d.say(alert, "not applied: something is wrong with "+f.name())
+			return
+		}
+		edits = append(edits, more...)
+		f.send()
+	}
+	said := applying(t.config, edited)
+	t.d.change("applying parameters", func(c *config.Config) (err error) {
+		*c, err = c.Edited(edits...)
+		return err
+	}, func(err error) {
+		if t.refused = err; err != nil {
+			t.d.say(alert, "not applied: everything goes on as it was")
+			return
+		}
+		for _, f := range edited {
+			f.settle(t.d.control.Config())
+		}
+		t.load()
+		t.d.say(good, said)
+	})
+}
+
+// applying says what holds from when, once forms are applied.
+func applying(c config.Config, edited []*paramForm) string {
+	said := "from the next window on the new parameters hold"
+	for _, f := range edited {
+		if f.anew(c) {
+			said += "; " + f.name() + ": a new history begins"
+		}
+	}
+	return said + ". w saves them"
+}
+
+// anew tells whether a history begins anew when a form is applied.
+func (f *paramForm) anew(c config.Config) bool {
+	if f.probe == "" {
+		return f.param("window").edited() || f.param("history").edited()
+	}
+	g, ok := gridOf(f.system, f.probe)
+	before, err := c.Outcome(f.probe).Scale.Grid(c.Base)
+	return ok && err == nil && g != before
+}
+
+// shows tells whether a parameter is shown: all but the one that gives the scale in
+// the other way.
+func (f *paramForm) shows(p *parameter) bool {
+	return f.active(p) || strings.HasPrefix(p.key, "qta.")
+}
+
+// open estimates how many instances of a probe are open at a time, at most: as many as
+// would give the delays that were observed.
+func open(f *scope.Frame, probe string) uint64 {
+	var total float64
+	for i := range f.Probes {
+		p := &f.Probes[i]
+		if p.Name != probe || p.Observed.Empty() {
+			continue
+		}
+		g := p.Observed.Grid()
+		spent := float64(p.Observed.Failures()+p.Observed.Timeouts()) * float64(g.DMax())
+		for bin := range g.Bins() {
+			spent += float64(p.Observed.Count(bin)) * float64(g.Edge(bin+1))
+		}
+		total += spent / float64(p.Window.Duration())
+	}
+	return uint64(math.Ceil(total))
+}
+
+// preview says how the frame shown stands against what is entered; "" where there is
+// nothing to say.
+func (t *parametersTab) preview(f *paramForm) (string, tone) {
+	frame := t.d.frame()
+	q := (*dq.QTA)(nil)
+	if f.system != nil {
+		q = requirement(f.system, f.probe)
+	}
+	if frame == nil || q == nil {
+		return "", plain
+	}
+	s, ok := worstBy(frame, f.probe, func(p *scope.Probe) (standing, bool) { return standingBefore(p, *q) })
+	if !ok {
+		return fmt.Sprintf("window %d: nothing to judge", frame.Number), doubtful
+	}
+	verdict := map[tone]string{good: "met", bad: "violated", doubtful: "cannot tell"}[s.tone]
+	if f.requiresOther() {
+		verdict = map[tone]string{good: "would be met", bad: "would be violated", doubtful: "cannot tell"}[s.tone]
+	}
+	text := fmt.Sprintf("%s window %d: %s, %s", s.tone.mark(), frame.Number, verdict, s.text)
+	if s.note != "" {
+		text += " (" + s.note + ")"
+	}
+	return text, s.tone
+}
+
+// requiresOther tells whether another QTA was entered.
+func (f *paramForm) requiresOther() bool {
+	return slices.ContainsFunc(f.params, func(p *parameter) bool {
+		return strings.HasPrefix(p.key, keyRequired) && f.active(p) && p.edited()
+	})
+}
+
+// result says what the scale of a form comes to.
+func result(f *paramForm, base time.Duration) string {
+	g, ok := gridOf(f.system, f.probe)
+	if !ok {
+		return ""
+	}
+	width, dMax := config.FormatDuration(g.Width()), config.FormatDuration(g.DMax())
+	if f.param(keyScale).text == byExponent {
+		return fmt.Sprintf("%s·2^%s = %s a bin, dMax %s", config.FormatDuration(base), strings.TrimSpace(f.param("exponent").text), width, dMax)
+	}
+	return fmt.Sprintf("%s a bin, dMax %s", width, dMax)
+}

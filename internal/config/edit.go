@@ -1,0 +1,81 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// An Edit gives a key of a scope file a value: the one at a path, such as outcomes,
+// probe, qta, p50. A value of "" takes the key away, and all that is in it.
+type Edit struct {
+	Path  []string
+	Value string
+}
+
+// Key returns the path as an [Error] has it.
+func (e Edit) Key() string { return strings.Join(e.Path, ".") }
+
+// Edited returns the configuration as it would be with some keys of its scope file
+// edited, one after the other. The errors are those of what a person could have
+// written there, with its path.
+func (c Config) Edited(edits ...Edit) (Config, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(c.Format(), &doc); err != nil {
+		return Config{}, err
+	}
+	for _, e := range edits {
+		e.write(doc.Content[0], e.Path)
+	}
+	edited, err := c.reader().config(value{node: doc.Content[0]})
+	return edited, withoutLine(err)
+}
+
+// write does the edit in a mapping, from which it is a path to the key.
+func (e Edit) write(mapping *yaml.Node, path []string) {
+	at := indexOfKey(mapping, path[0])
+	switch {
+	case at < 0 && e.Value == "":
+	case e.Value == "" && len(path) == 1:
+		mapping.Content = slices.Delete(mapping.Content, at, at+2)
+	case at < 0:
+		key := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: path[0]}
+		mapping.Content = append(mapping.Content, key, e.node(path[1:]))
+	case len(path) == 1:
+		mapping.Content[at+1] = e.node(nil)
+	default:
+		e.write(mapping.Content[at+1], path[1:])
+	}
+}
+
+// indexOfKey returns where a key is in a mapping, -1 where it is not.
+func indexOfKey(mapping *yaml.Node, key string) int {
+	for i := 0; i < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value == key {
+			return i
+		}
+	}
+	return -1
+}
+
+// node returns the value, in mappings for what is left of the path.
+func (e Edit) node(path []string) *yaml.Node {
+	if len(path) == 0 {
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: e.Value}
+	}
+	mapping := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	e.write(mapping, path)
+	return mapping
+}
+
+// Outcome returns how a probe is observed: its entry, or the default where it has
+// none.
+func (c Config) Outcome(name string) Outcome {
+	for _, o := range c.Outcomes {
+		if o.Name == name {
+			return o
+		}
+	}
+	return defaultOutcome(name)
+}

@@ -1,0 +1,368 @@
+package dashboard
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/scope"
+)
+
+// A parameter is something of the configuration that can be entered.
+type parameter struct {
+	key   string // of the scope file, below that of its section
+	text  string // what is entered
+	base  string // what is in force
+	sent  string // what was last to be applied
+	wrong string // what is wrong with it
+
+	choices   []string // that it is one of; nil where it is a text
+	low, high int      // of a number that can be stepped through, by step
+	step      int
+}
+
+func (p *parameter) edited() bool { return strings.TrimSpace(p.text) != p.base }
+
+// move goes on by so many choices or steps.
+func (p *parameter) move(by int) {
+	switch n, err := strconv.Atoi(strings.TrimSpace(p.text)); {
+	case p.choices != nil:
+		at := slices.Index(p.choices, p.text) + by
+		p.text = p.choices[(at+len(p.choices))%len(p.choices)]
+	case p.step != 0 && err == nil:
+		p.text = strconv.Itoa(max(p.low, min(n+by*p.step, p.high)))
+	}
+}
+
+// Choices of parameters.
+const (
+	byExponent = "exponent"
+	byDMax     = "dmax"
+	on         = "on"
+	off        = "off"
+)
+
+// Keys of parameters that are not keys of the scope file.
+const (
+	keyScale    = "scale" // by exponent or by dMax
+	keyRequired = "qta"   // on or off
+	keyPoints   = "qta.points"
+)
+
+// A paramForm is what can be entered of a probe, or of the system as a whole.
+type paramForm struct {
+	probe  string // "" for the system
+	params []*parameter
+
+	err    error         // why it cannot be applied; nil also where a parameter has it
+	wrong  bool          // it cannot
+	system *scope.System // as it would be; nil where it is wrong
+}
+
+func newProbeForm(probe string) *paramForm {
+	return &paramForm{probe: probe, params: []*parameter{
+		{key: keyScale, choices: []string{byExponent, byDMax}},
+		{key: "exponent", low: -dq.MaxExponent, high: dq.MaxExponent, step: 1},
+		{key: "dmax"},
+		{key: "bins", low: 1, high: dq.MaxBaseBins, step: 10},
+		{key: keyRequired, choices: []string{off, on}},
+		{key: "qta.p25"}, {key: "qta.p50"}, {key: "qta.p75"}, {key: "qta.failure"}, {key: keyPoints},
+	}}
+}
+
+func newSystemForm() *paramForm {
+	return &paramForm{params: []*parameter{
+		{key: "window"},
+		{key: "history", low: 1, high: dq.MaxWindow, step: 1},
+		{key: "samples", low: 1, high: 1_000_000, step: 10},
+		{key: "confidence"},
+	}}
+}
+
+func (f *paramForm) param(key string) *parameter {
+	i := slices.IndexFunc(f.params, func(p *parameter) bool { return p.key == key })
+	if i < 0 {
+		return nil
+	}
+	return f.params[i]
+}
+
+// active tells whether a parameter counts: which ones do is a matter of the others.
+func (f *paramForm) active(p *parameter) bool {
+	switch {
+	case p.key == "exponent":
+		return f.param(keyScale).text == byExponent
+	case p.key == "dmax":
+		return f.param(keyScale).text == byDMax
+	case strings.HasPrefix(p.key, "qta."):
+		return f.param(keyRequired).text == on
+	}
+	return true
+}
+
+func (f *paramForm) edited() bool {
+	return slices.ContainsFunc(f.params, func(p *parameter) bool { return f.active(p) && p.edited() })
+}
+
+// name is that of what the form is of.
+func (f *paramForm) name() string {
+	if f.probe == "" {
+		return "system"
+	}
+	return f.probe
+}
+
+// load takes what is in force, and keeps what was edited.
+func (f *paramForm) load(c config.Config) {
+	texts := systemTexts(c)
+	if f.probe != "" {
+		texts = probeTexts(c, f.probe)
+	}
+	for _, p := range f.params {
+		if !p.edited() {
+			p.text = texts[p.key]
+		}
+		p.base = texts[p.key]
+	}
+}
+
+// settle notes that what was sent is in force.
+func (f *paramForm) settle(c config.Config) {
+	f.load(c)
+	for _, p := range f.params {
+		if p.text == p.sent {
+			p.text = p.base
+		}
+	}
+}
+
+func (f *paramForm) send() {
+	for _, p := range f.params {
+		p.sent = p.text
+	}
+}
+
+func (f *paramForm) undo() {
+	for _, p := range f.params {
+		p.text = p.base
+	}
+}
+
+func systemTexts(c config.Config) map[string]string {
+	return map[string]string{
+		"window":     config.FormatDuration(c.Window),
+		"history":    strconv.Itoa(c.History),
+		"samples":    strconv.FormatUint(c.Samples, 10),
+		"confidence": formatNumber(c.Confidence),
+	}
+}
+
+func formatNumber(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+
+func probeTexts(c config.Config, probe string) map[string]string {
+	o := c.Outcome(probe)
+	texts := map[string]string{
+		keyScale:   byExponent,
+		"exponent": strconv.Itoa(o.Scale.Exponent),
+		"bins":     strconv.Itoa(o.Scale.Bins),
+	}
+	if g, err := o.Scale.Grid(c.Base); err == nil {
+		texts["dmax"] = config.FormatDuration(g.DMax())
+	}
+	if o.Scale.DMax != 0 {
+		texts[keyScale] = byDMax
+	}
+	addRequired(texts, o.QTA)
+	return texts
+}
+
+func addRequired(texts map[string]string, q *config.QTA) {
+	texts[keyRequired] = off
+	if q == nil {
+		return
+	}
+	texts[keyRequired] = on
+	if q.Failure != 1 || len(q.Points) == 0 {
+		texts["qta.failure"] = formatNumber(q.Failure)
+	}
+	var further []string
+	for _, p := range q.Points {
+		delay := config.FormatDuration(p.T)
+		switch p.P {
+		case 0.25, 0.5, 0.75:
+			texts["qta."+config.FormatQuantile(p.P)] = delay
+		case 1:
+			further = append(further, "1="+delay)
+		default:
+			further = append(further, config.FormatQuantile(p.P)+"="+delay)
+		}
+	}
+	texts[keyPoints] = strings.Join(further, " ")
+}
+
+// errEmpty says that a parameter has no value.
+var errEmpty = errors.New("empty: write a value, or Esc for the one in force")
+
+// edits returns what would have to be written into the scope file; or the parameter
+// that is wrong.
+func (f *paramForm) edits() ([]config.Edit, *parameter, error) {
+	var edits []config.Edit
+	for _, p := range f.params {
+		text := strings.TrimSpace(p.text)
+		switch {
+		case p.choices != nil || strings.HasPrefix(p.key, "qta."):
+			continue
+		case !f.active(p):
+			text = ""
+		case text == "":
+			return nil, p, errEmpty
+		}
+		edits = append(edits, config.Edit{Path: f.path(p.key), Value: text})
+	}
+	if f.probe == "" {
+		return edits, nil, nil
+	}
+	required, wrong, err := f.required()
+	return append(edits, required...), wrong, err
+}
+
+// path returns that of a key.
+func (f *paramForm) path(keys ...string) []string {
+	if f.probe == "" {
+		return keys
+	}
+	return append([]string{"outcomes", f.probe}, keys...)
+}
+
+// required returns the edits of the QTA: all of it anew.
+func (f *paramForm) required() ([]config.Edit, *parameter, error) {
+	edits := []config.Edit{{Path: f.path("qta")}}
+	if f.param(keyRequired).text == off {
+		return edits, nil, nil
+	}
+	seen := make(map[string]bool)
+	for _, key := range []string{"p25", "p50", "p75", "failure"} {
+		if text := strings.TrimSpace(f.param("qta." + key).text); text != "" {
+			edits = append(edits, config.Edit{Path: f.path("qta", key), Value: text})
+			seen[key] = true
+		}
+	}
+	points := f.param(keyPoints)
+	for _, word := range strings.Fields(strings.ReplaceAll(points.text, ",", " ")) {
+		quantile, delay, _ := strings.Cut(word, "=")
+		switch {
+		case quantile == "" || delay == "":
+			return nil, points, fmt.Errorf("%q: write quantile=delay, as in p99=40ms or 0.999=60ms", word)
+		case seen[quantile]:
+			return nil, points, fmt.Errorf("%s is there twice: remove one", quantile)
+		}
+		seen[quantile] = true
+		path := f.path("qta", "points", quantile)
+		if strings.HasPrefix(quantile, "p") {
+			path = f.path("qta", quantile)
+		}
+		edits = append(edits, config.Edit{Path: path, Value: delay})
+	}
+	if len(seen) == 0 {
+		return nil, f.param(keyRequired), errors.New("nothing is required yet: write a delay or a share, or choose off")
+	}
+	return edits, nil, nil
+}
+
+// check works out what the configuration would be, or what is wrong.
+func (f *paramForm) check(c config.Config) {
+	f.err, f.wrong, f.system = nil, false, nil
+	for _, p := range f.params {
+		p.wrong = ""
+	}
+	system, wrong, err := f.try(c)
+	if err == nil {
+		f.system = system
+		return
+	}
+	f.wrong = true
+	if wrong == nil {
+		f.err = err
+		return
+	}
+	wrong.wrong = err.Error()
+}
+
+func (f *paramForm) try(c config.Config) (*scope.System, *parameter, error) {
+	if f.edited() {
+		edits, wrong, err := f.edits()
+		if err != nil {
+			return nil, wrong, err
+		}
+		if c, err = c.Edited(edits...); err != nil {
+			wrong, text := f.blame(err)
+			return nil, wrong, text
+		}
+	}
+	system, err := c.System()
+	return system, nil, err
+}
+
+// blame returns the parameter that an error of the configuration is about, nil where
+// it is another, and what to say there.
+func (f *paramForm) blame(err error) (*parameter, error) {
+	var at *config.Error
+	if !errors.As(err, &at) {
+		return nil, err
+	}
+	key := at.Path
+	if f.probe != "" {
+		var mine bool
+		if key, mine = strings.CutPrefix(at.Path, "outcomes."+f.probe); !mine {
+			return nil, err
+		}
+		key = strings.TrimPrefix(key, ".")
+	}
+	p := f.param(key)
+	switch {
+	case p != nil:
+	case key == "": // dMax and the bins do not go together
+		p = f.param("bins")
+	case strings.HasPrefix(key, "qta."):
+		p = f.param(keyPoints)
+	default:
+		return nil, err
+	}
+	return p, errors.New(at.Text)
+}
+
+// gridOf returns the grid of a probe in a system.
+func gridOf(s *scope.System, probe string) (dq.Grid, bool) {
+	if s == nil {
+		return dq.Grid{}, false
+	}
+	for _, p := range s.Probes {
+		if p.Spec.Name == probe {
+			g, err := p.Grid()
+			return g, err == nil
+		}
+	}
+	return dq.Grid{}, false
+}
+
+// follow has what gives the scale in the other way be what it is by this one, as far
+// as there is such a thing.
+func (f *paramForm) follow(c config.Config) {
+	g, ok := gridOf(f.system, f.probe)
+	if !ok {
+		return
+	}
+	if f.param(keyScale).text == byExponent {
+		f.param("dmax").text = config.FormatDuration(g.DMax())
+		return
+	}
+	for n := -dq.MaxExponent; n <= dq.MaxExponent; n++ {
+		if same, err := dq.BaseGrid(c.Base, n, g.Bins()); err == nil && same == g {
+			f.param("exponent").text = strconv.Itoa(n)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package dashboard
+
+import (
+	"strings"
+
+	"github.com/gdamore/tcell/v2"
+)
+
+// A span is a piece of a line in one style. Its characters are one cell wide.
+type span struct {
+	text  string
+	style tcell.Style
+}
+
+// A line of spans.
+type spans []span
+
+func (t *theme) span(n tone, text string) span { return span{text, t.style(n)} }
+
+// width returns how many cells a line takes.
+func (s spans) width() int {
+	n := 0
+	for _, p := range s {
+		n += len([]rune(p.text))
+	}
+	return n
+}
+
+// draw draws what of a line lies from a column on, within a width.
+func (s spans) draw(screen tcell.Screen, x, y, from, width int) {
+	column := -from
+	for _, p := range s {
+		for _, r := range p.text {
+			if column >= 0 && column < width {
+				screen.SetContent(x+column, y, r, nil, p.style)
+			}
+			column++
+		}
+	}
+}
+
+// wrapped returns a text in lines of a width, in the style of a tone; those after the
+// first are indented.
+func (t *theme) wrapped(n tone, text string, width, indent int) []spans {
+	var lines []spans
+	width = max(width-indent, 1)
+	for i, line := range wrap(text, width) {
+		if i > 0 {
+			line = strings.Repeat(" ", indent) + line
+		}
+		lines = append(lines, spans{t.span(n, line)})
+	}
+	return lines
+}
+
+// wrap returns the words of a text in lines of a width. A word that is longer is
+// divided.
+func wrap(text string, width int) []string {
+	var lines []string
+	var line []rune
+	for _, field := range strings.Fields(text) {
+		word := []rune(field)
+		if len(line) > 0 && len(line)+1+len(word) > width {
+			lines, line = append(lines, string(line)), nil
+		}
+		if len(line) > 0 {
+			line = append(line, ' ')
+		}
+		for line = append(line, word...); len(line) > width; line = line[width:] {
+			lines = append(lines, string(line[:width]))
+		}
+	}
+	return append(lines, string(line))
+}

@@ -1,0 +1,116 @@
+package dashboard
+
+import (
+	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/figures"
+	"github.com/beamscope/beamscope/internal/scope"
+)
+
+// A standing says how a probe stands against its QTA.
+type standing struct {
+	tone tone   // good, bad or doubtful; plain where nothing can be said
+	text string // slack or hazard
+	note string // what to know about it, "" for nothing
+}
+
+// standingOf returns how a probe stands: by what was observed or, where nothing was,
+// by what is calculated. It is false where nothing is judged.
+func standingOf(p *scope.Probe) (standing, bool) {
+	switch {
+	case p.Judgement != nil:
+		return standingBy(p.Judgement, p.Insufficient), true
+	case p.CalculatedJudgement != nil:
+		return calculatedStanding(p.CalculatedJudgement, p.CalculatedInsufficient), true
+	}
+	return standing{}, false
+}
+
+// standingBy returns what a judgement says, unless something is insufficient.
+func standingBy(j *dq.Judgement, insufficient string) standing {
+	s := standing{tone: doubtful, text: marginOf(j), note: insufficient}
+	switch {
+	case insufficient != "":
+	case j.Met == dq.Yes:
+		s.tone = good
+	case j.Met == dq.No:
+		s.tone = bad
+	default:
+		s.note = "the bounds cannot tell"
+	}
+	return s
+}
+
+// marginOf shows the slack or the hazard, in time where there is one and in
+// probability.
+func marginOf(j *dq.Judgement) string {
+	name, m := "slack", j.Slack
+	if m == nil {
+		name, m = "hazard", j.Hazard
+	}
+	if m.HasTime {
+		name += " " + figures.Delay(m.Time) + ","
+	}
+	return name + " " + figures.Percent(m.Probability)
+}
+
+// mark returns a sign for a tone, for those who see no colours.
+func (n tone) mark() string {
+	switch n {
+	case good:
+		return "✓"
+	case bad, alert:
+		return "✗"
+	case doubtful:
+		return "?"
+	}
+	return " "
+}
+
+// worst returns the standing of a probe in a frame: that of the VM where it is worst.
+func worst(f *scope.Frame, name string) (standing, bool) { return worstBy(f, name, standingOf) }
+
+// worstBy is worst with another way to tell how a probe of a VM stands.
+func worstBy(f *scope.Frame, name string, of func(*scope.Probe) (standing, bool)) (found standing, any bool) {
+	for i := range f.Probes {
+		if f.Probes[i].Name != name {
+			continue
+		}
+		if s, ok := of(&f.Probes[i]); ok && (!any || severity(s.tone) > severity(found.tone)) {
+			found, any = s, true
+		}
+	}
+	return found, any
+}
+
+// standingBefore returns how a probe would stand against a QTA that is not in force.
+func standingBefore(p *scope.Probe, q dq.QTA) (standing, bool) {
+	if d, err := p.Observed.DeltaQ(); err == nil {
+		if j, err := q.Judge(d); err == nil {
+			return standingBy(&j, p.Insufficient), true
+		}
+	}
+	if p.Calculated == nil {
+		return standing{}, false
+	}
+	j, err := q.Judge(p.Calculated)
+	if err != nil {
+		return standing{}, false
+	}
+	return calculatedStanding(&j, p.CalculatedInsufficient), true
+}
+
+func calculatedStanding(j *dq.Judgement, insufficient string) standing {
+	s := standingBy(j, insufficient)
+	s.text = "calculated: " + s.text
+	return s
+}
+
+func severity(n tone) int {
+	switch n {
+	case bad:
+		return 2
+	case doubtful:
+		return 1
+	}
+	return 0
+}
