@@ -27,7 +27,7 @@ func (d *Dashboard) table() keymap {
 	}
 	m = append(m,
 		binding{anywhere, []press{{key: tcell.KeyTab}, {key: tcell.KeyBacktab}}, "Tab", "", "move between the sidebar and what is beside it", d.swap},
-		binding{anywhere, []press{{key: tcell.KeyEscape}}, "Esc", "", "close the sidebar; from a snapshot back to what is live", d.back},
+		binding{anywhere, []press{{key: tcell.KeyEscape}}, "Esc", "", "back from what was opened last: the sidebar, a snapshot, a plot alone, the plots", d.back},
 		binding{anywhere, []press{char('f')}, "f", "freeze", "stop at this window, or follow the present again", d.freeze},
 		binding{anywhere, []press{char(',')}, ",", "", "one window back", func() { d.scene.step(-1) }},
 		binding{anywhere, []press{char('.')}, ".", "", "one window on", func() { d.scene.step(1) }},

@@ -89,11 +89,17 @@ func start(t *testing.T, system string, window uint64, width, height, colors int
 
 func (h *harness) run(width, height int) {
 	h.t.Helper()
+	h.runOn(h.control, width, height)
+}
+
+// runOn is run with another control.
+func (h *harness) runOn(control Control, width, height int) {
+	h.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	ready := make(chan struct{})
 	go func() {
-		done <- h.d.Run(ctx, h.control, func(ctx context.Context) error {
+		done <- h.d.Run(ctx, control, func(ctx context.Context) error {
 			close(ready)
 			<-ctx.Done()
 			return nil
