@@ -101,7 +101,7 @@ type Dashboard struct {
 	told     uint64    // events that were shown as they came
 	answered time.Time // when something was said last that was not one
 	busy     string    // what is under way, "" for nothing
-	ended    error     // why the scope has ended
+	ended    bool      // the scope has
 }
 
 // New returns a dashboard. It is given to what makes the frames as an observer, and
@@ -217,7 +217,7 @@ func (d *Dashboard) update(do func()) {
 
 // end notes that the scope has ended.
 func (d *Dashboard) end(err error) {
-	d.ended = err
+	d.ended = true
 	switch {
 	case err != nil:
 		d.say(alert, "ended: "+err.Error())

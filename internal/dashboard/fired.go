@@ -212,7 +212,7 @@ func (s *shelf) state(f *firing) (string, tone) {
 // inTheMaking reports whether a snapshot may still come: until so long after it fired.
 func (s *shelf) inTheMaking(f *firing) bool {
 	last := s.d.live.Last()
-	if last == nil || s.d.ended != nil || s.d.attached() == nil || s.d.opts.Snapshots == "" {
+	if last == nil || s.d.ended || s.d.attached() == nil || s.d.opts.Snapshots == "" {
 		return false
 	}
 	c := s.d.control.Config()

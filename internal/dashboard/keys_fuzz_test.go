@@ -38,9 +38,9 @@ func anyPress(b byte) *tcell.EventKey {
 
 // Whatever is pressed, the dashboard goes on, and what it applies is a configuration.
 func FuzzKeys(f *testing.F) {
-	for seed := range uint64(8) {
+	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 0))
-		keys := make([]byte, 250)
+		keys := make([]byte, 60)
 		for i := range keys {
 			keys[i] = byte(random.Uint32())
 		}
@@ -55,7 +55,7 @@ func FuzzKeys(f *testing.F) {
 		h := start(t, "mm1k", 39, width, 30, 256, withSnapshots(testSnapshots))
 		status := session.Status{Wrappers: &session.WrapperStatus{Listen: "127.0.0.1:8080"}}
 		h.do(func() { h.d.control = wary{&connected{control: h.control, status: status}, t} })
-		for i, b := range keys[:min(len(keys), 500)] {
+		for i, b := range keys[:min(len(keys), 80)] {
 			if b == 0xff {
 				h.mouseAt(i*7%width, i*11%30, tview.MouseLeftDown, tview.MouseLeftClick, tview.MouseLeftDoubleClick)
 				continue

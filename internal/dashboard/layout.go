@@ -91,7 +91,7 @@ func newPages() pages { return pages{tview.NewPages()} }
 
 // Draw implements [tview.Primitive].
 func (p pages) Draw(screen tcell.Screen) {
-	for _, name := range slices.Backward(p.GetPageNames(true)) { // what covers the rest comes first there
+	for _, name := range slices.Backward(p.GetPageNames(true)) { // the one in front comes first
 		item := p.GetPage(name)
 		item.SetRect(p.GetRect())
 		item.Draw(screen)
@@ -299,7 +299,7 @@ func (d *Dashboard) mode() string {
 		return title
 	case s.shot != nil:
 		return d.theme.tag(doubtful) + "❚❚[-:-:-] " + title + " │ [::b]" + s.shot.position(s.frame().Number) + "[::-]"
-	case s.following && d.ended != nil:
+	case s.following && d.ended:
 		return d.theme.tag(bad) + "■ ended[-:-:-] " + title
 	case s.following:
 		return d.theme.tag(good) + "●[-:-:-] " + title

@@ -11,6 +11,12 @@ import (
 // cover shows a primitive above everything else, of a size, in the middle.
 func (d *Dashboard) cover(name string, p tview.Primitive, width, height int) {
 	frame := tview.NewGrid().SetColumns(0, width, 0).SetRows(0, height, 0).AddItem(p, 1, 1, 1, 1, 0, 0, true)
+	frame.SetMouseCapture(func(action tview.MouseAction, e *tcell.EventMouse) (tview.MouseAction, *tcell.EventMouse) {
+		if box, ok := p.(interface{ InRect(x, y int) bool }); ok && !box.InRect(e.Position()) {
+			return tview.MouseConsumed, nil // what is covered gets nothing
+		}
+		return action, e
+	})
 	d.overlays = append(d.overlays, name)
 	d.root.AddPage(name, frame, true, true)
 	d.app.SetFocus(p)

@@ -196,7 +196,7 @@ func TestFiredWithoutSnapshot(t *testing.T) {
 	h := start(t, "mm1k", 39, 120, 40, 256)
 	h.keys("t")
 	h.mouse("06:04:58 probe        qta", tview.MouseLeftClick)
-	h.shows("No snapshot. Enter shows the window.", "the observed ΔQ violates the QTA: 64 % succeed")
+	h.shows("No snapshot. Enter shows the window.", "the observed ΔQ", "64 % succeed")
 	h.key(tcell.KeyEnter)
 	h.shows("mm1k window 14 of 0…39")
 }
