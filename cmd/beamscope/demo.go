@@ -100,11 +100,11 @@ func (s demoSystem) knobs(beam *erlang.VM) []dashboard.Knob {
 
 // intro is what the dashboard says first.
 func (s demoSystem) intro() string {
-	text := s.name + ": " + s.about + ". "
+	text := s.about
 	for _, m := range s.moments {
-		text += fmt.Sprintf("%c brings on: %s. ", m.key, m.label)
+		text += fmt.Sprintf("; %c: %s", m.key, m.label)
 	}
-	return text + "? tells all keys"
+	return text + "; ?: all keys"
 }
 
 func demoSystemNamed(name string) (demoSystem, error) {

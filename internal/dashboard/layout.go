@@ -168,6 +168,19 @@ func (d *Dashboard) show(page string) {
 	d.refresh()
 }
 
+// chosen returns the probe of the selected plot, or of the row of the overview; "" where
+// there is none.
+func (d *Dashboard) chosen() string {
+	if d.showing("overview") {
+		key, _ := d.overview.selected()
+		return key.name
+	}
+	if p := d.grid.current(); p != nil && len(p.probes) > 0 {
+		return p.probes[0]
+	}
+	return ""
+}
+
 func (d *Dashboard) showing(page string) bool {
 	front, _ := d.main.GetFrontPage()
 	return front == page
@@ -243,7 +256,11 @@ func (d *Dashboard) say(n tone, text string) {
 
 // put shows a message until the next one.
 func (d *Dashboard) put(n tone, text string) {
-	d.message.SetText(d.theme.tag(n) + escape(strings.ReplaceAll(text, "\n", "  ")) + "[-:-:-]")
+	text = strings.ReplaceAll(text, "\n", "  ")
+	if runes := []rune(text); d.width > 1 && len(runes) > d.width {
+		text = string(runes[:d.width-1]) + "…"
+	}
+	d.message.SetText(d.theme.tag(n) + escape(text) + "[-:-:-]")
 }
 
 // fail shows what went wrong.

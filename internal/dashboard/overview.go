@@ -171,6 +171,7 @@ func (o *overview) columns() []column {
 			return o.trail(p, func(x point) float64 { return x.p99 }), plain
 		}},
 		column{"QTA", 0, true, verdict},
+		column{"apart", 100, false, apart},
 		column{"calculated p99", 160, false, calculated},
 		column{"lost", 90, false, lost},
 		column{"caveat", 160, true, func(p *scope.Probe) (string, tone) { return p.Insufficient, doubtful }},
@@ -331,6 +332,19 @@ func calculated(p *scope.Probe) (string, tone) {
 		return "∞", bad
 	}
 	return figures.AtMost(v.Hi), plain
+}
+
+// apart says how far the observed ΔQ is from the calculated one for sure, with a mark
+// where chance does not explain it.
+func apart(p *scope.Probe) (string, tone) {
+	d := p.Divergence
+	switch {
+	case d == nil:
+		return "", dim
+	case d.Certain <= scope.DivergenceSignificance:
+		return fmt.Sprintf("%.2f!", d.Distance.Lo), doubtful
+	}
+	return fmt.Sprintf("%.2f", d.Distance.Lo), plain
 }
 
 // verdict says how a probe stands against its QTA.
