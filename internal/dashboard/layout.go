@@ -59,6 +59,7 @@ func (d *Dashboard) build(screen tcell.Screen) {
 	d.root = newPages()
 	d.root.AddPage("main", screenful, true, true)
 	d.app.SetRoot(d.root, true).SetInputCapture(d.press).SetBeforeDrawFunc(d.resize)
+	d.width, _ = screen.Size()
 	d.layout()
 	if d.opts.Intro != "" {
 		d.say(plain, d.opts.Intro)
