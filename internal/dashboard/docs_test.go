@@ -304,10 +304,10 @@ var keyNames = map[string]tcell.Key{
 // typeWord presses what a word of a document says.
 func (h *harness) typeWord(word string) {
 	h.t.Helper()
-	name, times, _ := strings.Cut(word, "*")
-	n := 1
-	if v, err := strconv.Atoi(times); err == nil {
-		n = v
+	name, times, several := strings.Cut(word, "*")
+	n, err := strconv.Atoi(times)
+	if !several || err != nil {
+		name, n = word, 1
 	}
 	for range n {
 		switch key, ok := keyNamed(name); {
@@ -316,7 +316,7 @@ func (h *harness) typeWord(word string) {
 		case ok:
 			h.key(key)
 		default:
-			h.keys(word)
+			h.keys(name)
 		}
 	}
 }
