@@ -132,6 +132,7 @@ func (d *Dashboard) Run(ctx context.Context, control Control, work func(context.
 	if err != nil {
 		return fmt.Errorf("the terminal: %w", err)
 	}
+	defer restore(screen)
 	d.build(screen)
 
 	worked := make(chan error, 1)
@@ -149,7 +150,10 @@ func (d *Dashboard) Run(ctx context.Context, control Control, work func(context.
 		defer restore(screen)
 		d.follow(ctx)
 	}()
+	// By the terminal's goroutine: what is stopped before it runs would begin anew.
+	left := context.AfterFunc(ctx, func() { d.app.QueueUpdate(d.app.Stop) })
 	shown := d.app.Run()
+	left()
 	cancel()
 	<-drawn
 	return errors.Join(shown, <-worked)
@@ -189,7 +193,6 @@ func (d *Dashboard) follow(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			d.app.Stop()
 			return
 		case <-d.changed:
 		}

@@ -164,8 +164,8 @@ func (g *grid) current() *panel {
 
 // refresh gives the plots what they show.
 func (g *grid) refresh() {
-	system, f := g.d.scene.System(), g.d.frame()
-	g.begin(system)
+	g.begin(g.d.scene.System())
+	system, f := g.d.scene.systemShown(), g.d.frame()
 	for i, p := range g.panels {
 		p.view.show(fmt.Sprintf("%d %s", i+1, p.title()), g.series(p, system, f))
 	}

@@ -110,7 +110,7 @@ func (o *overview) Draw(screen tcell.Screen) {
 	o.Table.Draw(screen)
 	o.SetRect(x, y, width, height)
 	p := &panel{probes: []string{key.name}, vm: o.vmOf(key)}
-	o.preview.show(p.title(), o.d.grid.series(p, o.d.scene.System(), o.d.frame()))
+	o.preview.show(p.title(), o.d.grid.series(p, o.d.scene.systemShown(), o.d.frame()))
 	o.preview.SetRect(x, y+table, width, height-table)
 	o.preview.Draw(screen)
 }
