@@ -21,6 +21,7 @@ type harness struct {
 	d       *Dashboard
 	screen  tcell.SimulationScreen
 	control *control
+	stop    func() // leaves the dashboard
 }
 
 // A control notes what is applied.
@@ -103,12 +104,13 @@ func (h *harness) run(width, height int) {
 		})
 	}()
 	<-ready
-	h.t.Cleanup(func() {
+	h.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			h.t.Error(err)
 		}
 	})
+	h.t.Cleanup(h.stop)
 	h.resize(width, height)
 }
 

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gdamore/tcell/v2"
+	"github.com/rivo/uniseg"
+	"pgregory.net/rapid"
 
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/outcome"
@@ -261,5 +264,89 @@ func TestResized(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A strictScreen reports what is drawn beyond its edges.
+type strictScreen struct {
+	tcell.SimulationScreen
+	report func(x, y int)
+}
+
+// Put implements [tcell.Screen].
+func (s strictScreen) Put(x, y int, text string, style tcell.Style) (string, int) {
+	s.check(x, y)
+	return s.SimulationScreen.Put(x, y, text, style)
+}
+
+// SetContent implements [tcell.Screen].
+func (s strictScreen) SetContent(x, y int, r rune, combining []rune, style tcell.Style) {
+	s.check(x, y)
+	s.SimulationScreen.SetContent(x, y, r, combining, style)
+}
+
+func (s strictScreen) check(x, y int) {
+	if width, height := s.Size(); x < 0 || y < 0 || x >= width || y >= height {
+		s.report(x, y)
+	}
+}
+
+// Whatever is pressed on a screen of whatever size, which changes, each line is as wide
+// as the screen, and nothing is drawn beside it.
+func TestSizes(t *testing.T) {
+	t.Setenv("NO_COLOR", "")
+	rapid.Check(t, func(r *rapid.T) {
+		size := func() (int, int) {
+			return rapid.IntRange(20, 220).Draw(r, "width"), rapid.IntRange(8, 70).Draw(r, "height")
+		}
+		width, height := size()
+		kind := rapid.SampledFrom(screenfuls()).Draw(r, "screen")
+		s := screenful{window: kind.window, fill: kind.fill, change: func(t *testing.T, o *Options) {
+			if kind.change != nil {
+				kind.change(t, o)
+			}
+			screen := o.Screen.(colored)
+			o.Screen = strictScreen{screen.SimulationScreen, func(x, y int) {
+				w, h := screen.Size()
+				r.Errorf("drawn at %d,%d of %d×%d\n%s", x, y, w, h, debug.Stack())
+			}}
+		}}
+		h := s.begin(t, width, height, 256)
+		defer h.stop()
+		for range rapid.IntRange(1, 4).Draw(r, "sizes") {
+			for range rapid.IntRange(0, 12).Draw(r, "keys") {
+				h.press(anyPress(rapid.Byte().Draw(r, "key")))
+			}
+			h.wantWidth(r, width)
+			width, height = size()
+			h.resize(width, height)
+		}
+		h.wantWidth(r, width)
+	})
+}
+
+// wantWidth reports lines on the screen that are not of a width.
+func (h *harness) wantWidth(r *rapid.T, width int) {
+	h.do(func() {
+		for line := range strings.Lines(text(h.screen)) {
+			if got := uniseg.StringWidth(strings.TrimSuffix(line, "\n")); got != width {
+				r.Errorf("a line has %d columns, want %d: %q", got, width, line)
+			}
+		}
+	})
+}
+
+// What the keys do is told in one line each at 80 columns.
+func TestHelpFits(t *testing.T) {
+	h := start(t, "mm1k", calmWindow, 80, 24, 256)
+	all := h.d.keys
+	for _, tab := range h.d.tabs {
+		all = append(all, tab.bindings()...)
+	}
+	const room = 80 - 4 - 2 - len("  ") - 12 - len(" ")
+	for _, b := range all {
+		if columnsOf(b.help) > room || columnsOf(b.show) > 12 {
+			t.Errorf("%s: %s: %d columns, want at most 12 and %d", b.show, b.help, columnsOf(b.help), room)
+		}
 	}
 }
