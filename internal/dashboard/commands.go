@@ -29,18 +29,18 @@ func (d *Dashboard) table() keymap {
 		binding{anywhere, []press{{key: tcell.KeyTab}, {key: tcell.KeyBacktab}}, "Tab", "", "move between the sidebar and what is beside it", d.swap},
 		binding{anywhere, []press{{key: tcell.KeyEscape}}, "Esc", "", "back from what was opened last: the sidebar, a snapshot, a plot alone, the plots", d.back},
 		binding{anywhere, []press{char('f')}, "f", "freeze", "stop at this window, or follow the present again", d.freeze},
-		binding{anywhere, []press{char(',')}, ",", "", "one window back", func() { d.scene.step(-1) }},
-		binding{anywhere, []press{char('.')}, ".", "", "one window on", func() { d.scene.step(1) }},
-		binding{anywhere, []press{char('<')}, "<", "", "ten windows back", func() { d.scene.step(-10) }},
-		binding{anywhere, []press{char('>')}, ">", "", "ten windows on", func() { d.scene.step(10) }},
-		binding{anywhere, []press{char('e')}, "e", "", "draw the window that is shown below all others from now on; again: no more", d.toggleOverlay},
-		binding{anywhere, []press{char('x')}, "x", "export", "write the selected plot, or the whole overview, as SVG, PNG, CSV or JSON", d.export},
+		binding{anywhere, []press{char(',')}, ", .", "", "one window back, or on", func() { d.scene.step(-1) }},
+		binding{anywhere, []press{char('.')}, ".", "", "", func() { d.scene.step(1) }},
+		binding{anywhere, []press{char('<')}, "< >", "", "ten windows back, or on", func() { d.scene.step(-10) }},
+		binding{anywhere, []press{char('>')}, ">", "", "", func() { d.scene.step(10) }},
+		binding{anywhere, []press{char('e')}, "e", "", "draw this window below all others; again: no more", d.toggleOverlay},
+		binding{anywhere, []press{char('x')}, "x", "export", "write the plot, or all of the overview, to a file", d.export},
 		binding{anywhere, []press{char('w')}, "w", "save", "save the configuration in force as a scope file", d.save},
 	)
 	if p, ok := d.control.(player); ok {
 		m = append(m,
-			binding{anywhere, []press{char('[')}, "[ ]", "speed", "play at half the speed", func() { d.speed(p, 0.5) }},
-			binding{anywhere, []press{char(']')}, "]", "", "play at twice the speed", func() { d.speed(p, 2) }})
+			binding{anywhere, []press{char('[')}, "[ ]", "speed", "play at half the speed, or at twice", func() { d.speed(p, 0.5) }},
+			binding{anywhere, []press{char(']')}, "]", "", "", func() { d.speed(p, 2) }})
 	}
 	for _, k := range d.opts.Knobs {
 		m = append(m, binding{anywhere, []press{char(k.Key)}, string(k.Key), k.Label, k.Label, func() { d.turn(k) }})

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -96,8 +97,11 @@ type Dashboard struct {
 	tabs     []tab
 	open     tab // in the sidebar, nil where that is closed
 	width    int // of the screen at the last layout
-	overlays []string
+	height   int
+	overlays []overlay
 
+	said     string // the message
+	saidAs   tone
 	told     uint64    // events that were shown as they came
 	answered time.Time // when something was said last that was not one
 	busy     string    // what is under way, "" for nothing
@@ -247,16 +251,16 @@ func (d *Dashboard) refresh() {
 func (d *Dashboard) tellEvents() {
 	var fresh []event
 	fresh, d.told = d.EventsSince(d.told)
-	busy := time.Since(d.answered) < reading
-	for i, e := range fresh {
-		last := i == len(fresh)-1
-		switch {
-		case e.notice.Text == "":
-			d.put(bad, fmt.Sprintf("▶ %s %s of %s: %s", d.clockOf(e), e.fired.Trigger, e.fired.Probe, e.fired.Cause))
-			return
-		case last && !busy:
-			d.put(plain, strings.TrimSpace(d.clockOf(e)+" "+e.notice.Text))
-		}
+	fired := slices.DeleteFunc(slices.Clone(fresh), func(e event) bool { return e.notice.Text != "" })
+	switch {
+	case len(fired) > 0:
+		last := fired[len(fired)-1]
+		first := slices.IndexFunc(fired, func(e event) bool { return e.frame == last.frame })
+		e := fired[first] // what its window was noticed by
+		d.put(bad, fmt.Sprintf("▶ %s %s of %s: %s", d.clockOf(e), e.fired.Trigger, e.fired.Probe, e.fired.Cause))
+	case len(fresh) > 0 && time.Since(d.answered) >= reading:
+		e := fresh[len(fresh)-1]
+		d.put(plain, strings.TrimSpace(d.clockOf(e)+" "+e.notice.Text))
 	}
 }
 

@@ -46,7 +46,7 @@ type binding struct {
 	presses []press
 	show    string // the keys for people, "←→"
 	short   string // a word or two for the hints, "" for none
-	help    string // a sentence for the help
+	help    string // a sentence for the help, "" where another binding tells it
 	do      func()
 }
 

@@ -17,8 +17,7 @@ const second = "20261121T044120.454Z-probe-failure.bsr"
 func (h *harness) open(dir, name string) {
 	h.t.Helper()
 	h.keys("t")
-	h.until("04:41:20")
-	h.selectRow(filepath.Join(dir, name))
+	h.awaitRow(filepath.Join(dir, name))
 	h.key(tcell.KeyEnter)
 }
 

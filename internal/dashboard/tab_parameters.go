@@ -62,7 +62,7 @@ func (t *parametersTab) bindings() []binding {
 		{inSidebar, key(tcell.KeyLeft), "←→", "change", "less or more, or another choice", func() { t.move(-1) }},
 		{inSidebar, key(tcell.KeyRight), "→", "", "more, or the next choice", func() { t.move(1) }},
 		{inSidebar, []press{char('a'), {key: tcell.KeyCtrlS}}, "a", "apply", "go on with all that was edited", t.apply},
-		{inSidebar, key(tcell.KeyEscape), "Esc", "undo", "undo what is not applied; close the sidebar where there is nothing", t.undo},
+		{inSidebar, key(tcell.KeyEscape), "Esc", "undo", "undo what is not applied, or close the sidebar", t.undo},
 		{inField, []press{{key: tcell.KeyEnter}}, "Enter", "done", "end editing; a applies", t.leave},
 		{inField, []press{{key: tcell.KeyUp}, {key: tcell.KeyBacktab}}, "↑↓", "", "end editing, and go to another field", func() { t.leave(); t.step(-1) }},
 		{inField, []press{{key: tcell.KeyDown}, {key: tcell.KeyTab}}, "↓", "", "end editing, and go to the next field", func() { t.leave(); t.step(1) }},
