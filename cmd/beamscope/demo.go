@@ -238,7 +238,7 @@ func live(ctx context.Context, s demoSystem, f demoFlags, out, log io.Writer) er
 		return err
 	}
 	c.Target = vm.Target{PID: beam.PID()}
-	if c.Snapshots.Dir, err = demoSnapshots(); err != nil {
+	if c.Snapshots.Dir, err = s.snapshots(); err != nil {
 		return err
 	}
 	o := observation{duration: f.duration, printer: export.NewText(out), record: recordFile{f.record, f.force}}
@@ -258,10 +258,10 @@ func live(ctx context.Context, s demoSystem, f demoFlags, out, log io.Writer) er
 	return err
 }
 
-// demoSnapshots is the folder of the demonstration's snapshots.
-func demoSnapshots() (string, error) {
+// snapshots is the folder of the demonstration's snapshots.
+func (s demoSystem) snapshots() (string, error) {
 	dir, err := os.UserCacheDir()
-	return filepath.Join(dir, "beamscope", "demo-snapshots"), err
+	return filepath.Join(dir, "beamscope", "demo-snapshots", s.name), err
 }
 
 func findOrBuildOTP(ctx context.Context, log io.Writer) (erlang.OTP, error) {

@@ -43,7 +43,7 @@ func TestDocs(t *testing.T) {
 func rerun(t *testing.T, source string) string {
 	dir := t.TempDir()
 	copyInto(t, dir, "*.bsr")
-	copyInto(t, filepath.Join(dir, ".cache", "beamscope", "demo-snapshots"), "testdata/snapshots/*.bsr")
+	copyInto(t, filepath.Join(dir, ".cache", "beamscope", "demo-snapshots", "mm1k"), "testdata/snapshots/*.bsr")
 	var out strings.Builder
 	language, file, content := "", "", ""
 	for line := range strings.Lines(source) {

@@ -131,14 +131,6 @@ func (g *grid) add(name string) error {
 	return nil
 }
 
-// remove takes a probe out of a plot, and the plot away where none is left.
-func (g *grid) remove(p *panel, name string) {
-	p.probes = slices.DeleteFunc(p.probes, func(n string) bool { return n == name })
-	if len(p.probes) == 0 {
-		g.close(p)
-	}
-}
-
 // close takes a plot away.
 func (g *grid) close(p *panel) {
 	g.panels = slices.DeleteFunc(g.panels, func(q *panel) bool { return q == p })

@@ -202,11 +202,19 @@ func (o *overview) refresh() {
 		o.row(len(o.rows), p, columns)
 	}
 	o.SetSelectable(len(o.rows) > 0, false) // keys would look for a row that can be selected without end
-	row := 1
-	if had {
-		row = max(slices.Index(o.rows, key)+1, 1)
+	if !had {
+		key.name = o.first()
 	}
-	o.Select(row, 0)
+	row := slices.IndexFunc(o.rows, func(k probeKey) bool { return k == key || !had && k.name == key.name })
+	o.Select(max(row+1, 1), 0)
+}
+
+// first returns the probe that is selected first: the whole, where there is a diagram.
+func (o *overview) first() string {
+	if s := o.d.scene.System(); s != nil && s.Diagram != nil && len(s.Probes) > 0 {
+		return interesting(s)[0]
+	}
+	return ""
 }
 
 // fitting returns the columns for which there is room: those that want the widest
