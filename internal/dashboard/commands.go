@@ -29,20 +29,20 @@ func (d *Dashboard) table() keymap {
 	}
 	m = append(m,
 		binding{anywhere, []press{{key: tcell.KeyTab}, {key: tcell.KeyBacktab}}, "Tab", "", "move between the sidebar and what is beside it", d.swap},
-		binding{anywhere, []press{{key: tcell.KeyEscape}}, "Esc", "", "close the sidebar; from a snapshot back to what is live", d.back},
+		binding{anywhere, []press{{key: tcell.KeyEscape}}, "Esc", "", "back: from the sidebar, a snapshot, a plot alone, the plots", d.back},
 		binding{anywhere, []press{char('f')}, "f", "freeze", "stop at this window, or follow the present again", d.freeze},
-		binding{anywhere, []press{char(',')}, ",", "", "one window back", func() { d.scene.step(-1) }},
-		binding{anywhere, []press{char('.')}, ".", "", "one window on", func() { d.scene.step(1) }},
-		binding{anywhere, []press{char('<')}, "<", "", "ten windows back", func() { d.scene.step(-10) }},
-		binding{anywhere, []press{char('>')}, ">", "", "ten windows on", func() { d.scene.step(10) }},
-		binding{anywhere, []press{char('e')}, "e", "", "draw the window that is shown below all others from now on; again: no more", d.toggleOverlay},
-		binding{anywhere, []press{char('x')}, "x", "export", "write the selected plot, or the whole overview, as SVG, PNG, CSV or JSON", d.export},
+		binding{anywhere, []press{char(',')}, ", .", "", "one window back, or on", func() { d.scene.step(-1) }},
+		binding{anywhere, []press{char('.')}, ".", "", "", func() { d.scene.step(1) }},
+		binding{anywhere, []press{char('<')}, "< >", "", "ten windows back, or on", func() { d.scene.step(-10) }},
+		binding{anywhere, []press{char('>')}, ">", "", "", func() { d.scene.step(10) }},
+		binding{anywhere, []press{char('e')}, "e", "", "draw this window below all others; again: no more", d.toggleOverlay},
+		binding{anywhere, []press{char('x')}, "x", "export", "write the plot, or all of the overview, to a file", d.export},
 		binding{anywhere, []press{char('w')}, "w", "save", "save the configuration in force as a scope file", d.save},
 	)
 	if p, ok := d.control.(player); ok {
 		m = append(m,
-			binding{anywhere, []press{char('[')}, "[ ]", "speed", "play at half the speed", func() { d.speed(p, 0.5) }},
-			binding{anywhere, []press{char(']')}, "]", "", "play at twice the speed", func() { d.speed(p, 2) }})
+			binding{anywhere, []press{char('[')}, "[ ]", "speed", "play at half the speed, or at twice", func() { d.speed(p, 0.5) }},
+			binding{anywhere, []press{char(']')}, "]", "", "", func() { d.speed(p, 2) }})
 	}
 	for _, k := range d.opts.Knobs {
 		m = append(m, binding{anywhere, []press{char(k.Key)}, string(k.Key), k.Label, k.Label, func() { d.turn(k) }})
@@ -139,11 +139,13 @@ func (d *Dashboard) save() {
 		d.fail(errSnapshot)
 		return
 	}
-	c := d.control.Config()
+	c := d.control.Config().Clone()
 	what := "save as"
 	if marked := d.overview.markedNames(); len(marked) > 0 {
-		c = only(c, marked)
 		what = fmt.Sprintf("save %d marked as", len(marked))
+		if only(&c, marked) {
+			what = fmt.Sprintf("save %d marked, without the diagram, as", len(marked))
+		}
 	}
 	path := d.opts.Path
 	if path == "" {
@@ -152,20 +154,21 @@ func (d *Dashboard) save() {
 	d.ask(what, path, func(path string) { d.saveTo(c, path) })
 }
 
-// only returns a configuration with no outcomes but these, and no diagram that has
-// others.
-func only(c config.Config, names map[string]bool) config.Config {
-	c = c.Clone()
-	for _, name := range probesOf(c) {
+// only leaves no outcomes in a configuration but these, and no diagram that has others.
+// It tells whether it took one away.
+func only(c *config.Config, names map[string]bool) bool {
+	for _, name := range probesOf(*c) {
 		if names[name] {
 			c.Entry(name) // also of one that is as by default
 		}
 	}
 	c.Outcomes = slices.DeleteFunc(c.Outcomes, func(o config.Outcome) bool { return !names[o.Name] })
-	if slices.ContainsFunc(probesOf(c), func(name string) bool { return !names[name] }) {
-		c.Diagram, c.DiagramFile = "", ""
+	f, err := config.ParseDiagram("", c.Diagram)
+	if err != nil || c.Diagram == "" || !slices.ContainsFunc(f.Outcomes(), func(name string) bool { return !names[name] }) {
+		return false
 	}
-	return c
+	c.Diagram, c.DiagramFile = "", ""
+	return true
 }
 
 // probesOf returns the names of the probes of a configuration that is in force.
@@ -190,15 +193,24 @@ func namesOf(s *scope.System) []string {
 }
 
 // saveTo saves a configuration, and asks before it takes the place of a file that has
-// other things in it.
+// other things in it. A process id is left out: it is of one run of a VM.
 func (d *Dashboard) saveTo(c config.Config, path string) {
+	target := ""
+	if c.Target.PID != 0 {
+		target = fmt.Sprintf(" --pid %d", c.Target.PID)
+		c.Target.PID = 0
+	}
 	d.replace(path, "Comments in it are lost, except those in a diagram.", func() {
 		if err := c.Save(path); err != nil {
 			d.fail(err)
 			return
 		}
 		d.opts.Path = path
-		d.say(good, fmt.Sprintf("saved: beamscope run -c %s goes on from here", path))
+		if _, ok := d.control.(player); ok {
+			d.say(good, "saved: "+path)
+		} else {
+			d.say(good, fmt.Sprintf("saved: beamscope run -c %s%s goes on from here", path, target))
+		}
 		d.saveDiagramOf(c)
 	})
 }

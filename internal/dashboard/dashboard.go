@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -96,9 +97,13 @@ type Dashboard struct {
 	tabs     []tab
 	open     tab // in the sidebar, nil where that is closed
 	width    int // of the screen at the last layout
-	overlays []string
+	height   int
+	overlays []overlay
 
+	said     string // the message
+	saidAs   tone
 	told     uint64    // events that were shown as they came
+	fired    *event    // that is yet to be shown
 	answered time.Time // when something was said last that was not one
 	busy     string    // what is under way, "" for nothing
 	ended    bool      // the scope has
@@ -218,6 +223,10 @@ func (d *Dashboard) update(do func()) {
 	}
 }
 
+// Ended tells that nothing more comes for now, though the work is not over: as at the
+// end of a recording. It may be called from any goroutine but that of the terminal.
+func (d *Dashboard) Ended(err error) { d.update(func() { d.end(err) }) }
+
 // end notes that the scope has ended.
 func (d *Dashboard) end(err error) {
 	d.ended = true
@@ -225,7 +234,7 @@ func (d *Dashboard) end(err error) {
 	case err != nil:
 		d.say(alert, "ended: "+err.Error())
 	case !d.opts.Fixed:
-		d.say(doubtful, "the end: nothing more is coming. What was seen is still here; q quits")
+		d.say(doubtful, "the end. What was seen is still here: , and . step through it, q quits")
 	}
 	d.refresh()
 }
@@ -244,21 +253,26 @@ func (d *Dashboard) refresh() {
 	d.hints()
 }
 
-// tellEvents shows what was said since the last time, and rather what fired.
-// What is only said waits while somebody may be reading the answer to what they did.
+// tellEvents shows what was said since the last time, and rather what fired. It waits
+// while somebody may be reading the answer to what they did: what fired is shown then.
 func (d *Dashboard) tellEvents() {
 	var fresh []event
 	fresh, d.told = d.EventsSince(d.told)
-	busy := time.Since(d.answered) < reading
-	for i, e := range fresh {
-		last := i == len(fresh)-1
-		switch {
-		case e.notice.Text == "":
-			d.put(bad, fmt.Sprintf("▶ %s %s of %s: %s", d.clockOf(e), e.fired.Trigger, e.fired.Probe, e.fired.Cause))
-			return
-		case last && !busy:
-			d.put(plain, strings.TrimSpace(d.clockOf(e)+" "+e.notice.Text))
-		}
+	fired := slices.DeleteFunc(slices.Clone(fresh), func(e event) bool { return e.notice.Text != "" })
+	if len(fired) > 0 {
+		last := fired[len(fired)-1]
+		first := slices.IndexFunc(fired, func(e event) bool { return e.frame == last.frame })
+		d.fired = &fired[first] // what its window was noticed by
+	}
+	switch {
+	case time.Since(d.answered) < reading:
+	case d.fired != nil:
+		e := d.fired
+		d.fired = nil
+		d.put(bad, fmt.Sprintf("▶ %s %s of %s: %s", d.clockOf(*e), e.fired.Trigger, e.fired.Probe, e.fired.Cause))
+	case len(fresh) > 0:
+		e := fresh[len(fresh)-1]
+		d.put(plain, strings.TrimSpace(d.clockOf(e)+" "+e.notice.Text))
 	}
 }
 

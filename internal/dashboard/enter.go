@@ -32,5 +32,5 @@ func (d *Dashboard) enter(question, hint, text string, answer func(text string, 
 	})
 	whole := tview.NewFlex().SetDirection(tview.FlexRow).AddItem(field, 1, 0, true).AddItem(below, 0, 1, false)
 	box(whole.Box, " "+question+" (Enter, or Esc) ")
-	d.cover("enter", whole, min(max(d.width-10, 30), 76), 8)
+	d.cover("enter", whole, func() (int, int) { return clamp(30, d.width-10, 76), 8 })
 }

@@ -212,7 +212,11 @@ func shape(n, width, height int) (columns, rows int) {
 func (g *grid) Draw(screen tcell.Screen) {
 	x, y, width, height := g.GetRect()
 	if len(g.panels) == 0 {
-		tview.Print(screen, "No plots: choose a probe in the overview (o), or in the tab plots (p).", x, y+height/2, width, tview.AlignCenter, tcell.ColorDefault)
+		text := "No plots: choose a probe in the overview (o), or in the tab plots (p)."
+		if g.d.frame() == nil {
+			text = "The first window is on its way."
+		}
+		tview.Print(screen, text, x, y+height/2, width, tview.AlignCenter, tcell.ColorDefault)
 		return
 	}
 	if g.zoomed {
@@ -273,20 +277,20 @@ func (g *grid) bindings() []binding {
 	shifted := func(k tcell.Key) []press { return []press{{key: k, shift: true}} }
 	m := []binding{
 		{inPlots, []press{{key: tcell.KeyEnter}, char('z')}, "Enter", "alone", "show the selected plot alone, or all again", func() { g.zoomed = !g.zoomed && g.current() != nil }},
-		{inPlots, key(tcell.KeyLeft), "←", "", "move the cursor to shorter delays", g.view(func(v *plotView) { v.cursorBy(-1) })},
-		{inPlots, key(tcell.KeyRight), "←→ ↑↓", "cursor", "move the cursor to longer delays", g.view(func(v *plotView) { v.cursorBy(1) })},
-		{inPlots, key(tcell.KeyUp), "↑", "", "move the cursor to the next quantile", g.view(func(v *plotView) { v.cursorQuantile(1) })},
-		{inPlots, key(tcell.KeyDown), "↓", "", "move the cursor to the quantile before", g.view(func(v *plotView) { v.cursorQuantile(-1) })},
+		{inPlots, key(tcell.KeyLeft), "←", "", "", g.view(func(v *plotView) { v.cursorBy(-1) })},
+		{inPlots, key(tcell.KeyRight), "←→ ↑↓", "cursor", "move the cursor along the delays, or by quantiles", g.view(func(v *plotView) { v.cursorBy(1) })},
+		{inPlots, key(tcell.KeyUp), "↑", "", "", g.view(func(v *plotView) { v.cursorQuantile(1) })},
+		{inPlots, key(tcell.KeyDown), "↓", "", "", g.view(func(v *plotView) { v.cursorQuantile(-1) })},
 		{inPlots, []press{{key: tcell.KeyBackspace}, {key: tcell.KeyBackspace2}}, "⌫", "", "take the cursor away", g.view((*plotView).cursorOff)},
-		{inPlots, []press{char('+'), char('=')}, "+ -", "zoom", "zoom into the delays around the cursor", g.view(func(v *plotView) { v.zoom(1.5) })},
-		{inPlots, []press{char('-')}, "-", "", "zoom out", g.view(func(v *plotView) { v.zoom(1 / 1.5) })},
-		{inPlots, shifted(tcell.KeyLeft), "Shift-←", "", "move along to shorter delays", g.view(func(v *plotView) { v.pan(-0.1) })},
-		{inPlots, shifted(tcell.KeyRight), "Shift-→", "", "move along to longer delays", g.view(func(v *plotView) { v.pan(0.1) })},
-		{inPlots, key(tcell.KeyPgUp), "PgUp", "", "zoom into the probabilities", g.view(func(v *plotView) { v.zoomProbability(1.5) })},
-		{inPlots, key(tcell.KeyPgDn), "PgDn", "", "zoom out of them", g.view(func(v *plotView) { v.zoomProbability(1 / 1.5) })},
+		{inPlots, []press{char('+'), char('=')}, "+ -", "zoom", "zoom in and out, around the cursor", g.view(func(v *plotView) { v.zoom(1.5) })},
+		{inPlots, []press{char('-')}, "-", "", "", g.view(func(v *plotView) { v.zoom(1 / 1.5) })},
+		{inPlots, shifted(tcell.KeyLeft), "Shift-←→", "", "move along to shorter delays, or longer ones", g.view(func(v *plotView) { v.pan(-0.1) })},
+		{inPlots, shifted(tcell.KeyRight), "Shift-→", "", "", g.view(func(v *plotView) { v.pan(0.1) })},
+		{inPlots, key(tcell.KeyPgUp), "PgUp PgDn", "", "zoom into the probabilities, and out of them", g.view(func(v *plotView) { v.zoomProbability(1.5) })},
+		{inPlots, key(tcell.KeyPgDn), "PgDn", "", "", g.view(func(v *plotView) { v.zoomProbability(1 / 1.5) })},
 		{inPlots, []press{char('0')}, "0", "", "show all delays and probabilities", g.view((*plotView).reset)},
 		{inPlots, []press{char('l')}, "l", "log", "a logarithmic scale of delays, or a linear one", g.view((*plotView).toggleLog)},
-		{inPlots, []press{char('v')}, "v", "curves", "leave out the means; then all but what is observed; then nothing", g.view((*plotView).nextCurves)},
+		{inPlots, []press{char('v')}, "v", "curves", "leave out the means; all but what is observed; nothing", g.view((*plotView).nextCurves)},
 		{inPlots, []press{char('d')}, "d", "", "take the selected plot away", func() { g.with(g.close) }},
 	}
 	for i := range maxPlots {

@@ -11,9 +11,7 @@ import (
 	"github.com/rivo/tview"
 
 	"github.com/beamscope/beamscope/internal/config"
-	"github.com/beamscope/beamscope/internal/recording"
-	"github.com/beamscope/beamscope/internal/scope"
-	"github.com/beamscope/beamscope/internal/session"
+	"github.com/beamscope/beamscope/internal/outcome"
 )
 
 // A harness runs a dashboard on a screen in memory. Keys are handled when press
@@ -23,6 +21,7 @@ type harness struct {
 	d       *Dashboard
 	screen  tcell.SimulationScreen
 	control *control
+	stop    func() // leaves the dashboard
 }
 
 // A control notes what is applied.
@@ -73,39 +72,51 @@ func start(t *testing.T, system string, window uint64, width, height, colors int
 		f(&o)
 	}
 	h.d = New(o)
-	in, err := recording.Open("../../cmd/beamscope/" + system + ".bsr")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	replay := session.Replay{Observers: []scope.Observer{h.d}}
-	if err := replay.Play(t.Context(), in); err != nil {
-		t.Fatal(err)
-	}
+	h.feed(replay(t, system))
 	h.screen.SetSize(width, height)
 	h.run(width, height)
 	return h
 }
 
+// feed has the dashboard observe what is on a reel.
+func (h *harness) feed(r *reel) {
+	h.t.Helper()
+	if err := h.d.Configured(r.system, outcome.Plan{}); err != nil {
+		h.t.Fatal(err)
+	}
+	for _, f := range r.frames {
+		if err := h.d.Framed(nil, f); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+}
+
 func (h *harness) run(width, height int) {
+	h.t.Helper()
+	h.runOn(h.control, width, height)
+}
+
+// runOn is run with another control.
+func (h *harness) runOn(control Control, width, height int) {
 	h.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	ready := make(chan struct{})
 	go func() {
-		done <- h.d.Run(ctx, h.control, func(ctx context.Context) error {
+		done <- h.d.Run(ctx, control, func(ctx context.Context) error {
 			close(ready)
 			<-ctx.Done()
 			return nil
 		})
 	}()
 	<-ready
-	h.t.Cleanup(func() {
+	h.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			h.t.Error(err)
 		}
 	})
+	h.t.Cleanup(h.stop)
 	h.resize(width, height)
 }
 

@@ -59,6 +59,7 @@ func (d *Dashboard) build(screen tcell.Screen) {
 	d.root = newPages()
 	d.root.AddPage("main", screenful, true, true)
 	d.app.SetRoot(d.root, true).SetInputCapture(d.press).SetBeforeDrawFunc(d.resize)
+	d.width, _ = screen.Size()
 	d.layout()
 	if d.opts.Intro != "" {
 		d.say(plain, d.opts.Intro)
@@ -102,11 +103,15 @@ func line() *tview.TextView {
 	return tview.NewTextView().SetDynamicColors(true).SetWrap(false)
 }
 
-// resize lays the screen out anew where its width has changed.
+// resize lays the screen out anew where its size has changed.
 func (d *Dashboard) resize(screen tcell.Screen) bool {
-	if width, _ := screen.Size(); width != d.width {
-		d.width = width
+	if width, height := screen.Size(); width != d.width || height != d.height {
+		d.width, d.height = width, height
 		d.arrange()
+		for i := range d.overlays {
+			d.overlays[i].fit()
+		}
+		d.showMessage()
 		d.refresh()
 	}
 	return false
@@ -166,6 +171,19 @@ func (d *Dashboard) show(page string) {
 		d.layout()
 	}
 	d.refresh()
+}
+
+// chosen returns the probe of the selected plot, or of the row of the overview; "" where
+// there is none.
+func (d *Dashboard) chosen() string {
+	if d.showing("overview") {
+		key, _ := d.overview.selected()
+		return key.name
+	}
+	if p := d.grid.current(); p != nil && len(p.probes) > 0 {
+		return p.probes[0]
+	}
+	return ""
 }
 
 func (d *Dashboard) showing(page string) bool {
@@ -243,7 +261,17 @@ func (d *Dashboard) say(n tone, text string) {
 
 // put shows a message until the next one.
 func (d *Dashboard) put(n tone, text string) {
-	d.message.SetText(d.theme.tag(n) + escape(strings.ReplaceAll(text, "\n", "  ")) + "[-:-:-]")
+	d.said, d.saidAs = strings.ReplaceAll(text, "\n", "  "), n
+	d.showMessage()
+}
+
+// showMessage shows as much of the message as there is room for.
+func (d *Dashboard) showMessage() {
+	text := d.said
+	if d.width > 0 && columnsOf(text) > d.width {
+		text = shorten(text, d.width)
+	}
+	d.message.SetText(d.theme.tag(d.saidAs) + escape(text) + "[-:-:-]")
 }
 
 // fail shows what went wrong.
@@ -259,7 +287,14 @@ func (d *Dashboard) hints() {
 		d.hintline.SetText(d.theme.tag(doubtful) + escape(d.busy) + " …[-:-:-]")
 		return
 	}
-	width := max(d.width, 80)
+	if len(d.overlays) > 0 {
+		d.hintline.SetText("[::b]Esc[::-] back")
+		return
+	}
+	width := d.width
+	if width == 0 {
+		width = 80 // before the first layout
+	}
 	at := d.places()
 	text := d.tabBindings().hints(width, at...)
 	width -= tview.TaggedStringWidth(text)

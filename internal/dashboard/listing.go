@@ -33,6 +33,7 @@ type listing struct {
 	detail *tview.TextView
 	rows   []row
 	width  int // of a line
+	lines  int // that there are below the list
 
 	moved func() // called when another row was selected by somebody, unless it is nil
 }
@@ -49,7 +50,7 @@ func newListing(title string, t *theme) *listing {
 		detail: tview.NewTextView().SetDynamicColors(true).SetWordWrap(true),
 	}
 	box(l.Box, " "+title+" ")
-	l.AddItem(l.table, 0, 1, true)
+	l.AddItem(l.table, 0, 1, true).AddItem(l.detail, leastDetail, 0, false)
 	l.table.SetSelectionChangedFunc(func(int, int) { l.describe() })
 	l.table.SetMouseCapture(l.click)
 	return l
@@ -73,6 +74,23 @@ func (l *listing) show(rows []row, width int) {
 		l.table.Select(next, 0)
 	}
 	l.describe()
+}
+
+// SetRect implements [tview.Primitive]. What is selected is still seen in less space.
+func (l *listing) SetRect(x, y, width, height int) {
+	_, _, _, was := l.GetRect()
+	l.Flex.SetRect(x, y, width, height)
+	if height != was {
+		l.share()
+		l.table.Select(l.table.GetSelection())
+	}
+}
+
+// share gives what is below the list the space that it needs, and the list the rest: two
+// lines at least.
+func (l *listing) share() {
+	_, _, _, height := l.GetInnerRect()
+	l.ResizeItem(l.detail, max(min(max(l.lines, leastDetail), height-2), 0), 0)
 }
 
 // line returns a row as text in tags, of a width.
@@ -184,13 +202,12 @@ func (l *listing) describe() {
 	if r := l.current(); r != nil {
 		text += "\n" + r.detail
 	}
-	lines := 0
+	l.lines = 0
 	for line := range strings.SplitSeq(text, "\n") {
-		lines += max(len(tview.WordWrap(line, max(l.width, 1))), 1)
+		l.lines += max(len(tview.WordWrap(line, max(l.width, 1))), 1)
 	}
 	l.detail.SetText(text).ScrollToBeginning()
-	l.RemoveItem(l.detail)
-	l.AddItem(l.detail, max(lines, leastDetail), 0, false)
+	l.share()
 	if l.moved != nil && l.table.HasFocus() {
 		l.moved()
 	}

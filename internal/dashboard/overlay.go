@@ -8,24 +8,43 @@ import (
 	"github.com/rivo/tview"
 )
 
+// An overlay covers the rest of the screen, in the middle of it.
+type overlay struct {
+	name  string
+	frame *tview.Grid
+	size  func() (width, height int) // on the screen as it is
+}
+
+// fit gives the overlay its size.
+func (o *overlay) fit() {
+	width, height := o.size()
+	o.frame.SetColumns(0, width, 0).SetRows(0, height, 0)
+}
+
 // cover shows a primitive above everything else, of a size, in the middle.
-func (d *Dashboard) cover(name string, p tview.Primitive, width, height int) {
-	frame := tview.NewGrid().SetColumns(0, width, 0).SetRows(0, height, 0).AddItem(p, 1, 1, 1, 1, 0, 0, true)
+func (d *Dashboard) cover(name string, p tview.Primitive, size func() (width, height int)) {
+	frame := tview.NewGrid().AddItem(p, 1, 1, 1, 1, 0, 0, true)
 	frame.SetMouseCapture(func(action tview.MouseAction, e *tcell.EventMouse) (tview.MouseAction, *tcell.EventMouse) {
 		if box, ok := p.(interface{ InRect(x, y int) bool }); ok && !box.InRect(e.Position()) {
 			return tview.MouseConsumed, nil // what is covered gets nothing
 		}
 		return action, e
 	})
-	d.overlays = append(d.overlays, name)
+	o := overlay{name, frame, size}
+	o.fit()
+	d.overlays = append(d.overlays, o)
 	d.root.AddPage(name, frame, true, true)
 	d.app.SetFocus(p)
+	d.hints()
 }
+
+// clamp returns a number from least to most.
+func clamp(least, n, most int) int { return min(max(n, least), most) }
 
 // uncover takes the uppermost of what covers the rest away.
 func (d *Dashboard) uncover() {
 	last := len(d.overlays) - 1
-	d.root.RemovePage(d.overlays[last])
+	d.root.RemovePage(d.overlays[last].name)
 	d.overlays = d.overlays[:last]
 	if last == 0 {
 		d.layout()
@@ -39,7 +58,7 @@ func (d *Dashboard) pressOverlay(e *tcell.EventKey) *tcell.EventKey {
 		d.uncover()
 		return nil
 	}
-	if d.overlays[len(d.overlays)-1] == "help" && e.Key() == tcell.KeyRune && (e.Rune() == '?' || e.Rune() == 'q') {
+	if d.overlays[len(d.overlays)-1].name == "help" && e.Key() == tcell.KeyRune && (e.Rune() == '?' || e.Rune() == 'q') {
 		d.uncover()
 		return nil
 	}
@@ -58,7 +77,7 @@ func (d *Dashboard) ask(question, text string, answer func(string)) {
 			answer(field.GetText())
 		}
 	})
-	d.cover("ask", field, min(max(d.width-10, 30), 76), 3)
+	d.cover("ask", field, func() (int, int) { return clamp(30, d.width-10, 76), 3 })
 }
 
 // confirm asks whether to do something.
@@ -75,9 +94,10 @@ func (d *Dashboard) confirm(question string, yes func()) {
 		}
 		return nil
 	})
-	width := min(max(d.width-10, 30), 64)
-	lines := tview.WordWrap(escape(question), width-2)
-	d.cover("confirm", text, width, len(lines)+4) // and the answers, and the border
+	d.cover("confirm", text, func() (int, int) {
+		width := clamp(30, d.width-10, 64)
+		return width, len(tview.WordWrap(escape(question), width-2)) + 4
+	})
 }
 
 // tell shows a longer text, in the theme's tags.
@@ -85,30 +105,46 @@ func (d *Dashboard) tell(name, title, text string) {
 	view := tview.NewTextView().SetDynamicColors(true).SetWordWrap(true).SetText(text)
 	box(view.Box, " "+title+" ")
 	lines := strings.Count(text, "\n") + 3
-	d.cover(name, view, min(max(d.width-4, 30), 88), min(lines, max(d.height()-2, 5)))
-}
-
-func (d *Dashboard) height() int {
-	_, _, _, h := d.root.GetRect()
-	return h
+	d.cover(name, view, func() (int, int) { return clamp(30, d.width-4, 88), min(lines, max(d.height-2, 5)) })
 }
 
 func box(b *tview.Box, title string) {
 	b.SetBorder(true).SetTitle(title).SetTitleAlign(tview.AlignLeft)
 }
 
+// A chapter is what keys do in one place.
+type chapter struct {
+	title string
+	keys  keymap
+}
+
+// chapters returns all keys: those of the table, and of each tab.
+func (d *Dashboard) chapters() []chapter {
+	var all []chapter
+	for _, at := range d.keys.places() {
+		all = append(all, chapter{string(at), d.keys.at(at)})
+	}
+	for _, t := range d.tabs {
+		m := keymap(t.bindings())
+		for _, at := range m.places() {
+			title := string(at)
+			if at == inSidebar {
+				title = "in the tab " + t.name()
+			}
+			all = append(all, chapter{title, m.at(at)})
+		}
+	}
+	return all
+}
+
 // help shows what the keys do: all of them, from the table.
 func (d *Dashboard) help() {
-	all := d.keys
-	for _, t := range d.tabs {
-		all = append(all[:len(all):len(all)], t.bindings()...)
-	}
 	var b strings.Builder
-	for _, at := range all.places() {
-		fmt.Fprintf(&b, "[::b]%s[::-]\n", at)
-		for i := range all {
-			if all[i].where == at {
-				fmt.Fprintf(&b, "  %-12s %s\n", escape(all[i].show), escape(all[i].help))
+	for _, c := range d.chapters() {
+		fmt.Fprintf(&b, "[::b]%s[::-]\n", c.title)
+		for i := range c.keys {
+			if c.keys[i].help != "" {
+				fmt.Fprintf(&b, "  %-12s %s\n", escape(c.keys[i].keys()), escape(c.keys[i].help))
 			}
 		}
 		b.WriteString("\n")

@@ -53,7 +53,7 @@ func newOverview(d *Dashboard) *overview {
 func (o *overview) bindings() []binding {
 	return []binding{
 		{inOverview, []press{{key: tcell.KeyEnter}}, "Enter", "plot", "plot the probe", o.plot},
-		{inOverview, []press{char(' ')}, "Space", "mark", "mark the probe: w saves a scope file of those that are marked", o.mark},
+		{inOverview, []press{char(' ')}, "Space", "mark", "mark the probe: w saves those that are marked", o.mark},
 		{inOverview, []press{char('a')}, "a", "add to plot", "draw the probe in the selected plot as well", o.add},
 		{inOverview, []press{char('r')}, "r", "sort", "sort by something else", o.sort},
 		{inOverview, []press{char('/')}, "/", "filter", "show only probes with this in their name", o.ask},
@@ -155,7 +155,7 @@ func (o *overview) columns() []column {
 		{"probe", 0, true, func(p *scope.Probe) (string, tone) { return p.Name, strong }},
 	}
 	if several {
-		columns = append(columns, column{"VM", 0, true, func(p *scope.Probe) (string, tone) { return p.VM.String(), dim }})
+		columns = append(columns, column{"VM", 0, true, func(p *scope.Probe) (string, tone) { return vmName(p.VM, o.d.width/4), dim }})
 	}
 	quantile := func(q float64, least int) column {
 		return column{fmt.Sprintf("p%g", q*100), least, false, func(p *scope.Probe) (string, tone) { return delayWithin(p, q) }}
@@ -171,6 +171,7 @@ func (o *overview) columns() []column {
 			return o.trail(p, func(x point) float64 { return x.p99 }), plain
 		}},
 		column{"QTA", 0, true, verdict},
+		column{"apart", 100, false, apart},
 		column{"calculated p99", 160, false, calculated},
 		column{"lost", 90, false, lost},
 		column{"caveat", 160, true, func(p *scope.Probe) (string, tone) { return p.Insufficient, doubtful }},
@@ -192,24 +193,85 @@ func (o *overview) refresh() {
 		o.SetSelectable(false, false)
 		return
 	}
-	var columns []column
-	for _, c := range o.columns() {
-		if o.d.width == 0 || c.least <= o.d.width {
-			columns = append(columns, c)
-		}
-	}
+	probes := o.sorted(f)
+	columns := o.fitting(probes)
 	o.head(columns)
 	o.rows = o.rows[:0]
-	for _, p := range o.sorted(f) {
+	for _, p := range probes {
 		o.rows = append(o.rows, keyOf(p))
 		o.row(len(o.rows), p, columns)
 	}
 	o.SetSelectable(len(o.rows) > 0, false) // keys would look for a row that can be selected without end
-	row := 1
-	if had {
-		row = max(slices.Index(o.rows, key)+1, 1)
+	if !had {
+		key.name = o.first()
 	}
-	o.Select(row, 0)
+	row := slices.IndexFunc(o.rows, func(k probeKey) bool { return k == key || !had && k.name == key.name })
+	o.Select(max(row+1, 1), 0)
+}
+
+// first returns the probe that is selected first: the whole, where there is a diagram.
+func (o *overview) first() string {
+	if s := o.d.scene.System(); s != nil && s.Diagram != nil && len(s.Probes) > 0 {
+		return interesting(s)[0]
+	}
+	return ""
+}
+
+// fitting returns the columns for which there is room: those that want the widest
+// screen go first.
+func (o *overview) fitting(probes []*scope.Probe) []column {
+	columns := o.columns()
+	if o.d.width == 0 {
+		return columns
+	}
+	columns = slices.DeleteFunc(columns, func(c column) bool { return c.least > o.d.width })
+	widths := make([]int, len(columns))
+	used := 1 // with the mark
+	for i, c := range columns {
+		widths[i] = c.width(probes) + 2
+		used += widths[i]
+	}
+	for used > o.d.width {
+		last := slices.IndexFunc(columns, func(c column) bool { return c.least == widest(columns) })
+		if columns[last].least == 0 {
+			break
+		}
+		used -= widths[last]
+		columns, widths = slices.Delete(columns, last, last+1), slices.Delete(widths, last, last+1)
+	}
+	return columns
+}
+
+// widest returns the width of the widest screen that a column wants.
+func widest(columns []column) int {
+	most := 0
+	for _, c := range columns {
+		most = max(most, c.least)
+	}
+	return most
+}
+
+// mostName is how many columns a cell of the overview has at most.
+const mostName = 40
+
+// width is how many columns the column takes.
+func (c column) width(probes []*scope.Probe) int {
+	width := columnsOf(c.name)
+	for _, p := range probes {
+		text, _ := c.cell(p)
+		width = max(width, min(columnsOf(text), mostName))
+	}
+	return width
+}
+
+// vmName names a VM in so many columns: of a long name the beginning, and the pid.
+func vmName(vm outcome.VM, width int) string {
+	name := vm.String()
+	pid := fmt.Sprintf(" (pid %d)", vm.PID)
+	if columnsOf(name) <= max(width, 20) || vm.Node == "" {
+		return name
+	}
+	return shorten(vm.Node, max(width, 20)-columnsOf(pid)) + pid
 }
 
 // empty says what there is to do where there is nothing to show.
@@ -250,7 +312,7 @@ func (o *overview) row(at int, p *scope.Probe, columns []column) {
 	o.SetCell(at, 0, tview.NewTableCell(mark).SetStyle(o.d.theme.style(good)))
 	for i, c := range columns {
 		text, n := c.cell(p)
-		cell := tview.NewTableCell(" " + escape(text)).SetStyle(o.d.theme.style(n)).SetMaxWidth(40)
+		cell := tview.NewTableCell(" " + escape(text)).SetStyle(o.d.theme.style(n)).SetMaxWidth(mostName)
 		if !c.left {
 			cell.SetAlign(tview.AlignRight)
 		}
@@ -331,6 +393,19 @@ func calculated(p *scope.Probe) (string, tone) {
 		return "∞", bad
 	}
 	return figures.AtMost(v.Hi), plain
+}
+
+// apart says how far the observed ΔQ is from the calculated one for sure, with a mark
+// where chance does not explain it.
+func apart(p *scope.Probe) (string, tone) {
+	d := p.Divergence
+	switch {
+	case d == nil:
+		return "", dim
+	case d.Certain <= scope.DivergenceSignificance:
+		return fmt.Sprintf("%.2f!", d.Distance.Lo), doubtful
+	}
+	return fmt.Sprintf("%.2f", d.Distance.Lo), plain
 }
 
 // verdict says in a word how a probe stands against its QTA.

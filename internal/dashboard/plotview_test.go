@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,9 +37,15 @@ func (r *reel) Framed(_ *outcome.Batch, f *scope.Frame) error {
 	return nil
 }
 
-// replay replays one of the recordings that come with the program.
+// reels are what was replayed already, by name. Nobody changes it.
+var reels sync.Map
+
+// replay returns one of the recordings that come with the program.
 func replay(t testing.TB, name string) *reel {
 	t.Helper()
+	if r, ok := reels.Load(name); ok {
+		return r.(*reel)
+	}
 	file, err := os.Open(filepath.Join("..", "..", "cmd", "beamscope", name+".bsr"))
 	if err != nil {
 		t.Fatal(err)
@@ -52,6 +59,7 @@ func replay(t testing.TB, name string) *reel {
 	if err := (session.Replay{Observers: []scope.Observer{r}}).Play(t.Context(), entries); err != nil {
 		t.Fatal(err)
 	}
+	reels.Store(name, r)
 	return r
 }
 

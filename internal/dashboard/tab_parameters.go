@@ -62,7 +62,7 @@ func (t *parametersTab) bindings() []binding {
 		{inSidebar, key(tcell.KeyLeft), "←→", "change", "less or more, or another choice", func() { t.move(-1) }},
 		{inSidebar, key(tcell.KeyRight), "→", "", "more, or the next choice", func() { t.move(1) }},
 		{inSidebar, []press{char('a'), {key: tcell.KeyCtrlS}}, "a", "apply", "go on with all that was edited", t.apply},
-		{inSidebar, key(tcell.KeyEscape), "Esc", "undo", "undo what is not applied; close the sidebar where there is nothing", t.undo},
+		{inSidebar, key(tcell.KeyEscape), "Esc", "undo", "undo what is not applied, or close the sidebar", t.undo},
 		{inField, []press{{key: tcell.KeyEnter}}, "Enter", "done", "end editing; a applies", t.leave},
 		{inField, []press{{key: tcell.KeyUp}, {key: tcell.KeyBacktab}}, "↑↓", "", "end editing, and go to another field", func() { t.leave(); t.step(-1) }},
 		{inField, []press{{key: tcell.KeyDown}, {key: tcell.KeyTab}}, "↓", "", "end editing, and go to the next field", func() { t.leave(); t.step(1) }},
@@ -77,7 +77,7 @@ func (t *parametersTab) refresh() {
 	if !reflect.DeepEqual(t.d.control.Config(), t.config) {
 		t.load()
 	}
-	if name := t.chosenElsewhere(); name != t.followed && !t.editing && slices.Contains(t.names, name) {
+	if name := t.d.chosen(); name != t.followed && !t.editing && slices.Contains(t.names, name) {
 		t.followed, t.probe = name, name
 		t.selectIn(t.form())
 	}
@@ -100,18 +100,6 @@ func (t *parametersTab) load() {
 	if !t.editing {
 		t.selectIn(t.form())
 	}
-}
-
-// chosenElsewhere returns the probe of the selected plot, or row of the overview.
-func (t *parametersTab) chosenElsewhere() string {
-	if t.d.showing("overview") {
-		key, _ := t.d.overview.selected()
-		return key.name
-	}
-	if p := t.d.grid.current(); p != nil && len(p.probes) > 0 {
-		return p.probes[0]
-	}
-	return ""
 }
 
 // form returns that of the probe shown, nil where there is none.

@@ -30,7 +30,7 @@ func (t *plotsTab) name() string { return "plots" }
 
 func (t *plotsTab) bindings() []binding {
 	return []binding{
-		{inSidebar, []press{{key: tcell.KeyEnter}}, "Enter", "choose", "choose the probes of a plot, plot a probe, or enter the polling window", t.open},
+		{inSidebar, []press{{key: tcell.KeyEnter}}, "Enter", "choose", "choose probes of a plot, plot a probe, enter the window", t.open},
 		{inSidebar, []press{char('a')}, "a", "add", "add a plot", t.add},
 		{inSidebar, []press{char('d'), {key: tcell.KeyDelete}}, "d", "remove", "take a plot away", func() { t.with(t.d.grid.close) }},
 		{inSidebar, []press{char('[')}, "[ ]", "move", "move a plot up", func() { t.with(func(p *panel) { t.d.grid.move(p, -1) }) }},

@@ -57,7 +57,7 @@ func (t *systemTab) bindings() []binding {
 		{inEditor, []press{{key: tcell.KeyCtrlO}}, "Ctrl-O", "load .dq", "load a diagram into the editor", t.askLoad},
 		{inEditor, []press{{key: tcell.KeyCtrlR}}, "Ctrl-R", "as in force", "give up what was edited: back to the diagram in force", t.revert},
 		{inEditor, []press{{key: tcell.KeyTab}}, "Tab", "", "move to what is beside the sidebar", t.d.swap},
-		{inEditor, nil, "Ctrl-Z Ctrl-Y", "", "undo and redo", nil},
+		{inEditor, nil, "Ctrl-Z", "", "undo; Ctrl-Y: redo", nil},
 	}
 }
 

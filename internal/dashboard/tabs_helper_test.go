@@ -87,6 +87,24 @@ func (h *harness) selectRow(key string) {
 	})
 }
 
+// awaitRow selects a row of a listing that comes when it was found in the background.
+func (h *harness) awaitRow(key string) {
+	h.t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		there := false
+		h.do(func() {
+			h.d.refresh()
+			l := listingOf(h.d.open)
+			l.choose(key)
+			there = l.selected() == key
+		})
+		if there {
+			return
+		}
+	}
+	h.t.Fatalf("there is no row %q:\n%s", key, h.text())
+}
+
 func listingOf(t tab) *listing {
 	switch t := t.(type) {
 	case *triggersTab:
