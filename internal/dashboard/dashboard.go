@@ -229,11 +229,12 @@ func (d *Dashboard) Ended(err error) { d.update(func() { d.end(err) }) }
 
 // end notes that the scope has ended.
 func (d *Dashboard) end(err error) {
+	again := d.ended // a recording that was played again, to its end
 	d.ended = true
 	switch {
 	case err != nil:
 		d.say(alert, "ended: "+err.Error())
-	case !d.opts.Fixed:
+	case !d.opts.Fixed && !again:
 		d.say(doubtful, "the end. What was seen is still here: , and . step through it, q quits")
 	}
 	d.refresh()

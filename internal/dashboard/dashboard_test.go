@@ -108,6 +108,17 @@ func TestEndIsTold(t *testing.T) {
 	}
 }
 
+// The end of a recording that is played again, for an edit, does not talk over what is
+// said of the edit.
+func TestEndIsToldOnce(t *testing.T) {
+	h := start(t, "mm1k", 20, 80, 24, 256, func(o *Options) { o.Fixed = false })
+	h.d.Ended(nil)
+	h.shows("the end. What was seen")
+	h.do(func() { h.d.say(good, "the new parameters hold") })
+	h.d.Ended(nil)
+	h.shows("the new parameters hold")
+}
+
 // What does not take the screen that it is given is an error, not a panic.
 func TestNoTerminal(t *testing.T) {
 	d := New(Options{Screen: noScreen{tcell.NewSimulationScreen("UTF-8")}})
