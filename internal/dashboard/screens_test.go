@@ -305,6 +305,9 @@ func TestSizes(t *testing.T) {
 			if kind.change != nil {
 				kind.change(t, o)
 			}
+			if dir, err := filepath.Abs(o.Snapshots); o.Snapshots != "" && err == nil {
+				o.Snapshots = dir
+			}
 			screen := o.Screen.(colored)
 			o.Screen = strictScreen{screen.SimulationScreen, func(x, y int) {
 				w, h := screen.Size()
@@ -312,6 +315,7 @@ func TestSizes(t *testing.T) {
 			}}
 		}}
 		h := s.begin(t, width, height, 256)
+		defer elsewhere(t)()
 		defer h.stop()
 		for range rapid.IntRange(1, 4).Draw(r, "sizes") {
 			for range rapid.IntRange(0, 12).Draw(r, "keys") {
