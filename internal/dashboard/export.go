@@ -41,14 +41,12 @@ func (d *Dashboard) picture(f *scope.Frame, system *scope.System) (export.Pictur
 	return export.Picture{Number: f.Number, Time: f.Time, Plots: []export.Plot{one}}, fileName(p.probes), nil
 }
 
-// fileName makes a name for a file of names of probes.
-func fileName(names []string) string {
-	return strings.Map(func(r rune) rune {
-		if strings.ContainsRune("/\\:*?\"<>| ", r) {
-			return '_'
-		}
-		return r
-	}, strings.Join(names, "-"))
+// fileName makes a name for a file of names of probes, which have nothing in them that
+// files cannot have.
+func fileName(probes []string) string {
+	const most = 100
+	name := strings.Join(probes, "-")
+	return name[:min(len(name), most)]
 }
 
 func (d *Dashboard) exportTo(path string, picture export.Picture, force bool) {
