@@ -163,7 +163,8 @@ func only(c *config.Config, names map[string]bool) bool {
 		}
 	}
 	c.Outcomes = slices.DeleteFunc(c.Outcomes, func(o config.Outcome) bool { return !names[o.Name] })
-	if !slices.ContainsFunc(probesOf(*c), func(name string) bool { return !names[name] }) {
+	f, err := config.ParseDiagram("", c.Diagram)
+	if err != nil || c.Diagram == "" || !slices.ContainsFunc(f.Outcomes(), func(name string) bool { return !names[name] }) {
 		return false
 	}
 	c.Diagram, c.DiagramFile = "", ""

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -49,14 +50,19 @@ func fileName(probes []string) string {
 	return name[:min(len(name), most)]
 }
 
+// exportTo writes a picture, which is made of what nobody changes, in the background:
+// it may be large, and the file a pipe. It asks before it replaces a file.
 func (d *Dashboard) exportTo(path string, picture export.Picture, force bool) {
-	err := export.WriteFile(path, picture, force)
-	switch {
-	case errors.Is(err, fs.ErrExist):
-		d.confirm(filepath.Base(path)+" is there already. Replace it?", func() { d.exportTo(path, picture, true) })
-	case err != nil:
-		d.fail(err)
-	default:
-		d.say(good, "written: "+path)
-	}
+	d.background("writing "+filepath.Base(path), func(context.Context) error {
+		return export.WriteFile(path, picture, force)
+	}, func(err error) {
+		switch {
+		case errors.Is(err, fs.ErrExist):
+			d.confirm(filepath.Base(path)+" is there already. Replace it?", func() { d.exportTo(path, picture, true) })
+		case err != nil:
+			d.fail(err)
+		default:
+			d.say(good, "written: "+path)
+		}
+	})
 }
