@@ -226,9 +226,31 @@ func (d *Dashboard) end(err error) {
 	case err != nil:
 		d.say(alert, "ended: "+err.Error())
 	case !d.opts.Fixed:
-		d.say(doubtful, "the end: nothing more is coming. What was seen is still here; q quits")
+		d.say(doubtful, "the end: "+d.why()+". What was seen is still here; q quits")
 	}
 	d.refresh()
+}
+
+// why says why the scope has ended.
+func (d *Dashboard) why() string {
+	const over = "nothing more is coming"
+	a := d.attached()
+	if a == nil {
+		return over
+	}
+	var exited []string
+	for _, v := range a.Status().VMs {
+		switch {
+		case v.Ended:
+			exited = append(exited, v.VM.String())
+		case v.Refused == "":
+			return over
+		}
+	}
+	if len(exited) == 0 {
+		return over
+	}
+	return strings.Join(exited, " and ") + " exited"
 }
 
 // refresh shows what is known now.
