@@ -183,7 +183,7 @@ func (l *listener) unexpected(t antlr.Token, expected string) {
 		}
 	}
 	if t.GetTokenType() == antlr.TokenEOF {
-		found, word = "the end of the source", ""
+		found, word = "end of the source", ""
 	}
 	l.report(pos, word, "unexpected %s: want %s", found, expected)
 }

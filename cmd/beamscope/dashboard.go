@@ -4,16 +4,17 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"golang.org/x/term"
 
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/dashboard"
 	"github.com/beamscope/beamscope/internal/monotonic"
-	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/recording"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/session"
@@ -48,7 +49,6 @@ func watch(ctx context.Context, c config.Config, o observation, opts dashboard.O
 
 // A film is a recording or a snapshot to be looked at.
 type film struct {
-	path     string
 	header   recording.Header
 	snapshot *snapshot.Reader // nil for a recording; closed
 	open     func() (session.Input, error)
@@ -62,6 +62,9 @@ func look(ctx context.Context, in film, r session.Replay, opts dashboard.Options
 	opts.Wall = wallOf(in.header)
 	if s := in.snapshot; s != nil {
 		r.First = s.Snapshot.First
+		if c := s.Causes[0]; c.Probe != "" {
+			opts.Title = fmt.Sprintf("snapshot %s %s of %s", opts.Wall(c.Time).Local().Format(time.TimeOnly), c.Trigger, c.Probe)
+		}
 		opts.Fixed, opts.Window, opts.Oldest = true, r.First+s.Snapshot.Trigger(), r.First+s.Snapshot.Prelude
 	}
 	d := dashboard.New(opts)
@@ -71,15 +74,7 @@ func look(ctx context.Context, in film, r session.Replay, opts dashboard.Options
 		return err
 	}
 	return d.Run(ctx, p, func(ctx context.Context) error {
-		p.Play(ctx, func(err error) {
-			if err != nil {
-				d.Notify(outcome.Notice{Text: err.Error()})
-				return
-			}
-			if !opts.Fixed {
-				d.Notify(outcome.Notice{Text: "the end of the recording"})
-			}
-		})
+		p.Play(ctx, d.Ended)
 		return nil
 	})
 }
@@ -90,7 +85,7 @@ func recordingIn(path string) (film, error) {
 	if err != nil {
 		return film{}, err
 	}
-	return film{path: path, header: r.Header, open: func() (session.Input, error) { return recording.Open(path) }}, r.Close()
+	return film{header: r.Header, open: func() (session.Input, error) { return recording.Open(path) }}, r.Close()
 }
 
 // snapshotIn returns the snapshot in a file.
@@ -99,7 +94,7 @@ func snapshotIn(path string) (film, error) {
 	if err != nil {
 		return film{}, err
 	}
-	return film{path: path, header: s.Header, snapshot: s, open: func() (session.Input, error) { return snapshot.Open(path) }}, s.Close()
+	return film{header: s.Header, snapshot: s, open: func() (session.Input, error) { return snapshot.Open(path) }}, s.Close()
 }
 
 // bundledFilm returns the recording of a demonstration.
@@ -113,5 +108,5 @@ func bundledFilm(s demoSystem) (film, error) {
 	if err != nil {
 		return film{}, err
 	}
-	return film{path: s.name, header: r.Header, open: func() (session.Input, error) { return open() }}, nil
+	return film{header: r.Header, open: func() (session.Input, error) { return open() }}, nil
 }

@@ -100,11 +100,11 @@ func (s demoSystem) knobs(beam *erlang.VM) []dashboard.Knob {
 
 // intro is what the dashboard says first.
 func (s demoSystem) intro() string {
-	text := s.name + ": " + s.about + ". "
+	text := s.about
 	for _, m := range s.moments {
-		text += fmt.Sprintf("%c brings on: %s. ", m.key, m.label)
+		text += fmt.Sprintf("; %c: %s", m.key, m.label)
 	}
-	return text + "? tells all keys"
+	return text + "; ?: all keys"
 }
 
 func demoSystemNamed(name string) (demoSystem, error) {
@@ -238,7 +238,7 @@ func live(ctx context.Context, s demoSystem, f demoFlags, out, log io.Writer) er
 		return err
 	}
 	c.Target = vm.Target{PID: beam.PID()}
-	if c.Snapshots.Dir, err = demoSnapshots(); err != nil {
+	if c.Snapshots.Dir, err = s.snapshots(); err != nil {
 		return err
 	}
 	o := observation{duration: f.duration, printer: export.NewText(out), record: recordFile{f.record, f.force}}
@@ -258,10 +258,10 @@ func live(ctx context.Context, s demoSystem, f demoFlags, out, log io.Writer) er
 	return err
 }
 
-// demoSnapshots is the folder of the demonstration's snapshots.
-func demoSnapshots() (string, error) {
+// snapshots is the folder of the demonstration's snapshots.
+func (s demoSystem) snapshots() (string, error) {
 	dir, err := os.UserCacheDir()
-	return filepath.Join(dir, "beamscope", "demo-snapshots"), err
+	return filepath.Join(dir, "beamscope", "demo-snapshots", s.name), err
 }
 
 func findOrBuildOTP(ctx context.Context, log io.Writer) (erlang.OTP, error) {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -42,7 +43,7 @@ func TestDocs(t *testing.T) {
 func rerun(t *testing.T, source string) string {
 	dir := t.TempDir()
 	copyInto(t, dir, "*.bsr")
-	copyInto(t, filepath.Join(dir, ".cache", "beamscope", "demo-snapshots"), "testdata/snapshots/*.bsr")
+	copyInto(t, filepath.Join(dir, ".cache", "beamscope", "demo-snapshots", "mm1k"), "testdata/snapshots/*.bsr")
 	var out strings.Builder
 	language, file, content := "", "", ""
 	for line := range strings.Lines(source) {
@@ -107,3 +108,38 @@ func shell(t *testing.T, dir, command string) string {
 	}
 	return string(out)
 }
+
+// What the documents say to look at is there: commands of blocks "```sh" that open a
+// recording or a snapshot in a terminal print it here, where there is none.
+func TestDocsToLookAt(t *testing.T) {
+	dir := t.TempDir()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"cmd", "docs"} {
+		if err := os.Symlink(filepath.Join(root, name), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copyInto(t, filepath.Join(dir, "snapshots"), "testdata/snapshots/*.bsr")
+	for _, name := range []string{"dashboard.md", "experiments.md"} {
+		source, err := os.ReadFile(filepath.Join(root, "docs", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		commands := toLookAt.FindAllStringSubmatch(string(source), -1)
+		if len(commands) == 0 {
+			t.Errorf("%s: nothing to look at", name)
+		}
+		for _, c := range commands {
+			cmd := exec.Command("sh", "-c", c[1])
+			cmd.Dir = dir
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s: %s: %v\n%s", name, c[1], err, out)
+			}
+		}
+	}
+}
+
+var toLookAt = regexp.MustCompile(`(?m)^bin/(beamscope (?:replay|snapshots show) .*)$`)

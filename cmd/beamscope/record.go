@@ -21,17 +21,15 @@ func newRecordCommand() *cobra.Command {
 	var path string
 	var force bool
 	cmd := &cobra.Command{
-		Use:   "record -c scope.yaml -o run.bsr",
+		Use:   "record [-c scope.yaml] -o run.bsr",
 		Short: "Observe running Erlang VMs and keep what was seen in a file",
 		Long: `Observes as run does and writes what was seen to a file, which replay makes the
-same frames of. What fires is printed meanwhile.`,
+same frames of. What fires is printed meanwhile. Without a scope file it finds VMs
+and spans by itself.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(cmd); err != nil {
 				return err
-			}
-			if f.config == "" {
-				return usageError(cmd, errors.New("no scope file: give one with -c scope.yaml"))
 			}
 			if path == "" {
 				return usageError(cmd, errors.New("no file to write: give one with -o run.bsr"))
@@ -50,12 +48,16 @@ same frames of. What fires is printed meanwhile.`,
 				p = printerFor(true, cmd.OutOrStdout())
 			}
 			signal.Ignore(syscall.SIGPIPE) // the recording is what counts
-			return observe(cmd.Context(), c, observation{
+			o := observation{
 				duration: f.duration,
+				discover: f.config == "",
 				printer:  byTheWay{p},
 				record:   recordFile{path, force},
-				reload:   f.load,
-			}, cmd.ErrOrStderr())
+			}
+			if f.config != "" {
+				o.reload = f.load
+			}
+			return o.advise(observe(cmd.Context(), c, o, cmd.ErrOrStderr()))
 		},
 	}
 	f.register(cmd)

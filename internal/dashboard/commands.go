@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/gdamore/tcell/v2"
@@ -27,7 +28,7 @@ func (d *Dashboard) table() keymap {
 	}
 	m = append(m,
 		binding{anywhere, []press{{key: tcell.KeyTab}, {key: tcell.KeyBacktab}}, "Tab", "", "move between the sidebar and what is beside it", d.swap},
-		binding{anywhere, []press{{key: tcell.KeyEscape}}, "Esc", "", "close the sidebar; from a snapshot back to what is live", d.back},
+		binding{anywhere, []press{{key: tcell.KeyEscape}}, "Esc", "", "back: from the sidebar, a snapshot, a plot alone, the plots", d.back},
 		binding{anywhere, []press{char('f')}, "f", "freeze", "stop at this window, or follow the present again", d.freeze},
 		binding{anywhere, []press{char(',')}, ", .", "", "one window back, or on", func() { d.scene.step(-1) }},
 		binding{anywhere, []press{char('.')}, ".", "", "", func() { d.scene.step(1) }},
@@ -137,11 +138,13 @@ func (d *Dashboard) save() {
 		d.fail(errSnapshot)
 		return
 	}
-	c := d.control.Config()
+	c := d.control.Config().Clone()
 	what := "save as"
 	if marked := d.overview.markedNames(); len(marked) > 0 {
-		c = only(c, marked)
 		what = fmt.Sprintf("save %d marked as", len(marked))
+		if only(&c, marked) {
+			what = fmt.Sprintf("save %d marked, without the diagram, as", len(marked))
+		}
 	}
 	path := d.opts.Path
 	if path == "" {
@@ -150,30 +153,37 @@ func (d *Dashboard) save() {
 	d.ask(what, path, func(path string) { d.saveTo(c, path) })
 }
 
-// only returns a configuration with no outcomes but these, and no diagram that has
-// others.
-func only(c config.Config, names map[string]bool) config.Config {
-	c = c.Clone()
-	kept := c.Outcomes[:0]
-	for _, o := range c.Outcomes {
-		if names[o.Name] {
-			kept = append(kept, o)
-		}
+// only leaves no outcomes in a configuration but these, and no diagram that has others.
+// It tells whether it took one away.
+func only(c *config.Config, names map[string]bool) bool {
+	c.Outcomes = slices.DeleteFunc(c.Outcomes, func(o config.Outcome) bool { return !names[o.Name] })
+	f, err := config.ParseDiagram("", c.Diagram)
+	if err != nil || c.Diagram == "" || !slices.ContainsFunc(f.Outcomes(), func(name string) bool { return !names[name] }) {
+		return false
 	}
-	c.Outcomes = kept
-	return c
+	c.Diagram, c.DiagramFile = "", ""
+	return true
 }
 
 // saveTo saves a configuration, and asks before it takes the place of a file that has
-// other things in it.
+// other things in it. A process id is left out: it is of one run of a VM.
 func (d *Dashboard) saveTo(c config.Config, path string) {
+	target := ""
+	if c.Target.PID != 0 {
+		target = fmt.Sprintf(" --pid %d", c.Target.PID)
+		c.Target.PID = 0
+	}
 	d.replace(path, "Comments in it are lost, except those in a diagram.", func() {
 		if err := c.Save(path); err != nil {
 			d.fail(err)
 			return
 		}
 		d.opts.Path = path
-		d.say(good, fmt.Sprintf("saved: beamscope run -c %s goes on from here", path))
+		if _, ok := d.control.(player); ok {
+			d.say(good, "saved: "+path)
+		} else {
+			d.say(good, fmt.Sprintf("saved: beamscope run -c %s%s goes on from here", path, target))
+		}
 		d.saveDiagramOf(c)
 	})
 }

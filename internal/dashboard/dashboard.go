@@ -103,6 +103,7 @@ type Dashboard struct {
 	said     string // the message
 	saidAs   tone
 	told     uint64    // events that were shown as they came
+	fired    *event    // that is yet to be shown
 	answered time.Time // when something was said last that was not one
 	busy     string    // what is under way, "" for nothing
 	ended    bool      // the scope has
@@ -136,6 +137,7 @@ func (d *Dashboard) Run(ctx context.Context, control Control, work func(context.
 	if err != nil {
 		return fmt.Errorf("the terminal: %w", err)
 	}
+	defer restore(screen)
 	d.build(screen)
 
 	worked := make(chan error, 1)
@@ -153,7 +155,10 @@ func (d *Dashboard) Run(ctx context.Context, control Control, work func(context.
 		defer restore(screen)
 		d.follow(ctx)
 	}()
+	// By the terminal's goroutine: what is stopped before it runs would begin anew.
+	left := context.AfterFunc(ctx, func() { d.app.QueueUpdate(d.app.Stop) })
 	shown := d.app.Run()
+	left()
 	cancel()
 	<-drawn
 	return errors.Join(shown, <-worked)
@@ -193,7 +198,6 @@ func (d *Dashboard) follow(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			d.app.Stop()
 			return
 		case <-d.changed:
 		}
@@ -219,6 +223,10 @@ func (d *Dashboard) update(do func()) {
 	}
 }
 
+// Ended tells that nothing more comes for now, though the work is not over: as at the
+// end of a recording. It may be called from any goroutine but that of the terminal.
+func (d *Dashboard) Ended(err error) { d.update(func() { d.end(err) }) }
+
 // end notes that the scope has ended.
 func (d *Dashboard) end(err error) {
 	d.ended = true
@@ -226,17 +234,16 @@ func (d *Dashboard) end(err error) {
 	case err != nil:
 		d.say(alert, "ended: "+err.Error())
 	case !d.opts.Fixed:
-		d.say(doubtful, "the end: "+d.why()+". What was seen is still here; q quits")
+		d.say(doubtful, "the end"+d.why()+". What was seen is still here: , and . step through it, q quits")
 	}
 	d.refresh()
 }
 
-// why says why the scope has ended.
+// why says why the scope has ended, where all that it observed did.
 func (d *Dashboard) why() string {
-	const over = "nothing more is coming"
 	a := d.attached()
 	if a == nil {
-		return over
+		return ""
 	}
 	var exited []string
 	for _, v := range a.Status().VMs {
@@ -244,13 +251,13 @@ func (d *Dashboard) why() string {
 		case v.Ended:
 			exited = append(exited, v.VM.String())
 		case v.Refused == "":
-			return over
+			return ""
 		}
 	}
 	if len(exited) == 0 {
-		return over
+		return ""
 	}
-	return strings.Join(exited, " and ") + " exited"
+	return ": " + strings.Join(exited, " and ") + " exited"
 }
 
 // refresh shows what is known now.
@@ -265,19 +272,24 @@ func (d *Dashboard) refresh() {
 	d.hints()
 }
 
-// tellEvents shows what was said since the last time, and rather what fired.
-// What is only said waits while somebody may be reading the answer to what they did.
+// tellEvents shows what was said since the last time, and rather what fired. It waits
+// while somebody may be reading the answer to what they did: what fired is shown then.
 func (d *Dashboard) tellEvents() {
 	var fresh []event
 	fresh, d.told = d.EventsSince(d.told)
 	fired := slices.DeleteFunc(slices.Clone(fresh), func(e event) bool { return e.notice.Text != "" })
-	switch {
-	case len(fired) > 0:
+	if len(fired) > 0 {
 		last := fired[len(fired)-1]
 		first := slices.IndexFunc(fired, func(e event) bool { return e.frame == last.frame })
-		e := fired[first] // what its window was noticed by
-		d.put(bad, fmt.Sprintf("▶ %s %s of %s: %s", d.clockOf(e), e.fired.Trigger, e.fired.Probe, e.fired.Cause))
-	case len(fresh) > 0 && time.Since(d.answered) >= reading:
+		d.fired = &fired[first] // what its window was noticed by
+	}
+	switch {
+	case time.Since(d.answered) < reading:
+	case d.fired != nil:
+		e := d.fired
+		d.fired = nil
+		d.put(bad, fmt.Sprintf("▶ %s %s of %s: %s", d.clockOf(*e), e.fired.Trigger, e.fired.Probe, e.fired.Cause))
+	case len(fresh) > 0:
 		e := fresh[len(fresh)-1]
 		d.put(plain, strings.TrimSpace(d.clockOf(e)+" "+e.notice.Text))
 	}

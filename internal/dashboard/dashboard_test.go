@@ -122,3 +122,15 @@ type noScreen struct{ tcell.SimulationScreen }
 
 // Init implements [tcell.Screen].
 func (noScreen) Init() error { return errNoScreen }
+
+// Who is told to end before there is anything to see ends.
+func TestEndsBeforeItBegins(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 50 {
+		d := New(Options{Screen: tcell.NewSimulationScreen("UTF-8")})
+		if err := d.Run(ctx, &control{}, func(context.Context) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

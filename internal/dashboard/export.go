@@ -14,7 +14,7 @@ import (
 
 // export asks for a file and writes what is selected to it.
 func (d *Dashboard) export() {
-	f, system := d.frame(), d.scene.System()
+	f, system := d.frame(), d.scene.systemShown()
 	if f == nil || system == nil {
 		d.say(doubtful, "there is nothing to export yet")
 		return

@@ -131,14 +131,6 @@ func (g *grid) add(name string) error {
 	return nil
 }
 
-// remove takes a probe out of a plot, and the plot away where none is left.
-func (g *grid) remove(p *panel, name string) {
-	p.probes = slices.DeleteFunc(p.probes, func(n string) bool { return n == name })
-	if len(p.probes) == 0 {
-		g.close(p)
-	}
-}
-
 // close takes a plot away.
 func (g *grid) close(p *panel) {
 	g.panels = slices.DeleteFunc(g.panels, func(q *panel) bool { return q == p })
@@ -164,8 +156,8 @@ func (g *grid) current() *panel {
 
 // refresh gives the plots what they show.
 func (g *grid) refresh() {
-	system, f := g.d.scene.System(), g.d.frame()
-	g.begin(system)
+	g.begin(g.d.scene.System())
+	system, f := g.d.scene.systemShown(), g.d.frame()
 	for i, p := range g.panels {
 		p.view.show(fmt.Sprintf("%d %s", i+1, p.title()), g.series(p, system, f))
 	}

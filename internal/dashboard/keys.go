@@ -50,6 +50,48 @@ type binding struct {
 	do      func()
 }
 
+// keys names the keys for people: all of them, where the hints have fewer words.
+func (b *binding) keys() string {
+	if len(b.presses) == 0 {
+		return b.show
+	}
+	var names []string
+	for _, p := range b.presses {
+		if name := p.String(); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+// String names a key for people.
+func (p press) String() string {
+	name := tcell.KeyNames[p.key]
+	switch p.key {
+	case tcell.KeyRune:
+		name = string(p.char)
+		if p.char == ' ' {
+			name = "Space"
+		}
+	case tcell.KeyLeft:
+		name = "←"
+	case tcell.KeyRight:
+		name = "→"
+	case tcell.KeyUp:
+		name = "↑"
+	case tcell.KeyDown:
+		name = "↓"
+	case tcell.KeyBackspace, tcell.KeyBackspace2:
+		name = "⌫"
+	case tcell.KeyBacktab:
+		name = "Shift-Tab"
+	}
+	if p.shift {
+		return "Shift-" + name
+	}
+	return name
+}
+
 // A keymap is a table of bindings.
 type keymap []binding
 
@@ -84,6 +126,11 @@ func (m keymap) hints(width int, at ...place) string {
 		}
 	}
 	return b.String()
+}
+
+// at returns the bindings at a place.
+func (m keymap) at(where place) keymap {
+	return slices.DeleteFunc(slices.Clone(m), func(b binding) bool { return b.where != where })
 }
 
 // places returns the places of the table, in its order.

@@ -59,6 +59,7 @@ func (d *Dashboard) build(screen tcell.Screen) {
 	d.root = newPages()
 	d.root.AddPage("main", screenful, true, true)
 	d.app.SetRoot(d.root, true).SetInputCapture(d.press).SetBeforeDrawFunc(d.resize)
+	d.width, _ = screen.Size()
 	d.layout()
 	if d.opts.Intro != "" {
 		d.say(plain, d.opts.Intro)
@@ -170,6 +171,19 @@ func (d *Dashboard) show(page string) {
 		d.layout()
 	}
 	d.refresh()
+}
+
+// chosen returns the probe of the selected plot, or of the row of the overview; "" where
+// there is none.
+func (d *Dashboard) chosen() string {
+	if d.showing("overview") {
+		key, _ := d.overview.selected()
+		return key.name
+	}
+	if p := d.grid.current(); p != nil && len(p.probes) > 0 {
+		return p.probes[0]
+	}
+	return ""
 }
 
 func (d *Dashboard) showing(page string) bool {

@@ -112,18 +112,39 @@ func box(b *tview.Box, title string) {
 	b.SetBorder(true).SetTitle(title).SetTitleAlign(tview.AlignLeft)
 }
 
+// A chapter is what keys do in one place.
+type chapter struct {
+	title string
+	keys  keymap
+}
+
+// chapters returns all keys: those of the table, and of each tab.
+func (d *Dashboard) chapters() []chapter {
+	var all []chapter
+	for _, at := range d.keys.places() {
+		all = append(all, chapter{string(at), d.keys.at(at)})
+	}
+	for _, t := range d.tabs {
+		m := keymap(t.bindings())
+		for _, at := range m.places() {
+			title := string(at)
+			if at == inSidebar {
+				title = "in the tab " + t.name()
+			}
+			all = append(all, chapter{title, m.at(at)})
+		}
+	}
+	return all
+}
+
 // help shows what the keys do: all of them, from the table.
 func (d *Dashboard) help() {
-	all := d.keys
-	for _, t := range d.tabs {
-		all = append(all[:len(all):len(all)], t.bindings()...)
-	}
 	var b strings.Builder
-	for _, at := range all.places() {
-		fmt.Fprintf(&b, "[::b]%s[::-]\n", at)
-		for i := range all {
-			if all[i].where == at && all[i].help != "" {
-				fmt.Fprintf(&b, "  %-12s %s\n", escape(all[i].show), escape(all[i].help))
+	for _, c := range d.chapters() {
+		fmt.Fprintf(&b, "[::b]%s[::-]\n", c.title)
+		for i := range c.keys {
+			if c.keys[i].help != "" {
+				fmt.Fprintf(&b, "  %-12s %s\n", escape(c.keys[i].keys()), escape(c.keys[i].help))
 			}
 		}
 		b.WriteString("\n")

@@ -110,7 +110,7 @@ func (o *overview) Draw(screen tcell.Screen) {
 	o.Table.Draw(screen)
 	o.SetRect(x, y, width, height)
 	p := &panel{probes: []string{key.name}, vm: o.vmOf(key)}
-	o.preview.show(p.title(), o.d.grid.series(p, o.d.scene.System(), o.d.frame()))
+	o.preview.show(p.title(), o.d.grid.series(p, o.d.scene.systemShown(), o.d.frame()))
 	o.preview.SetRect(x, y+table, width, height-table)
 	o.preview.Draw(screen)
 }
@@ -171,6 +171,7 @@ func (o *overview) columns() []column {
 			return o.trail(p, func(x point) float64 { return x.p99 }), plain
 		}},
 		column{"QTA", 0, true, verdict},
+		column{"apart", 100, false, apart},
 		column{"calculated p99", 160, false, calculated},
 		column{"lost", 90, false, lost},
 		column{"caveat", 160, true, func(p *scope.Probe) (string, tone) { return p.Insufficient, doubtful }},
@@ -201,11 +202,19 @@ func (o *overview) refresh() {
 		o.row(len(o.rows), p, columns)
 	}
 	o.SetSelectable(len(o.rows) > 0, false) // keys would look for a row that can be selected without end
-	row := 1
-	if had {
-		row = max(slices.Index(o.rows, key)+1, 1)
+	if !had {
+		key.name = o.first()
 	}
-	o.Select(row, 0)
+	row := slices.IndexFunc(o.rows, func(k probeKey) bool { return k == key || !had && k.name == key.name })
+	o.Select(max(row+1, 1), 0)
+}
+
+// first returns the probe that is selected first: the whole, where there is a diagram.
+func (o *overview) first() string {
+	if s := o.d.scene.System(); s != nil && s.Diagram != nil && len(s.Probes) > 0 {
+		return interesting(s)[0]
+	}
+	return ""
 }
 
 // fitting returns the columns for which there is room: those that want the widest
@@ -384,6 +393,19 @@ func calculated(p *scope.Probe) (string, tone) {
 		return "∞", bad
 	}
 	return figures.AtMost(v.Hi), plain
+}
+
+// apart says how far the observed ΔQ is from the calculated one for sure, with a mark
+// where chance does not explain it.
+func apart(p *scope.Probe) (string, tone) {
+	d := p.Divergence
+	switch {
+	case d == nil:
+		return "", dim
+	case d.Certain <= scope.DivergenceSignificance:
+		return fmt.Sprintf("%.2f!", d.Distance.Lo), doubtful
+	}
+	return fmt.Sprintf("%.2f", d.Distance.Lo), plain
 }
 
 // verdict says how a probe stands against its QTA.

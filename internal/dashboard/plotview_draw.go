@@ -54,6 +54,9 @@ func (v *plotView) Draw(screen tcell.Screen) {
 	if g.width <= 0 || g.height <= 0 {
 		return
 	}
+	if width, height := v.canvas.Size(); width != g.width || height != g.height {
+		v.corner = 0 // it stays where it was only while nothing else moves
+	}
 	v.canvas.Resize(g.width, g.height)
 	v.taken = v.taken[:0]
 	c := chart{&v.canvas, xScale{v.axis(), g.width}, yScale{v.low, v.high, g.height}, &v.edges}

@@ -23,6 +23,16 @@ func (s *scene) frame() *scope.Frame {
 	return s.Frame(s.at)
 }
 
+// systemShown returns what the frame that is shown was made of, which may not be what
+// the scope does now; nil where there is no frame.
+func (s *scene) systemShown() *scope.System {
+	f := s.frame()
+	if f == nil {
+		return nil
+	}
+	return s.SystemOf(f.Number)
+}
+
 // earlier returns the frame to be drawn below, nil for none.
 func (s *scene) earlier() *scope.Frame {
 	if !s.hasOverlay {

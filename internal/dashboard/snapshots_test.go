@@ -26,7 +26,7 @@ func (h *harness) open(dir, name string) {
 func TestOpenSnapshot(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 40, 256, withSnapshots(testSnapshots))
 	h.open(testSnapshots, second)
-	h.shows("❚❚ snapshot 04:41:20 probe probe │ fired │ 04:41:20.4",
+	h.shows("❚❚ snapshot 04:41:20 failure of probe │ fired │ 04:41:20.4",
 		"▶ failure of probe of pid 1801", "58.3 % failed", "worst instances, fired")
 	for _, step := range []struct{ keys, want string }{
 		{",", "1 before │ 04:41:19.4"},
@@ -65,7 +65,7 @@ func TestDoubleClick(t *testing.T) {
 	h.keys("t")
 	h.until("04:41:06")
 	h.mouse("04:41:06", tview.MouseLeftDown, tview.MouseLeftClick, tview.MouseLeftDoubleClick)
-	h.shows("snapshot 04:41:06 probe probe │ fired", "▶ qta of probe")
+	h.shows("snapshot 04:41:06 failure of probe │ fired", "▶ qta of probe")
 	h.mouse("worst instances", tview.MouseLeftDown, tview.MouseLeftClick, tview.MouseLeftDoubleClick) // a heading is nothing to open
 }
 
@@ -105,7 +105,7 @@ func TestTornSnapshot(t *testing.T) {
 	}
 	h := start(t, "mm1k", 20, 120, 40, 256, withSnapshots(dir))
 	h.open(dir, second)
-	h.shows("snapshot 04:41:20 probe probe │ fired", "torn")
+	h.shows("snapshot 04:41:20 failure of probe │ fired", "torn")
 }
 
 // Snapshots may be gone, or be none, when they are opened.

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"sync"
@@ -49,13 +50,19 @@ type store struct {
 
 	mu     sync.Mutex
 	system *scope.System
-	frames []*scope.Frame // the oldest first
-	bytes  []int          // of each
-	total  int
+	kept   []kept // the oldest first
+	total  int    // bytes of all
 	trails map[probeKey][]point
 	events []event
 	added  uint64 // events, ever
 	sum    tally  // of all windows
+}
+
+// A kept frame is one of a store, with what it was made of.
+type kept struct {
+	frame  *scope.Frame
+	system *scope.System
+	bytes  int
 }
 
 func newStore() *store {
@@ -75,15 +82,15 @@ func (s *store) Configured(system *scope.System, _ outcome.Plan) error {
 func (s *store) Framed(_ *outcome.Batch, f *scope.Frame) error {
 	c, size := f.Clone(), sizeOf(f)
 	s.mu.Lock()
-	if n := len(s.frames); n > 0 && c.Number <= s.frames[n-1].Number {
-		s.frames, s.bytes, s.total, s.events = nil, nil, 0, nil // a recording that is played again
+	if n := len(s.kept); n > 0 && c.Number <= s.kept[n-1].frame.Number {
+		s.kept, s.total, s.events = nil, 0, nil // a recording that is played again
 		clear(s.trails)
 		s.sum = tally{}
 	}
-	s.frames, s.bytes, s.total = append(s.frames, c), append(s.bytes, size), s.total+size
-	for len(s.frames) > 1 && (len(s.frames) > s.most || s.total > maxBytes) {
-		s.total -= s.bytes[0]
-		s.frames, s.bytes = slices.Delete(s.frames, 0, 1), slices.Delete(s.bytes, 0, 1)
+	s.kept, s.total = append(s.kept, kept{c, s.system, size}), s.total+size
+	for len(s.kept) > 1 && (len(s.kept) > s.most || s.total > maxBytes) {
+		s.total -= s.kept[0].bytes
+		s.kept = slices.Delete(s.kept, 0, 1)
 	}
 	s.sum.add(c)
 	s.follow(c)
@@ -175,7 +182,7 @@ func sizeOf(f *scope.Frame) int {
 	return n
 }
 
-// System returns what the scope does; nil before it has begun.
+// System returns what the scope does now; nil before it has begun.
 func (s *store) System() *scope.System {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,10 +193,7 @@ func (s *store) System() *scope.System {
 func (s *store) Last() *scope.Frame {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.frames) == 0 {
-		return nil
-	}
-	return s.frames[len(s.frames)-1]
+	return s.numbered(math.MaxUint64).frame
 }
 
 // Frame returns the frame of a number; the oldest where that has gone, and the newest
@@ -197,19 +201,24 @@ func (s *store) Last() *scope.Frame {
 func (s *store) Frame(number uint64) *scope.Frame {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.frames) == 0 {
-		return nil
+	return s.numbered(number).frame
+}
+
+// SystemOf returns the system that the frame of a number was made of.
+func (s *store) SystemOf(number uint64) *scope.System {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.numbered(number).system
+}
+
+// numbered returns what is kept of a number, or else the oldest or the newest; under the
+// lock.
+func (s *store) numbered(number uint64) kept {
+	if len(s.kept) == 0 {
+		return kept{}
 	}
-	i, _ := slices.BinarySearchFunc(s.frames, number, func(f *scope.Frame, n uint64) int {
-		switch {
-		case f.Number < n:
-			return -1
-		case f.Number > n:
-			return 1
-		}
-		return 0
-	})
-	return s.frames[min(i, len(s.frames)-1)]
+	i, _ := slices.BinarySearchFunc(s.kept, number, func(k kept, n uint64) int { return cmp.Compare(k.frame.Number, n) })
+	return s.kept[min(i, len(s.kept)-1)]
 }
 
 // Range returns the numbers of the oldest and the newest frame; false where there is
@@ -217,10 +226,10 @@ func (s *store) Frame(number uint64) *scope.Frame {
 func (s *store) Range() (first, last uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.frames) == 0 {
+	if len(s.kept) == 0 {
 		return 0, 0, false
 	}
-	return s.frames[0].Number, s.frames[len(s.frames)-1].Number, true
+	return s.kept[0].frame.Number, s.kept[len(s.kept)-1].frame.Number, true
 }
 
 // Trail returns what is kept of a probe up to a window, the oldest first.

@@ -77,7 +77,7 @@ func (t *parametersTab) refresh() {
 	if !reflect.DeepEqual(t.d.control.Config(), t.config) {
 		t.load()
 	}
-	if name := t.chosenElsewhere(); name != t.followed && !t.editing && slices.Contains(t.names, name) {
+	if name := t.d.chosen(); name != t.followed && !t.editing && slices.Contains(t.names, name) {
 		t.followed, t.probe = name, name
 		t.selectIn(t.form())
 	}
@@ -105,18 +105,6 @@ func (t *parametersTab) load() {
 	if !t.editing {
 		t.selectIn(t.form())
 	}
-}
-
-// chosenElsewhere returns the probe of the selected plot, or row of the overview.
-func (t *parametersTab) chosenElsewhere() string {
-	if t.d.showing("overview") {
-		key, _ := t.d.overview.selected()
-		return key.name
-	}
-	if p := t.d.grid.current(); p != nil && len(p.probes) > 0 {
-		return p.probes[0]
-	}
-	return ""
 }
 
 // form returns that of the probe shown, nil where there is none.

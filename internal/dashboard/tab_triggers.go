@@ -16,10 +16,11 @@ import (
 // shown, it says why that was made, and which instances were the worst.
 type triggersTab struct {
 	*listing
-	d     *Dashboard
-	shelf *shelf
-	shown *scene // what the rows are about
-	probe string // whose triggers are set
+	d        *Dashboard
+	shelf    *shelf
+	shown    *scene // what the rows are about
+	probe    string // whose triggers are set
+	followed string // that was chosen elsewhere last
 
 	off map[string]string // settings of triggers that were turned off, by probe and kind
 
@@ -51,6 +52,9 @@ func (t *triggersTab) bindings() []binding {
 
 func (t *triggersTab) refresh() {
 	t.shelf.look()
+	if name := t.d.chosen(); name != t.followed && slices.Contains(t.names(), name) {
+		t.followed, t.probe = name, name
+	}
 	if t.d.scene != t.d.live {
 		t.show(t.d.worstRows(t.d.room()), t.d.room())
 	} else {

@@ -17,7 +17,7 @@ import (
 // A trigger is set with what is entered, turned off and on again, each at once.
 func TestSetTrigger(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 40, 256)
-	h.keys("t")
+	h.keys("2t")
 	h.shows("probe worker_1", "← 1 of 3 →", "○ failure", "× qta")
 	h.selectRow("trigger failure")
 	h.key(tcell.KeyEnter)
@@ -43,7 +43,7 @@ func TestSetTrigger(t *testing.T) {
 // What needs no limit is turned on as it is; what does is asked for it.
 func TestTurnTrigger(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 40, 256)
-	h.keys("t")
+	h.keys("2t")
 	h.selectRow("trigger loss")
 	h.keys(" ")
 	if setting, _ := h.last(0).Entry("worker_1").Trigger("loss"); setting != "true" {
@@ -61,7 +61,7 @@ func TestTurnTrigger(t *testing.T) {
 // The triggers of each probe are set on their own; one is found by a part of its name.
 func TestTriggersOfProbe(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 40, 256)
-	h.keys("t")
+	h.keys("2t")
 	h.key(tcell.KeyLeft)
 	h.shows("probe probe", "← 3 of 3 →", "▶ failure    0.1", "● loss       true", "▶ qta")
 	h.key(tcell.KeyRight, tcell.KeyRight)
@@ -93,7 +93,7 @@ func TestBadTriggers(t *testing.T) {
 		{"condition", "divergence > 0", "worker_1 is not calculated"},
 	} {
 		h := start(t, "mm1k", 20, 120, 40, 256)
-		h.keys("t")
+		h.keys("2t")
 		h.selectRow("trigger " + test.kind)
 		h.key(tcell.KeyEnter)
 		h.keys(test.setting)
@@ -114,7 +114,7 @@ func TestBadTriggers(t *testing.T) {
 // A trigger that makes no sense at a probe says why.
 func TestImpossibleTriggers(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 40, 256)
-	h.keys("t")
+	h.keys("2t")
 	for kind, why := range map[string]string{
 		"qta":        "nothing is required of worker_1",
 		"hazard":     "nothing is required of worker_1",
@@ -141,7 +141,7 @@ func TestImpossibleTriggers(t *testing.T) {
 func TestRefusedTrigger(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 40, 256)
 	h.control.refuse = errors.New("snapshots: the folder is read-only")
-	h.keys("t")
+	h.keys("2t")
 	h.selectRow("trigger load")
 	h.key(tcell.KeyEnter)
 	h.keys("500")
@@ -162,7 +162,7 @@ func TestRefusedTrigger(t *testing.T) {
 func TestFired(t *testing.T) {
 	for _, size := range [][2]int{{80, 40}, {120, 40}} {
 		h := start(t, "mm1k", 39, size[0], size[1], 256, withSnapshots(testSnapshots))
-		h.keys("t")
+		h.keys("2t")
 		h.until("15+1+5")
 		var got []string
 		for line := range strings.Lines(h.text()) {
@@ -194,7 +194,7 @@ func TestFired(t *testing.T) {
 // An incident without a snapshot leads to its window.
 func TestFiredWithoutSnapshot(t *testing.T) {
 	h := start(t, "mm1k", 39, 120, 40, 256)
-	h.keys("t")
+	h.keys("2t")
 	h.mouse("06:04:58 probe        qta", tview.MouseLeftClick)
 	h.shows("No snapshot. Enter shows the window.", "the observed ΔQ", "64 % succeed")
 	h.key(tcell.KeyEnter)
@@ -205,7 +205,7 @@ func TestFiredWithoutSnapshot(t *testing.T) {
 func TestNewSnapshot(t *testing.T) {
 	dir := t.TempDir()
 	h := start(t, "mm1k", 10, 120, 40, 256, withSnapshots(dir))
-	h.keys("t")
+	h.keys("2t")
 	h.hides("04:41:06")
 	name := "20261121T044106.454Z-probe-failure.bsr"
 	data, err := os.ReadFile(filepath.Join(testSnapshots, name))
@@ -223,7 +223,7 @@ func TestNoProbes(t *testing.T) {
 	h := &harness{t: t, screen: tcell.NewSimulationScreen("UTF-8"), control: &control{config: config.Default()}}
 	h.d = New(Options{Title: "live", Screen: colored{h.screen, 256}})
 	h.run(80, 24)
-	h.keys("t")
+	h.keys("2t")
 	h.shows("No probes yet", "Nothing has fired.")
 	h.keys(" ")
 	h.key(tcell.KeyLeft, tcell.KeyRight, tcell.KeyEnter, tcell.KeyDown)

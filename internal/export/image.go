@@ -39,8 +39,18 @@ func (p Picture) writeSVG(w io.Writer) error {
 	}
 	// Where the font is not installed, one that looks much the same may be.
 	const family = "font-family:Liberation Sans"
-	_, err = w.Write(bytes.ReplaceAll(out.Bytes(), []byte(family), []byte(family+", Arial, Helvetica, sans-serif")))
+	svg := bytes.ReplaceAll(out.Bytes(), []byte(family), []byte(family+", Arial, Helvetica, sans-serif"))
+	_, err = w.Write(bytes.Map(inXML, svg))
 	return err
+}
+
+// inXML leaves out the characters that XML does not have. Names from elsewhere have
+// them at times.
+func inXML(r rune) rune {
+	if r < ' ' && r != '\t' && r != '\n' || r == 0xFFFE || r == 0xFFFF {
+		return -1
+	}
+	return r
 }
 
 func (p Picture) writePNG(w io.Writer) error {

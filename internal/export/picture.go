@@ -22,6 +22,7 @@ var (
 	ErrFormat = errors.New("unknown format")
 	ErrEmpty  = errors.New("nothing to draw")
 	ErrMany   = errors.New("too many plots for one picture")
+	ErrAxis   = errors.New("no delays to show")
 	ErrSize   = errors.New("wrong size of a picture")
 )
 
@@ -144,7 +145,7 @@ func FormatOf(path string) (Format, error) {
 
 // Write writes the picture in a format. The same picture gives the same bytes. Of
 // data there is what [CSV] and [Curves] say. Images that cannot be drawn give errors
-// that wrap [ErrEmpty], [ErrMany] or [ErrSize].
+// that wrap [ErrEmpty], [ErrMany], [ErrAxis] or [ErrSize].
 func (p Picture) Write(w io.Writer, f Format) error {
 	switch f {
 	case SVG:
@@ -212,10 +213,18 @@ func (p Picture) check() error {
 	if len(p.Plots) > MaxPlots {
 		return fmt.Errorf("%w: %d, at most %d", ErrMany, len(p.Plots), MaxPlots)
 	}
+	empty := true
 	for i := range p.Plots {
-		if !p.Plots[i].Empty() {
-			return nil
+		if p.Plots[i].Empty() {
+			continue
+		}
+		empty = false
+		if a := p.Plots[i].axis(); a.From >= a.To {
+			return fmt.Errorf("%w: from %v to %v", ErrAxis, a.From, a.To)
 		}
 	}
-	return fmt.Errorf("window %d: %w", p.Number, ErrEmpty)
+	if empty {
+		return fmt.Errorf("window %d: %w", p.Number, ErrEmpty)
+	}
+	return nil
 }

@@ -265,6 +265,19 @@ func TestSVG(t *testing.T) {
 	}
 }
 
+// A name with what XML does not have makes no drawing that nobody can read.
+func TestSVGOfForeignNames(t *testing.T) {
+	p := handmade(t)
+	p.Plots[0].Series[0].VM.Node = "a\x1b]0;b\x07\xff<c>"
+	var drawn svgFile
+	if err := xml.Unmarshal(written(t, p, export.SVG), &drawn); err != nil {
+		t.Fatal(err)
+	}
+	if want := "a]0;b\ufffd<c>"; !strings.Contains(strings.Join(drawn.texts(), "\n"), want) {
+		t.Errorf("no %q in %q", want, drawn.texts())
+	}
+}
+
 // The image has its size, and the curve lies where it must: the observed one at an
 // eighth after 1 ms, at a half after 2 ms, at three quarters after 3 ms and dMax.
 func TestPNG(t *testing.T) {
@@ -375,8 +388,9 @@ func TestSeveralSeries(t *testing.T) {
 // Nothing is drawn of nothing, and no more than can be read.
 func TestCannotDraw(t *testing.T) {
 	one := handmade(t).Plots[0]
-	hidden := one
+	hidden, beyond := one, one
 	hidden.Hidden = plot.Roles()
+	beyond.Axis.From = time.Hour
 	many := make([]export.Plot, export.MaxPlots+1)
 	for i := range many {
 		many[i] = one
@@ -389,6 +403,7 @@ func TestCannotDraw(t *testing.T) {
 		{export.Picture{Plots: []export.Plot{{}}}, export.ErrEmpty},
 		{export.Picture{Plots: []export.Plot{hidden}}, export.ErrEmpty},
 		{export.Picture{Plots: many}, export.ErrMany},
+		{export.Picture{Plots: []export.Plot{beyond}}, export.ErrAxis},
 		{export.Picture{Plots: []export.Plot{one}, Width: 100, Height: 300}, export.ErrSize},
 		{export.Picture{Plots: []export.Plot{one}, Width: 300}, export.ErrSize},
 		{export.Picture{Plots: []export.Plot{one}, Width: 300, Height: 1e6}, export.ErrSize},

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/scope"
 )
 
 // An Input is a recording that is open.
@@ -29,7 +31,7 @@ type Player struct {
 	config  config.Config // in force
 	speed   float64
 	paused  bool
-	next    uint64        // number of the window that comes next
+	next    uint64        // number of the window after the one that was shown last
 	until   uint64        // number of the first window that is waited for
 	again   bool          // the recording is to be played from its beginning
 	changed chan struct{} // closed, and made anew, when any of this changes
@@ -75,6 +77,7 @@ func (p *Player) first() (*recording.Config, error) {
 // played; Ended is told so, with nil for one that is whole, and may be nil itself.
 func (p *Player) Play(ctx context.Context, ended func(error)) {
 	r := p.replay
+	r.Observers = append([]scope.Observer{position{p}}, r.Observers...)
 	for ctx.Err() == nil {
 		err := p.once(ctx, r)
 		if !errors.Is(err, errAgain) && ended != nil && ctx.Err() == nil {
@@ -125,9 +128,6 @@ func (p *Player) wait(ctx context.Context, number uint64, since time.Duration) e
 	for {
 		p.mu.Lock()
 		again, paused, speed, changed, fast := p.again, p.paused, p.speed, p.changed, number < p.until
-		if !again {
-			p.next = number
-		}
 		p.mu.Unlock()
 		var due <-chan time.Time // never, while it is paused
 		switch {
@@ -146,6 +146,24 @@ func (p *Player) wait(ctx context.Context, number uint64, since time.Duration) e
 		case <-changed:
 		}
 	}
+}
+
+// A position is an observer that notes where a player is. It is told before the others,
+// so that who sees a window finds the player behind it.
+type position struct{ *Player }
+
+// Configured implements [scope.Observer].
+func (position) Configured(*scope.System, outcome.Plan) error { return nil }
+
+// Noticed implements [scope.Observer].
+func (position) Noticed(outcome.Notice) error { return nil }
+
+// Framed implements [scope.Observer].
+func (p position) Framed(_ *outcome.Batch, f *scope.Frame) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.next = f.Number + 1
+	return nil
 }
 
 // change changes what is asked of the player.
@@ -176,7 +194,7 @@ func (p *Player) ApplyFrom(_ context.Context, _, c config.Config) error {
 	if _, err := try.system(entry); err != nil {
 		return err
 	}
-	p.change(func() { p.config, p.again, p.until = c, true, p.next })
+	p.change(func() { p.config, p.again, p.until = c, true, max(p.until, p.next) }) // it may be on its way there
 	return nil
 }
 

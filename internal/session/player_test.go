@@ -1,0 +1,85 @@
+package session_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/session"
+)
+
+// A viewer notes the numbers of the windows that a player shows, and does something
+// after each.
+type viewer struct {
+	numbers []uint64
+	shown   func(number uint64)
+}
+
+// Configured implements [scope.Observer].
+func (v *viewer) Configured(*scope.System, outcome.Plan) error { return nil }
+
+// Noticed implements [scope.Observer].
+func (v *viewer) Noticed(outcome.Notice) error { return nil }
+
+// Framed implements [scope.Observer].
+func (v *viewer) Framed(_ *outcome.Batch, f *scope.Frame) error {
+	v.numbers = append(v.numbers, f.Number)
+	v.shown(f.Number)
+	return nil
+}
+
+// A player that waits shows the same window again when another configuration is
+// applied, also where that is done once more before it is there, and where it is the
+// last one.
+func TestPlayerStaysWhereItWas(t *testing.T) {
+	v := &viewer{}
+	open := func() (session.Input, error) { return recording.Open("../../cmd/beamscope/mm1k.bsr") }
+	p, err := session.NewPlayer(session.Replay{Observers: []scope.Observer{v}}, open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply := func() {
+		if err := p.ApplyFrom(t.Context(), p.Config(), p.Config()); err != nil {
+			t.Error(err)
+		}
+	}
+	step := 0
+	v.shown = func(number uint64) {
+		switch step++; {
+		case step == 10: // window 9
+			p.Pause(true)
+			apply()
+		case step == 10+4: // it is on its way to window 9
+			apply()
+		case step == 10+4+10:
+			p.Pause(false)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ends := 0
+	p.Play(ctx, func(err error) {
+		if err != nil {
+			t.Error(err)
+		}
+		switch ends++; ends {
+		case 1:
+			p.Pause(true)
+			apply()
+		case 2:
+			cancel()
+		}
+	})
+	last := v.numbers[len(v.numbers)-1]
+	var want []uint64
+	for _, n := range []uint64{9, 3, last, last} {
+		for i := range n + 1 {
+			want = append(want, i)
+		}
+	}
+	if !slices.Equal(v.numbers, want) {
+		t.Errorf("windows %v, want %v", v.numbers, want)
+	}
+}
