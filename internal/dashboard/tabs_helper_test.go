@@ -14,7 +14,7 @@ import (
 )
 
 // testSnapshots are snapshots of the demonstration.
-const testSnapshots = "../../cmd/beamscope/testdata/snapshots"
+var testSnapshots = filepath.Join(program, "testdata/snapshots")
 
 // withSnapshots has a dashboard open the snapshots in a folder.
 func withSnapshots(dir string) func(*Options) {
