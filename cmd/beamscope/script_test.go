@@ -21,10 +21,10 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// TestMain makes this program beamscope itself where it is called so; it is in
-// the PATH of tests and scripts.
+// TestMain makes this program beamscope itself where it is called so, and another one
+// for tests; they are in the PATH of tests and scripts.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"beamscope": main})
+	testscript.Main(m, map[string]func(){"beamscope": main, "panicking": panicking})
 }
 
 // What a wrong command line or scope file gives: one clear line, and the status.

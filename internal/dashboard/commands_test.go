@@ -79,7 +79,10 @@ func TestSaveMarked(t *testing.T) {
 	if len(c.Outcomes) != 1 || c.Outcomes[0].Name != "worker_1" || c.Diagram != "" {
 		t.Errorf("%d outcomes, the diagram %q:\n%s", len(c.Outcomes), c.Diagram, c.Format())
 	}
-	h.keys("  w") // and the others
+	h.key(tcell.KeyDown) // and the others
+	h.keys(" ")
+	h.key(tcell.KeyDown)
+	h.keys(" w")
 	h.shows("save 3 marked as")
 	h.answer(path)
 	h.keys("y")

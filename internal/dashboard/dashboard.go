@@ -235,9 +235,30 @@ func (d *Dashboard) end(err error) {
 	case err != nil:
 		d.say(alert, "ended: "+err.Error())
 	case !d.opts.Fixed && !again:
-		d.say(doubtful, "the end. What was seen is still here: , and . step through it, q quits")
+		d.say(doubtful, "the end"+d.why()+". What was seen is still here: , and . step through it, q quits")
 	}
 	d.refresh()
+}
+
+// why says why the scope has ended, where all that it observed did.
+func (d *Dashboard) why() string {
+	a := d.attached()
+	if a == nil {
+		return ""
+	}
+	var exited []string
+	for _, v := range a.Status().VMs {
+		switch {
+		case v.Ended:
+			exited = append(exited, v.VM.String())
+		case v.Refused == "":
+			return ""
+		}
+	}
+	if len(exited) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(exited, " and ") + " exited"
 }
 
 // refresh shows what is known now; pages that nobody sees are left as they are.

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -57,6 +58,17 @@ func (c *control) ApplyFrom(_ context.Context, _, next config.Config) error {
 // a number of colours.
 func start(t *testing.T, system string, window uint64, width, height, colors int, change ...func(*Options)) *harness {
 	t.Helper()
+	h := dark(t, system, window, colors, change...)
+	h.feed(replay(t, system))
+	h.screen.SetSize(width, height)
+	h.run(width, height)
+	return h
+}
+
+// dark returns a dashboard for a demonstration that does not run yet, and has seen
+// nothing.
+func dark(t *testing.T, system string, window uint64, colors int, change ...func(*Options)) *harness {
+	t.Helper()
 	if colors == 0 {
 		t.Setenv("NO_COLOR", "1")
 	} else {
@@ -64,7 +76,7 @@ func start(t *testing.T, system string, window uint64, width, height, colors int
 	}
 	h := &harness{t: t, screen: tcell.NewSimulationScreen("UTF-8"), control: &control{}}
 	var err error
-	if h.control.config, err = config.Load("../../cmd/beamscope/" + system + ".yaml"); err != nil {
+	if h.control.config, err = config.Load(filepath.Join(program, system+".yaml")); err != nil {
 		t.Fatal(err)
 	}
 	o := Options{Title: system, Fixed: true, Window: window, Screen: colored{h.screen, colors}}
@@ -72,11 +84,17 @@ func start(t *testing.T, system string, window uint64, width, height, colors int
 		f(&o)
 	}
 	h.d = New(o)
-	h.feed(replay(t, system))
-	h.screen.SetSize(width, height)
-	h.run(width, height)
 	return h
 }
+
+// program is the folder of the program, wherever the tests go.
+var program = func() string {
+	dir, err := filepath.Abs("../../cmd/beamscope")
+	if err != nil {
+		panic(err)
+	}
+	return dir
+}()
 
 // feed has the dashboard observe what is on a reel.
 func (h *harness) feed(r *reel) {

@@ -335,7 +335,7 @@ func (d *Dashboard) mode() string {
 	case s.shot != nil:
 		return d.theme.tag(doubtful) + "❚❚[-:-:-] " + title + " │ [::b]" + s.shot.position(s.frame().Number) + "[::-]"
 	case s.following && d.ended:
-		return d.theme.tag(bad) + "■ ended[-:-:-] " + title
+		return d.theme.tag(bad) + "■[-:-:-] " + title + " ended"
 	case s.following:
 		return d.theme.tag(good) + "●[-:-:-] " + title
 	}

@@ -122,8 +122,6 @@ func (o *overview) mark() {
 		} else {
 			o.marked[key.name] = true
 		}
-		row, _ := o.GetSelection()
-		o.Select(min(row+1, len(o.rows)), 0)
 	}
 }
 

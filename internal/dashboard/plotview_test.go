@@ -46,7 +46,7 @@ func replay(t testing.TB, name string) *reel {
 	if r, ok := reels.Load(name); ok {
 		return r.(*reel)
 	}
-	file, err := os.Open(filepath.Join("..", "..", "cmd", "beamscope", name+".bsr"))
+	file, err := os.Open(filepath.Join(program, name+".bsr"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/rivo/uniseg"
 	"pgregory.net/rapid"
 
-	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/session"
@@ -30,21 +29,21 @@ const (
 type screenful struct {
 	name   string
 	window uint64
-	change func(*testing.T, *Options)
+	change func(*Options)
 	fill   func(*testing.T, *harness) // nil for the recording of the demonstration
 	do     func(*harness)
 }
 
 func screenfuls() []screenful {
 	keys := func(text string) func(*harness) { return func(h *harness) { h.keys(text) } }
-	kept := func(_ *testing.T, o *Options) { o.Snapshots = testSnapshots }
+	kept := func(o *Options) { o.Snapshots = testSnapshots }
 	return []screenful{
 		{name: "overview", window: calmWindow, do: keys("o")},
 		{name: "overview-overload", window: overloadWindow, do: keys("o")},
 		{name: "overview-vms", window: overloadWindow, fill: severalVMs, do: keys("o")},
 		{name: "overview-loss", window: overloadWindow, fill: withLoss, do: keys("o")},
-		{name: "overview-first", change: live1, fill: nothing},
-		{name: "overview-no-spans", change: live1, fill: noSpans},
+		{name: "overview-first", change: discovering, fill: nothing},
+		{name: "overview-no-spans", change: discovering, fill: noSpans},
 		{name: "plots-first", fill: nothing},
 		{name: "plots-calm", window: calmWindow},
 		{name: "plots-overload", window: overloadWindow},
@@ -102,8 +101,8 @@ func screenfuls() []screenful {
 	}
 }
 
-// live1 begins as run does without a scope file.
-func live1(_ *testing.T, o *Options) { o.Title, o.Overview, o.Fixed = "live", true, false }
+// discovering begins as run does without a scope file.
+func discovering(o *Options) { o.Title, o.Overview, o.Fixed = "live", true, false }
 
 func nothing(*testing.T, *harness) {}
 
@@ -175,21 +174,12 @@ func busyStatus() session.Status {
 // begin shows a screenful on a screen.
 func (s screenful) begin(t *testing.T, width, height, colors int) *harness {
 	t.Helper()
-	if colors == 0 {
-		t.Setenv("NO_COLOR", "1")
-	} else {
-		t.Setenv("NO_COLOR", "")
-	}
-	h := &harness{t: t, screen: tcell.NewSimulationScreen("UTF-8"), control: &control{}}
-	var err error
-	if h.control.config, err = config.Load("../../cmd/beamscope/mm1k.yaml"); err != nil {
-		t.Fatal(err)
-	}
-	o := Options{Title: "mm1k", Fixed: true, Window: s.window, Screen: colored{h.screen, colors}, Wall: func(ns int64) time.Time { return time.Unix(0, ns) }}
-	if s.change != nil {
-		s.change(t, &o)
-	}
-	h.d = New(o)
+	h := dark(t, "mm1k", s.window, colors, func(o *Options) {
+		o.Wall = func(ns int64) time.Time { return time.Unix(0, ns) }
+		if s.change != nil {
+			s.change(o)
+		}
+	})
 	if s.fill == nil {
 		h.feed(replay(t, "mm1k"))
 	} else {
@@ -294,19 +284,16 @@ func (s strictScreen) check(x, y int) {
 // Whatever is pressed on a screen of whatever size, which changes, each line is as wide
 // as the screen, and nothing is drawn beside it.
 func TestSizes(t *testing.T) {
-	t.Setenv("NO_COLOR", "")
+	t.Chdir(t.TempDir()) // where it may write files
 	rapid.Check(t, func(r *rapid.T) {
 		size := func() (int, int) {
 			return rapid.IntRange(20, 220).Draw(r, "width"), rapid.IntRange(8, 70).Draw(r, "height")
 		}
 		width, height := size()
 		kind := rapid.SampledFrom(screenfuls()).Draw(r, "screen")
-		s := screenful{window: kind.window, fill: kind.fill, change: func(t *testing.T, o *Options) {
+		s := screenful{window: kind.window, fill: kind.fill, change: func(o *Options) {
 			if kind.change != nil {
-				kind.change(t, o)
-			}
-			if dir, err := filepath.Abs(o.Snapshots); o.Snapshots != "" && err == nil {
-				o.Snapshots = dir
+				kind.change(o)
 			}
 			screen := o.Screen.(colored)
 			o.Screen = strictScreen{screen.SimulationScreen, func(x, y int) {
@@ -315,7 +302,6 @@ func TestSizes(t *testing.T) {
 			}}
 		}}
 		h := s.begin(t, width, height, 256)
-		defer elsewhere(t)()
 		defer h.stop()
 		for range rapid.IntRange(1, 4).Draw(r, "sizes") {
 			for range rapid.IntRange(0, 12).Draw(r, "keys") {

@@ -14,28 +14,11 @@ import (
 )
 
 // testSnapshots are snapshots of the demonstration.
-const testSnapshots = "../../cmd/beamscope/testdata/snapshots"
+var testSnapshots = filepath.Join(program, "testdata/snapshots")
 
 // withSnapshots has a dashboard open the snapshots in a folder.
 func withSnapshots(dir string) func(*Options) {
 	return func(o *Options) { o.Snapshots = dir }
-}
-
-// elsewhere goes to a folder where what keys write can be, until back is called.
-func elsewhere(t *testing.T) (back func()) {
-	t.Helper()
-	here, err := os.Getwd()
-	if err == nil {
-		err = os.Chdir(t.TempDir())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return func() {
-		if err := os.Chdir(here); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // copied returns a folder with copies of the test snapshots.

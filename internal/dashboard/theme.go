@@ -71,7 +71,7 @@ func (t *theme) style(n tone) tcell.Style {
 	case alert:
 		return s.Foreground(t.color(plot.HazardPaint)).Reverse(true)
 	case required:
-		return s.Foreground(t.color(plot.RequiredPaint))
+		return s.Foreground(t.color(plot.RequiredPaint)).Bold(t.colors == 0)
 	}
 	return s
 }

@@ -9,6 +9,7 @@ package vmtest
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -31,6 +32,14 @@ func NeedEBPF(t testing.TB) {
 	t.Helper()
 	if err := bpf.Supported(); err != nil {
 		missing(t, err)
+	}
+}
+
+// NeedProgram ends the test where a program is not installed.
+func NeedProgram(t testing.TB, name string) {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		missing(t, fmt.Errorf("%w: scripts/need.sh %s installs it", err, name))
 	}
 }
 
