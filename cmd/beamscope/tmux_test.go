@@ -344,9 +344,7 @@ func (p *pane) changeParameters() {
 func (p *pane) setTriggers() {
 	p.t.Helper()
 	p.keys("t")
-	p.await("probe worker_1")
-	p.keys("Left")
-	p.await("probe probe")
+	p.await("probe probe", "← 3 of 3 →") // the whole first
 	p.keys("Down", "Down", "Down", "Enter")
 	p.await("failure of probe (Enter, or Esc)")
 	p.write("2")
@@ -510,7 +508,7 @@ func TestTerminalDemo(t *testing.T) {
 			}
 			p := newPane(t)
 			p.run(fmt.Sprintf("BEAMSCOPE_OTP=%s XDG_CACHE_HOME=$PWD beamscope demo %s", otp.Dir, name))
-			p.await("● demo "+name, "b brings on: "+system.worst().label, "1 probe · n=")
+			p.await("● demo "+name, system.intro(), "1 probe · n=")
 			p.keys("b")
 			p.await(system.worst().watch + "; b ends it")
 			p.keys("b")
