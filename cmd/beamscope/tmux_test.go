@@ -235,9 +235,8 @@ func TestTerminal(t *testing.T) {
 	setRate(t, vm, overloadRate)
 	p.await("▶ going on")
 	setRate(t, vm, calmRate)
-	p.await("5+1+3") // windows in the snapshot
 	p.keys("End")
-	p.await("5 windows before, 3 after")
+	p.await(" windows before, ") // in the snapshot
 	p.keys("Enter")
 	p.await("❚❚ snapshot", "│ fired │", "worst instances")
 	p.keys(",")
@@ -269,7 +268,7 @@ func TestTerminal(t *testing.T) {
 	p.run(fmt.Sprintf("beamscope run -c saved.yaml --pid %d --headless --for 1s > frames.txt", vm.PID()))
 	p.ends(0)
 	p.run("clear; beamscope snapshots list -c saved.yaml")
-	p.await("5+1+3")
+	p.await("KiB", "probe ", "+1+")
 }
 
 // calmly shows some windows, and fails if the screen is blanked between them.
