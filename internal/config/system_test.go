@@ -134,7 +134,7 @@ func TestSystemOfEdited(t *testing.T) {
 		{func(c *config.Config) { c.Outcomes[0].QTA = &config.QTA{Points: []dq.Step{{T: time.Second, P: 0.5}}} },
 			`outcomes.a.qta.p50: "1s" is above dMax, 50ms, where delays end: lower it, or raise dMax`},
 		{func(c *config.Config) { c.Diagram = "p = s:q\n" }, "diagram:1:7: s:q is not defined\np = s:q\n      ^"},
-		{func(c *config.Config) { c.Diagram, c.DiagramFile = "p =", "system.dq" }, "system.dq:1:4: unexpected the end of the source: want a name\np =\n   ^"},
+		{func(c *config.Config) { c.Diagram, c.DiagramFile = "p =", "system.dq" }, "system.dq:1:4: unexpected end of the source: want a name\np =\n   ^"},
 	} {
 		c := minimal()
 		test.edit(&c)

@@ -13,6 +13,7 @@ import (
 	"github.com/gdamore/tcell/v2"
 
 	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/scope"
 )
 
 // table returns all keys but those of the tabs.
@@ -156,6 +157,11 @@ func (d *Dashboard) save() {
 // only leaves no outcomes in a configuration but these, and no diagram that has others.
 // It tells whether it took one away.
 func only(c *config.Config, names map[string]bool) bool {
+	for _, name := range probesOf(*c) {
+		if names[name] {
+			c.Entry(name) // also of one that is as by default
+		}
+	}
 	c.Outcomes = slices.DeleteFunc(c.Outcomes, func(o config.Outcome) bool { return !names[o.Name] })
 	f, err := config.ParseDiagram("", c.Diagram)
 	if err != nil || c.Diagram == "" || !slices.ContainsFunc(f.Outcomes(), func(name string) bool { return !names[name] }) {
@@ -163,6 +169,27 @@ func only(c *config.Config, names map[string]bool) bool {
 	}
 	c.Diagram, c.DiagramFile = "", ""
 	return true
+}
+
+// probesOf returns the names of the probes of a configuration that is in force.
+func probesOf(c config.Config) []string {
+	system, err := c.System()
+	if err != nil {
+		return nil
+	}
+	return namesOf(system)
+}
+
+// namesOf returns the names of the probes of a system; none of nil.
+func namesOf(s *scope.System) []string {
+	if s == nil {
+		return nil
+	}
+	names := make([]string, len(s.Probes))
+	for i := range s.Probes {
+		names[i] = s.Probes[i].Spec.Name
+	}
+	return names
 }
 
 // saveTo saves a configuration, and asks before it takes the place of a file that has

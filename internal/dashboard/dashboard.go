@@ -260,11 +260,13 @@ func (d *Dashboard) why() string {
 	return ": " + strings.Join(exited, " and ") + " exited"
 }
 
-// refresh shows what is known now.
+// refresh shows what is known now; pages that nobody sees are left as they are.
 func (d *Dashboard) refresh() {
 	d.tellEvents()
 	d.head()
-	d.overview.refresh()
+	if d.showing("overview") {
+		d.overview.refresh()
+	}
 	d.grid.refresh()
 	if d.open != nil {
 		d.open.refresh()
@@ -309,10 +311,6 @@ func (d *Dashboard) change(what string, edit func(*config.Config) error, done fu
 		done(errSnapshot)
 		return
 	}
-	if d.busy != "" {
-		done(errBusy)
-		return
-	}
 	base := d.control.Config()
 	c := base.Clone()
 	if err := edit(&c); err != nil {
@@ -325,12 +323,16 @@ func (d *Dashboard) change(what string, edit func(*config.Config) error, done fu
 // errSnapshot says that a snapshot cannot be changed.
 var errSnapshot = errors.New("this is a snapshot: Esc goes back to what is live, which can be changed")
 
-// errBusy says that another change is not settled yet.
+// errBusy says that something else is not settled yet.
 var errBusy = errors.New("something else is under way: wait for it, and try again")
 
-// background does something that takes its time. What is said meanwhile at the bottom,
-// and done is called in the goroutine of the terminal.
+// background does something that takes its time, one thing at a time. What is said
+// meanwhile at the bottom, and done is called in the goroutine of the terminal.
 func (d *Dashboard) background(what string, do func(context.Context) error, done func(error)) {
+	if d.busy != "" {
+		done(errBusy)
+		return
+	}
 	d.busy = what
 	d.hints()
 	go func() {

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -41,24 +42,27 @@ func (d *Dashboard) picture(f *scope.Frame, system *scope.System) (export.Pictur
 	return export.Picture{Number: f.Number, Time: f.Time, Plots: []export.Plot{one}}, fileName(p.probes), nil
 }
 
-// fileName makes a name for a file of names of probes.
-func fileName(names []string) string {
-	return strings.Map(func(r rune) rune {
-		if strings.ContainsRune("/\\:*?\"<>| ", r) {
-			return '_'
-		}
-		return r
-	}, strings.Join(names, "-"))
+// fileName makes a name for a file of names of probes, which have nothing in them that
+// files cannot have.
+func fileName(probes []string) string {
+	const most = 100
+	name := strings.Join(probes, "-")
+	return name[:min(len(name), most)]
 }
 
+// exportTo writes a picture, which is made of what nobody changes, in the background:
+// it may be large, and the file a pipe. It asks before it replaces a file.
 func (d *Dashboard) exportTo(path string, picture export.Picture, force bool) {
-	err := export.WriteFile(path, picture, force)
-	switch {
-	case errors.Is(err, fs.ErrExist):
-		d.confirm(filepath.Base(path)+" is there already. Replace it?", func() { d.exportTo(path, picture, true) })
-	case err != nil:
-		d.fail(err)
-	default:
-		d.say(good, "written: "+path)
-	}
+	d.background("writing "+filepath.Base(path), func(context.Context) error {
+		return export.WriteFile(path, picture, force)
+	}, func(err error) {
+		switch {
+		case errors.Is(err, fs.ErrExist):
+			d.confirm(filepath.Base(path)+" is there already. Replace it?", func() { d.exportTo(path, picture, true) })
+		case err != nil:
+			d.fail(err)
+		default:
+			d.say(good, "written: "+path)
+		}
+	})
 }

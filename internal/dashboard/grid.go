@@ -157,6 +157,9 @@ func (g *grid) current() *panel {
 // refresh gives the plots what they show.
 func (g *grid) refresh() {
 	g.begin(g.d.scene.System())
+	if !g.d.showing("plots") {
+		return
+	}
 	system, f := g.d.scene.systemShown(), g.d.frame()
 	for i, p := range g.panels {
 		p.view.show(fmt.Sprintf("%d %s", i+1, p.title()), g.series(p, system, f))

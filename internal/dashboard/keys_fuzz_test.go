@@ -52,8 +52,8 @@ func FuzzKeys(f *testing.F) {
 		if len(keys)%2 == 0 {
 			width = 120
 		}
-		t.Chdir(t.TempDir()) // where it may write files
-		h := start(t, "mm1k", 39, width, 30, 256, withSnapshots(testSnapshots))
+		h := start(t, "mm1k", 39, width, 30, 256, withSnapshots(copied(t)))
+		t.Chdir(t.TempDir()) // pictures are written
 		status := session.Status{Wrappers: &session.WrapperStatus{Listen: "127.0.0.1:8080"}}
 		h.do(func() { h.d.control = wary{&connected{control: h.control, status: status}, t} })
 		for i, b := range keys[:min(len(keys), 80)] {

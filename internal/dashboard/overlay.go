@@ -96,7 +96,7 @@ func (d *Dashboard) confirm(question string, yes func()) {
 	})
 	d.cover("confirm", text, func() (int, int) {
 		width := clamp(30, d.width-10, 64)
-		return width, len(tview.WordWrap(question, width-2)) + 4
+		return width, len(tview.WordWrap(escape(question), width-2)) + 4
 	})
 }
 

@@ -122,8 +122,6 @@ func (o *overview) mark() {
 		} else {
 			o.marked[key.name] = true
 		}
-		row, _ := o.GetSelection()
-		o.Select(min(row+1, len(o.rows)), 0)
 	}
 }
 
@@ -408,20 +406,24 @@ func apart(p *scope.Probe) (string, tone) {
 	return fmt.Sprintf("%.2f", d.Distance.Lo), plain
 }
 
-// verdict says how a probe stands against its QTA.
+// verdict says in a word how a probe stands against its QTA.
 func verdict(p *scope.Probe) (string, tone) {
-	j := p.Judgement
+	j, insufficient, calculated := judgementOf(p)
+	by := ""
+	if calculated {
+		by = "calculated: "
+	}
 	switch {
 	case j == nil:
 		return "", dim
-	case p.Insufficient != "":
-		return "too few", doubtful
+	case insufficient != "":
+		return by + "too few", doubtful
 	case j.Met == dq.Yes:
-		return "met", good
+		return by + "met", good
 	case j.Met == dq.No:
-		return "VIOLATED", bad
+		return by + "VIOLATED", bad
 	}
-	return "open", doubtful
+	return by + "open", doubtful
 }
 
 func lost(p *scope.Probe) (string, tone) {

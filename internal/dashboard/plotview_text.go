@@ -148,7 +148,7 @@ func (v *plotView) drawn(r plot.Role) bool {
 
 func (v *plotView) probeEntry(i int) entry {
 	s := &v.series[i]
-	e := entry{mark: strconv.Itoa(i + 1), line: v.theme.probeStroke(i, plot.Observed).sample(), name: v.nameOf(i)}
+	e := entry{mark: strconv.Itoa(i + 1), line: v.theme.probeStroke(i, plot.Observed).sample(), name: plot.NameAmong(v.series, i)}
 	switch {
 	case s.Instances == 0:
 		e.name += ", no instances"
@@ -156,17 +156,6 @@ func (v *plotView) probeEntry(i int) entry {
 		e.name += ", " + percent(s.Failed) + " fail"
 	}
 	return e
-}
-
-// nameOf names a series: with its VM, where another one has the same name.
-func (v *plotView) nameOf(i int) string {
-	s := &v.series[i]
-	for j := range v.series {
-		if j != i && v.series[j].Name == s.Name {
-			return s.Name + ", " + s.VM.String()
-		}
-	}
-	return s.Name
 }
 
 // sample returns a piece of the line.
@@ -208,7 +197,7 @@ func (v *plotView) items() [][]string {
 		s := &v.series[i]
 		var name []string
 		if len(v.series) > 1 {
-			name = append(name, strconv.Itoa(i+1)+" "+v.nameOf(i))
+			name = append(name, strconv.Itoa(i+1)+" "+plot.NameAmong(v.series, i))
 		}
 		var within, quantile []string
 		if known {

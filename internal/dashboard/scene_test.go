@@ -39,3 +39,25 @@ func TestSceneHasTheSystemOfItsWindow(t *testing.T) {
 		t.Error("window 4 does not have the system that it was made of")
 	}
 }
+
+// What is not seen takes no time; what comes to be seen is about the window shown.
+func TestHiddenPagesRest(t *testing.T) {
+	h := start(t, "mm1k", 20, 160, 40, 256)
+	h.do(func() {
+		if n := len(h.d.overview.rows); n > 0 {
+			t.Errorf("the overview has %d rows, and is not seen", n)
+		}
+	})
+	h.keys("o,,,")
+	h.do(func() {
+		if of := h.d.grid.panels[0].view.series[0].Instances; of != h.d.live.Frame(20).Probes[2].Counts.Instances() {
+			t.Errorf("the first plot is of %d instances, and is not seen", of)
+		}
+	})
+	h.keys("o")
+	h.do(func() {
+		if of := h.d.grid.panels[0].view.series[0].Instances; of != h.d.live.Frame(17).Probes[2].Counts.Instances() {
+			t.Errorf("the first plot is of %d instances", of)
+		}
+	})
+}

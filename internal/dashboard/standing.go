@@ -13,16 +13,26 @@ type standing struct {
 	note string // what to know about it, "" for nothing
 }
 
-// standingOf returns how a probe stands: by what was observed or, where nothing was,
-// by what is calculated. It is false where nothing is judged.
-func standingOf(p *scope.Probe) (standing, bool) {
-	switch {
-	case p.Judgement != nil:
-		return standingBy(p.Judgement, p.Insufficient), true
-	case p.CalculatedJudgement != nil:
-		return calculatedStanding(p.CalculatedJudgement, p.CalculatedInsufficient), true
+// judgementOf returns the judgement of a probe by what was observed or, where nothing
+// was, by what is calculated; and why it is to be taken for nothing. It is nil where
+// nothing is judged.
+func judgementOf(p *scope.Probe) (j *dq.Judgement, insufficient string, calculated bool) {
+	if p.Judgement != nil {
+		return p.Judgement, p.Insufficient, false
 	}
-	return standing{}, false
+	return p.CalculatedJudgement, p.CalculatedInsufficient, true
+}
+
+// standingOf returns how a probe stands. It is false where nothing is judged.
+func standingOf(p *scope.Probe) (standing, bool) {
+	j, insufficient, calculated := judgementOf(p)
+	switch {
+	case j == nil:
+		return standing{}, false
+	case calculated:
+		return calculatedStanding(j, insufficient), true
+	}
+	return standingBy(j, insufficient), true
 }
 
 // standingBy returns what a judgement says, unless something is insufficient.

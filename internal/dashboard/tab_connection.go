@@ -58,10 +58,13 @@ func (t *connectionTab) tell(send bool) {
 			a.StopWrappers()
 		}
 		return nil
-	}, func(error) {
-		if send {
+	}, func(err error) {
+		switch {
+		case err != nil:
+			t.d.fail(err)
+		case send:
 			t.d.say(good, "the wrappers are told to send instances")
-		} else {
+		default:
 			t.d.say(doubtful, "the wrappers are told to send none: their outcomes stay empty until r starts them again")
 		}
 	})

@@ -86,12 +86,7 @@ func (t *parametersTab) refresh() {
 // load takes what is in force.
 func (t *parametersTab) load() {
 	t.config = t.d.control.Config()
-	t.names = nil
-	if system, err := t.config.System(); err == nil {
-		for _, p := range system.Probes {
-			t.names = append(t.names, p.Spec.Name)
-		}
-	}
+	t.names = probesOf(t.config)
 	if !slices.Contains(t.names, t.probe) {
 		t.probe = ""
 		if len(t.names) > 0 {

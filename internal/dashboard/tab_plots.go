@@ -155,7 +155,7 @@ func (t *plotsTab) insert(names ...string) error {
 	if t.d.width >= wide {
 		t.d.main.SwitchToPage("plots")
 	}
-	t.refresh()
+	t.d.refresh()
 	t.choose(plotKey(g.current()))
 	return nil
 }
@@ -211,33 +211,18 @@ func inOrder(before, chosen []string) []string {
 	return names
 }
 
-// A drawer is a plot of which curves can be left out.
-type drawer interface {
-	toggle(plot.Role)
-	visible(plot.Role) bool
-}
-
 // hidden names the curves that are left out in a plot.
 func hidden(p *panel) []string {
-	v, ok := any(p.view).(drawer)
-	if !ok {
-		return nil
-	}
 	var names []string
-	for _, r := range plot.Roles() {
-		if !v.visible(r) {
-			names = append(names, r.String())
-		}
+	for _, r := range p.view.hiddenRoles() {
+		names = append(names, r.String())
 	}
 	return names
 }
 
 // curves asks what is drawn in a plot.
 func (t *plotsTab) curves(p *panel) {
-	v, ok := any(p.view).(drawer)
-	if !ok {
-		return
-	}
+	v := p.view
 	var all, ticked []string
 	for _, r := range slices.Backward(plot.Roles()) { // the most important first
 		all = append(all, r.String())

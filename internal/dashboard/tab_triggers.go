@@ -68,17 +68,7 @@ func (t *triggersTab) refresh() {
 }
 
 // names returns the names of the probes.
-func (t *triggersTab) names() []string {
-	s := t.d.live.System()
-	if s == nil {
-		return nil
-	}
-	names := make([]string, len(s.Probes))
-	for i := range s.Probes {
-		names[i] = s.Probes[i].Spec.Name
-	}
-	return names
-}
+func (t *triggersTab) names() []string { return namesOf(t.d.live.System()) }
 
 // step chooses a probe.
 func (t *triggersTab) step(n int) {

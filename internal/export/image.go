@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"image/color"
 	"io"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot/text"
@@ -94,7 +95,9 @@ func (p Picture) draw(c draw.Canvas) error {
 func panel(c draw.Canvas, p *Plot) {
 	var names []string
 	for i := range p.Series {
-		names = append(names, p.Series[i].Name)
+		if name := p.Series[i].Name; !slices.Contains(names, name) {
+			names = append(names, name)
+		}
 	}
 	title := bold(sans(11, ink()))
 	title.XAlign, title.YAlign = draw.XCenter, draw.YTop

@@ -54,7 +54,7 @@ func (l *legend) addCurve(p *Plot, index int, r plot.Role) {
 		name += ", with confidence bounds"
 	}
 	if len(p.Series) > 1 {
-		name = p.Series[index].Name + " " + name
+		name = plot.NameAmong(p.Series, index) + " " + name
 	}
 	s := strokeOf(p, index, r)
 	l.add(name, lineSample, func(c draw.Canvas) {

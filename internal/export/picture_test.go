@@ -385,6 +385,24 @@ func TestSeveralSeries(t *testing.T) {
 	}
 }
 
+// Of one probe in two VMs there are two colours, and two entries in the legend.
+func TestSeriesOfTwoVMs(t *testing.T) {
+	p, other := handmade(t), handmade(t).Plots[0].Series[0]
+	other.VM = outcome.VM{PID: 42, Node: "shop@db2"}
+	p.Plots[0].Series = append(p.Plots[0].Series, other)
+	p.Plots[0].Hidden = []plot.Role{plot.Mean, plot.Calculated}
+	var drawn svgFile
+	if err := xml.Unmarshal(written(t, p, export.SVG), &drawn); err != nil {
+		t.Fatal(err)
+	}
+	texts := "\n" + strings.Join(drawn.texts(), "\n") + "\n"
+	for _, vm := range []string{"shop@db1 (pid 41)", "shop@db2 (pid 42)"} {
+		if want := `a "quoted" <probe>, ` + vm + " observed"; !strings.Contains(texts, "\n"+want+"\n") {
+			t.Errorf("no text %q in\n%s", want, texts)
+		}
+	}
+}
+
 // Nothing is drawn of nothing, and no more than can be read.
 func TestCannotDraw(t *testing.T) {
 	one := handmade(t).Plots[0]

@@ -443,14 +443,14 @@ func (s *VMSource) watch() error {
 	}
 	s.scanned = now
 	vms, err := vm.Find(s.cfg.Target)
+	if err != nil && !errors.Is(err, vm.ErrNone) {
+		return err
+	}
 	maps.DeleteFunc(s.refused, func(p usdt.Process, _ VMStatus) bool {
 		return !slices.ContainsFunc(vms, func(v vm.VM) bool { return v.Process == p })
 	})
-	if errors.Is(err, vm.ErrNone) {
+	if len(vms) == 0 {
 		return nil
-	}
-	if err != nil {
-		return err
 	}
 	if err := s.observe(vms); err != nil {
 		s.note("%v", err)

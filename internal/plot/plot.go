@@ -82,6 +82,17 @@ type Series struct {
 	Caveat    string // why the window cannot bear a verdict; "" where it can
 }
 
+// NameAmong names a series for those who see it together with others: with its VM, where
+// another one has the same name.
+func NameAmong(series []Series, i int) string {
+	for j := range series {
+		if j != i && series[j].Name == series[i].Name {
+			return series[i].Name + ", " + series[i].VM.String()
+		}
+	}
+	return series[i].Name
+}
+
 // Of returns what there is to draw of a probe with a requirement, which may be nil.
 // Where earlier is not nil, it is the same probe in an earlier window to be drawn
 // as well. The series refers to the probes only for what its curves are asked.

@@ -70,7 +70,8 @@ func (e *Engine) calculateProbe(p *Probe, program *diagram.Program) error {
 }
 
 // weakest returns how many instances the outcome with the fewest has, and why the
-// verdict on what is made of them all would be none.
+// verdict on what is made of them all would be none: because one has too few only
+// where nothing worse is true of another.
 func (e *Engine) weakest(outcomes []string) (least uint64, why string) {
 	for i, name := range outcomes {
 		p := e.leaf(name)
@@ -80,7 +81,7 @@ func (e *Engine) weakest(outcomes []string) (least uint64, why string) {
 		if n := p.Counts.Instances(); i == 0 || n < least {
 			least = n
 		}
-		if why == "" {
+		if p.Insufficient != "" && (why == "" || why == fewInstances) {
 			why = p.Insufficient
 		}
 	}

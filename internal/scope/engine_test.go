@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/beamscope/beamscope/dq"
+	"pgregory.net/rapid"
+
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
 )
@@ -79,6 +81,39 @@ func TestPartlyCalculated(t *testing.T) {
 	if p := probe(t, f, "bc"); p.Calculated.Empty() || p.CalculatedInsufficient != "" || p.Divergence == nil {
 		t.Errorf("bc: %v, %q", p.Calculated, p.CalculatedInsufficient)
 	}
+}
+
+// Few instances of one outcome do not hide that another has none: nothing is
+// calculated, and all goes on.
+func TestFewAndNone(t *testing.T) {
+	s := system(t, "ab = a -> b", spec("a", 4), spec("b", 4), spec("ab", 8))
+	s.Samples = 50
+	f := newPlay(t, s).step(counts("a", 0, 3, 0, 0), counts("b", 0, 0, 0, 0), counts("ab", 0, 0, 60, 0, 0, 0, 0, 0))
+	if p := probe(t, f, "ab"); !p.Calculated.Empty() || p.CalculatedInsufficient != "no instances" || p.Divergence != nil {
+		t.Errorf("ab: %v, %q, %v", p.Calculated, p.CalculatedInsufficient, p.Divergence)
+	}
+}
+
+// Whatever outcomes have instances in a window, and how many, there is a frame.
+func TestAnyCounts(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		s := system(t, "abc = a -> f:bc(b, c); twice = s:abc -> a", spec("a", 4), spec("b", 4), spec("c", 8), spec("abc", 8), spec("bc", 8))
+		s.Samples = rapid.Uint64Range(0, 20).Draw(r, "samples")
+		p := newPlay(t, s)
+		for range rapid.IntRange(1, 6).Draw(r, "windows") {
+			var all []outcome.Counts
+			for _, x := range s.Probes {
+				c := counts(x.Spec.Name, make([]uint64, x.Spec.Bins)...)
+				c.Successes = rapid.Uint64Range(0, 30).Draw(r, "successes")
+				c.Bins[rapid.IntRange(0, x.Spec.Bins-1).Draw(r, "bin")] = c.Successes
+				c.Failures, c.Timeouts = rapid.Uint64Range(0, 2).Draw(r, "failures"), rapid.Uint64Range(0, 2).Draw(r, "timeouts")
+				c.Loss.Missed = rapid.Uint64Range(0, 1).Draw(r, "missed")
+				c.Unobserved = rapid.Bool().Draw(r, "unobserved")
+				all = append(all, c)
+			}
+			p.step(all...)
+		}
+	})
 }
 
 // Several VMs are calculated each by itself; an outcome that only one VM has takes

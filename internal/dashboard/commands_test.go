@@ -1,0 +1,180 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/gdamore/tcell/v2"
+	"github.com/rivo/tview"
+
+	"github.com/beamscope/beamscope/internal/config"
+)
+
+// A line that is asked for is answered with another one.
+func (h *harness) answer(text string) {
+	h.t.Helper()
+	h.key(tcell.KeyCtrlU)
+	h.keys(text)
+	h.key(tcell.KeyEnter)
+}
+
+// What is in force is saved; what is there already is replaced if one says so.
+func TestSave(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "saved.yaml")
+	h := start(t, "mm1k", 20, 120, 40, 256)
+	h.keys("w")
+	h.shows("save as", "scope.yaml")
+	h.answer(path)
+	h.shows("saved: beamscope run -c " + path)
+	if c, err := config.Load(path); err != nil || len(c.Outcomes) != 3 || c.Diagram == "" {
+		t.Errorf("%+v, error %v", c, err)
+	}
+	const other = "something else"
+	if err := os.WriteFile(path, []byte(other), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.keys("w")
+	h.shows(path) // it is where to save from now on
+	h.key(tcell.KeyEnter)
+	h.shows("is there already", "y yes   n no")
+	h.keys("n")
+	if text, err := os.ReadFile(path); string(text) != other {
+		t.Errorf("%q, error %v: replaced, and it was not to be", text, err)
+	}
+	h.keys("w")
+	h.key(tcell.KeyEnter)
+	h.keys("y")
+	if _, err := config.Load(path); err != nil {
+		t.Error(err)
+	}
+}
+
+// Also where there is little room, one sees how to answer.
+func TestConfirmOnNarrowScreen(t *testing.T) {
+	h := start(t, "mm1k", 20, 40, 20, 256)
+	h.do(func() {
+		h.d.confirm("system.dq is there already. Replace it? The scope file refers to it, and the diagram in force is another.", func() {})
+	})
+	h.shows("Replace it?", "another.", "y yes   n no")
+}
+
+// Of marked probes those alone are saved, without a diagram that has others.
+func TestSaveMarked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "marked.yaml")
+	h := start(t, "mm1k", 20, 120, 40, 256)
+	h.keys("o")
+	h.key(tcell.KeyHome)
+	h.keys(" w")
+	h.shows("save 1 marked, without the diagram, as")
+	h.answer(path)
+	c, err := config.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Outcomes) != 1 || c.Outcomes[0].Name != "worker_1" || c.Diagram != "" {
+		t.Errorf("%d outcomes, the diagram %q:\n%s", len(c.Outcomes), c.Diagram, c.Format())
+	}
+	h.key(tcell.KeyDown) // and the others
+	h.keys(" ")
+	h.key(tcell.KeyDown)
+	h.keys(" w")
+	h.shows("save 3 marked as")
+	h.answer(path)
+	h.keys("y")
+	if c, err = config.Load(path); err != nil || len(c.Outcomes) != 3 || c.Diagram == "" {
+		t.Errorf("%+v, error %v", c, err)
+	}
+}
+
+// A probe of the diagram that is observed as by default can be saved as well; one that
+// is gone cannot.
+func TestOnly(t *testing.T) {
+	c := config.Default()
+	c.Diagram = "p = q -> r;"
+	if !only(&c, map[string]bool{"q": true, "gone": true}) || len(c.Outcomes) != 1 || c.Outcomes[0].Name != "q" || c.Diagram != "" {
+		t.Errorf("%+v", c)
+	}
+}
+
+// A plot is written to a file, which is replaced if one says so.
+func TestExport(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "plot.csv")
+	h := start(t, "mm1k", 20, 120, 40, 256)
+	h.keys("x")
+	h.shows("export as", "probe-2")
+	h.answer(path)
+	h.shows("written: " + path)
+	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+		t.Errorf("%v, error %v", info, err)
+	}
+	h.keys("x")
+	h.answer(path)
+	h.shows("is there already")
+	h.keys("n")
+	h.keys("x")
+	h.answer(path + ".doc")
+	h.shows("unknown format")
+}
+
+// A pipe that nobody reads yet holds up what is written to it, and nothing else.
+func TestExportToPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe.csv")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := start(t, "mm1k", 20, 120, 40, 256)
+	h.keys("x")
+	h.key(tcell.KeyCtrlU)
+	h.keys(path)
+	h.do(func() {
+		h.d.root.InputHandler()(tcell.NewEventKey(tcell.KeyEnter, 0, tcell.ModNone), func(p tview.Primitive) { h.d.app.SetFocus(p) })
+	})
+	h.shows("writing pipe.csv …")
+	if text, err := os.ReadFile(path); err != nil || len(text) == 0 {
+		t.Errorf("%q, error %v", text, err)
+	}
+	h.idle()
+	h.shows("written: " + path)
+}
+
+// Long lists of names make a name that a file can have.
+func TestFileName(t *testing.T) {
+	if got, want := fileName([]string{"a", "b"}), "a-b"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	long := slices.Repeat([]string{"checkout_of_everything"}, 100)
+	if n := len(fileName(long)); n > 200 {
+		t.Errorf("%d bytes", n)
+	}
+}
+
+// Knobs turn one after the other, and say what they have done.
+func TestKnobs(t *testing.T) {
+	turned, broken := make(chan struct{}), errors.New("it is stuck")
+	h := start(t, "mm1k", 20, 120, 40, 256, func(o *Options) {
+		o.Knobs = []Knob{
+			{'b', "overload", func(ctx context.Context) (string, error) {
+				select {
+				case <-turned:
+				case <-ctx.Done():
+				}
+				return "faster now", nil
+			}},
+			{'n', "break", func(context.Context) (string, error) { return "", broken }},
+		}
+	})
+	h.do(func() { h.d.press(tcell.NewEventKey(tcell.KeyRune, 'b', tcell.ModNone)) })
+	h.shows("overload …")
+	h.do(func() { h.d.press(tcell.NewEventKey(tcell.KeyRune, 'n', tcell.ModNone)) })
+	h.shows("overload …", errBusy.Error())
+	close(turned)
+	h.idle()
+	h.shows("faster now")
+	h.keys("n")
+	h.shows(broken.Error())
+}
