@@ -222,7 +222,7 @@ func (v *plotView) zoomProbability(factor float64) {
 	}
 	around := v.high
 	if c, t, ok := v.read(); ok {
-		if b, known := c.Within(t); known {
+		if b, known := c.Read(t); known {
 			around = max(v.low, min(v.high, b.Mid()))
 		}
 	}
@@ -366,7 +366,7 @@ func (v *plotView) roundShare() float64 {
 		if !ok {
 			return 0
 		}
-		b, _ := c.Within(t)
+		b, _ := c.Read(t)
 		reached = b.Lo
 	}
 	round := 0.0

@@ -232,7 +232,7 @@ func (v *plotView) items() [][]string {
 func (v *plotView) withinItems(s *plot.Series, t time.Duration) []string {
 	items := []string{"at " + figures.ExactDelay(t)}
 	v.eachRole(s, func(c *plot.Curve) {
-		if b, ok := c.Within(t); ok {
+		if b, ok := c.Read(t); ok {
 			items = append(items, c.Name()+" "+succeeding(c, t, b))
 		}
 	})

@@ -65,6 +65,19 @@ func (c *Curve) Name() string {
 // known.
 func (c *Curve) Within(t time.Duration) (dq.Bounds, bool) { return c.within(t) }
 
+// Read bounds the probability as a cursor at t does: at an edge it is what is drawn
+// there, which tells nothing of what takes exactly so long; between edges it is Within.
+func (c *Curve) Read(t time.Duration) (dq.Bounds, bool) {
+	if t < 0 || t%c.Width != 0 || len(c.Y) == 0 {
+		return c.Within(t)
+	}
+	k := min(int(t/c.Width), len(c.Y)-1)
+	if c.Lo == nil {
+		return dq.Bounds{Lo: c.Y[k], Hi: c.Y[k]}, true
+	}
+	return dq.Bounds{Lo: c.Lo[k], Hi: c.Hi[k]}, true
+}
+
 // Quantile bounds the delay within which a share p of all instances succeeds: of a
 // mean it is from the edge at which its upper bound reaches p to that at which the lower
 // one does. It is false where that is never, or not known.

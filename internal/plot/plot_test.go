@@ -149,6 +149,27 @@ func TestWithin(t *testing.T) {
 	}
 }
 
+// At an edge the curve is read as it is drawn: exactly, where it is exact there.
+func TestRead(t *testing.T) {
+	s := plot.Of(probe(t), nil, nil, "")
+	for _, tt := range []struct {
+		role plot.Role
+		t    time.Duration
+		want dq.Bounds
+	}{
+		{plot.Observed, 10 * ms, dq.Bounds{Lo: 0.2, Hi: 0.2}},
+		{plot.Observed, 15 * ms, dq.Bounds{Lo: 0.2, Hi: 0.6}},
+		{plot.Observed, time.Second, dq.Bounds{Lo: 0.9, Hi: 0.9}},
+		{plot.Calculated, 10 * ms, dq.Bounds{Lo: 0.2, Hi: 0.2}},
+		{plot.Mean, 10 * ms, dq.Bounds{Lo: 0.2, Hi: 0.4}},
+	} {
+		got, ok := s.Curve(tt.role).Read(tt.t)
+		if diff := cmp.Diff(tt.want, got, cmpopts.EquateApprox(0, 1e-12)); diff != "" || !ok {
+			t.Errorf("%v at %v: %+v, %v, want %+v", tt.role, tt.t, got, ok, tt.want)
+		}
+	}
+}
+
 func TestQuantile(t *testing.T) {
 	s := plot.Of(probe(t), nil, nil, "")
 	tests := []struct {
