@@ -26,12 +26,18 @@ const fixedOne = 1 << 52
 // when the window is full, and allocates nothing from then on.
 type Window struct {
 	grid    Grid
-	ring    [][]uint64 // of fixed-point values at the N+1 edges; nil where none have been yet
+	ring    []held
 	oldest  int
 	held    int
 	sums    []uint64
 	squares []uint128
+	halves  []uint64 // sums likewise; nil where there have only been exact ones
 }
+
+// held is one of the ΔQs in a window: fixed-point values at the N+1 edges, and how far
+// the bounds around them are away. Both are nil where none have been yet, and the
+// latter is empty where the values are exact.
+type held struct{ values, halves []uint64 }
 
 type uint128 struct{ hi, lo uint64 }
 
@@ -45,7 +51,7 @@ func NewWindow(g Grid, capacity int) (*Window, error) {
 		return nil, fmt.Errorf("%w: window of %d: want 1 to %d", ErrOperands, capacity, MaxWindow)
 	}
 	w := &Window{grid: g, sums: make([]uint64, g.Bins()+1), squares: make([]uint128, g.Bins()+1)}
-	w.ring = make([][]uint64, capacity)
+	w.ring = make([]held, capacity)
 	return w, nil
 }
 
@@ -67,17 +73,23 @@ func (w *Window) Insert(o *Observed) error {
 	}
 	n, sum := float64(o.Instances()), uint64(0)
 	slot := w.slot()
-	for k := range slot {
-		slot[k] = fixed(float64(sum) / n)
+	slot.halves = slot.halves[:0]
+	for k := range slot.values {
+		slot.values[k] = fixed(float64(sum) / n)
 		sum += o.Count(k)
 	}
 	w.add(slot)
 	return nil
 }
 
-// InsertCalculated adds the middle of the bounds of d, whose bins are as wide as
-// the grid's; what lies beyond dMax is left out. It returns [ErrNoData] where d is
-// empty and [ErrGrid] where its bins are of another width.
+// InsertCalculated adds what is known of d at the edges: its bounds there are the
+// lower one from edge k on and the upper one up to it, lo[k] and hi[k−1], or lo[0] at
+// the edge 0. The middle counts as the value, and half their distance widens the band:
+// where d is exact at the edges, as what was observed is, the middle is its
+// distribution function and the distance 0. What lies beyond dMax is left out.
+//
+// The bins of d have to be as wide as the grid's. InsertCalculated returns [ErrNoData]
+// where d is empty and [ErrGrid] where its bins are of another width.
 func (w *Window) InsertCalculated(d *DeltaQ) error {
 	if d.Empty() {
 		return ErrNoData
@@ -85,9 +97,18 @@ func (w *Window) InsertCalculated(d *DeltaQ) error {
 	if d.Width() != w.grid.Width() && !d.isConstant() {
 		return fmt.Errorf("%w: bins of %v in a window of %v", ErrGrid, d.Width(), w.grid)
 	}
+	if w.halves == nil {
+		w.halves = make([]uint64, len(w.sums))
+	}
 	slot := w.slot()
-	for k := range slot {
-		slot[k] = fixed(d.At(k).Mid())
+	slot.halves = slices.Grow(slot.halves[:0], len(w.sums))[:len(w.sums)]
+	before := d.At(0).Lo
+	for k := range slot.values {
+		b := d.At(k)
+		lo, hi := fixed(b.Lo), fixed(max(b.Lo, before)) // a delay of exactly the edge is in the lower one alone
+		half := (hi - lo) / 2
+		slot.values[k], slot.halves[k] = lo+half, hi-lo-half
+		before = b.Hi
 	}
 	w.add(slot)
 	return nil
@@ -96,24 +117,27 @@ func (w *Window) InsertCalculated(d *DeltaQ) error {
 func fixed(p float64) uint64 { return uint64(math.RoundToEven(p * fixedOne)) }
 
 // slot is room for one more, made where there is none.
-func (w *Window) slot() []uint64 {
+func (w *Window) slot() *held {
 	if w.held == len(w.ring) {
 		w.RemoveOldest()
 	}
 	place := &w.ring[(w.oldest+w.held)%len(w.ring)]
-	if *place == nil { // many a window never gets all that it may hold
-		*place = make([]uint64, w.grid.Bins()+1)
+	if place.values == nil { // many a window never gets all that it may hold
+		place.values = make([]uint64, w.grid.Bins()+1)
 	}
-	return *place
+	return place
 }
 
-func (w *Window) add(values []uint64) {
-	for k, x := range values {
+func (w *Window) add(h *held) {
+	for k, x := range h.values {
 		w.sums[k] += x
 		hi, lo := bits.Mul64(x, x)
 		var carry uint64
 		w.squares[k].lo, carry = bits.Add64(w.squares[k].lo, lo, 0)
 		w.squares[k].hi, _ = bits.Add64(w.squares[k].hi, hi, carry)
+	}
+	for k, x := range h.halves {
+		w.halves[k] += x
 	}
 	w.held++
 }
@@ -123,7 +147,10 @@ func (w *Window) RemoveOldest() {
 	if w.held == 0 {
 		return
 	}
-	for k, x := range w.ring[w.oldest] {
+	for k, x := range w.ring[w.oldest].halves {
+		w.halves[k] -= x
+	}
+	for k, x := range w.ring[w.oldest].values {
 		w.sums[k] -= x
 		hi, lo := bits.Mul64(x, x)
 		var borrow uint64
@@ -138,10 +165,13 @@ func (w *Window) RemoveOldest() {
 type Band struct{ Mean, Lo, Hi []float64 }
 
 // WriteBand writes to dst, whose memory it uses, the mean μ of the distribution
-// functions held and the bounds μ ± z·σ/√n, with σ the standard deviation of the
-// population (thesis, eq. 5.7 to 5.9, the last without its misprint), cut off at 0
-// and 1. It returns [ErrNoData] for an empty window and [ErrProbability] for a z
-// below 0 or not a number.
+// functions held and the bounds μ ± (h + z·σ/√n), with σ the standard deviation of the
+// population (thesis, eq. 5.7 to 5.9, the last without its misprint), and h the mean of
+// what the bins hide of the calculated ones, 0 for observed ones; cut off at 0 and 1.
+// From a single ΔQ there is no telling how much others deviate: then the bounds are
+// μ ± h only, which says nothing of confidence, and from fewer than about ten they are
+// too narrow. WriteBand returns [ErrNoData] for an empty window and [ErrProbability]
+// for a z below 0 or not a number.
 func (w *Window) WriteBand(dst *Band, z float64) error {
 	if w.held == 0 {
 		return ErrNoData
@@ -157,6 +187,9 @@ func (w *Window) WriteBand(dst *Band, z float64) error {
 	for k, sum := range w.sums {
 		mean := float64(sum) / (n * fixedOne)
 		half := scale * w.deviation(k)
+		if w.halves != nil {
+			half += float64(w.halves[k]) / (n * fixedOne)
+		}
 		dst.Mean[k], dst.Lo[k], dst.Hi[k] = mean, max(0, mean-half), min(1, mean+half)
 	}
 	return nil

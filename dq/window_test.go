@@ -75,6 +75,90 @@ func TestWindowDoesNotDrift(t *testing.T) {
 	})
 }
 
+// deltaQ returns a ΔQ in bins of 1 ms with these bounds.
+func deltaQ(lo, hi []float64) *DeltaQ { return &DeltaQ{width: ms, lo: lo, hi: hi} }
+
+// At edge k a calculated ΔQ is between lo[k] and hi[k−1]. By hand: the first is
+// 0, 0.25±0.25, 0.75±0.25, 1 and the second 0, 0.5±0.5, 1, 1.
+func TestWindowOfCalculated(t *testing.T) {
+	g := mustGrid(t, ms, 3)
+	w, err := NewWindow(g, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := deltaQ([]float64{0, 0, 0.5, 1}, []float64{0.5, 1, 1, 1})
+	second := deltaQ([]float64{0, 0, 1}, []float64{1, 1, 1})
+	check := func(what string, mean, lo, hi []float64) {
+		t.Helper()
+		var b Band
+		if err := w.WriteBand(&b, Z68); err != nil {
+			t.Fatal(err)
+		}
+		for k := range mean {
+			if math.Abs(b.Mean[k]-mean[k])+math.Abs(b.Lo[k]-lo[k])+math.Abs(b.Hi[k]-hi[k]) > 1e-15 {
+				t.Errorf("%s, edge %d: %v in %v…%v, want %v in %v…%v", what, k, b.Mean[k], b.Lo[k], b.Hi[k], mean[k], lo[k], hi[k])
+			}
+		}
+	}
+	if err := w.InsertCalculated(first); err != nil {
+		t.Fatal(err)
+	}
+	check("one", []float64{0, 0.25, 0.75, 1}, []float64{0, 0, 0.5, 1}, []float64{0, 0.5, 1, 1})
+	if err := w.InsertCalculated(second); err != nil {
+		t.Fatal(err)
+	}
+	// The half-widths have the means 0.375 and 0.125, the middles σ = 0.125 each.
+	part := 0.125 / math.Sqrt2
+	check("two", []float64{0, 0.375, 0.875, 1},
+		[]float64{0, 0, 0.75 - part, 1}, []float64{0, 0.75 + part, 1, 1})
+	w.RemoveOldest()
+	check("the second", []float64{0, 0.5, 1, 1}, []float64{0, 0, 1, 1}, []float64{0, 1, 1, 1})
+
+	// An observed one is exact, also in the place of a calculated one.
+	for range 3 {
+		if err := w.Insert(mustCounts(t, g, []uint64{1, 2, 1}, 0, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exact := []float64{0, 0.25, 0.75, 1}
+	check("observed", exact, exact, exact)
+}
+
+// Where the curves are known exactly, their mean is the mean of the curves: calculated
+// from a leaf, it is that of what was observed.
+func TestWindowOfCalculatedLeaf(t *testing.T) {
+	g := mustGrid(t, ms, 4)
+	rapid.Check(t, func(rt *rapid.T) {
+		observed, err := NewWindow(g, 3)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		calculated, err := NewWindow(g, 3)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		for range rapid.IntRange(1, 7).Draw(rt, "windows") {
+			o := mustCounts(t, g, rapid.SliceOfN(rapid.Uint64Range(0, 9), 4, 4).Draw(rt, "counts"), 1, 0)
+			d, err := o.DeltaQ()
+			if err != nil {
+				rt.Fatal(err)
+			}
+			if err := errors.Join(observed.Insert(o), calculated.InsertCalculated(d)); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		var a, b Band
+		if err := errors.Join(observed.WriteBand(&a, Z95), calculated.WriteBand(&b, Z95)); err != nil {
+			rt.Fatal(err)
+		}
+		for k := range a.Mean {
+			if math.Abs(a.Mean[k]-b.Mean[k])+math.Abs(a.Lo[k]-b.Lo[k])+math.Abs(a.Hi[k]-b.Hi[k]) > 1e-12 {
+				rt.Fatalf("edge %d: observed %v, calculated %v", k, a, b)
+			}
+		}
+	})
+}
+
 func TestWindowOfTheSame(t *testing.T) {
 	g := mustGrid(t, ms, 3)
 	w, err := NewWindow(g, MaxWindow)
@@ -130,9 +214,18 @@ func TestWindowAllocatesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := mustCounts(t, g, make([]uint64, 100), 7, 0)
+	d, err := o.DeltaQ()
+	if err != nil {
+		t.Fatal(err)
+	}
 	b := Band{make([]float64, 0, 101), make([]float64, 0, 101), make([]float64, 0, 101)}
+	for range 30 { // until it is full
+		if err := w.InsertCalculated(d); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if n := testing.AllocsPerRun(100, func() {
-		if err := errors.Join(w.Insert(o), w.WriteBand(&b, Z95)); err != nil {
+		if err := errors.Join(w.Insert(o), w.InsertCalculated(d), w.WriteBand(&b, Z95)); err != nil {
 			t.Fatal(err)
 		}
 	}); n != 0 {

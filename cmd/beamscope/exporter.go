@@ -160,7 +160,7 @@ func (e *exporter) selected(f *scope.Frame) *scope.Frame {
 		if len(e.job.probes) > 0 && !slices.Contains(e.job.probes, p.Name) {
 			continue
 		}
-		one := export.Plot{Series: []plot.Series{plot.Of(p, nil, nil)}, Hidden: e.job.hidden}
+		one := export.Plot{Series: []plot.Series{plot.Of(p, nil, nil, "")}, Hidden: e.job.hidden}
 		if !one.Empty() {
 			out.Probes = append(out.Probes, *p)
 		}

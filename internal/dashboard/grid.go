@@ -171,13 +171,16 @@ func (g *grid) series(p *panel, system *scope.System, f *scope.Frame) []plot.Ser
 	if f == nil || system == nil {
 		return nil
 	}
-	earlier := g.d.scene.earlier()
+	earlier, label := g.d.scene.earlier(), ""
+	if earlier != nil {
+		label = fmt.Sprintf("window %d, %s", earlier.Number, earlier.Time.Local().Format("15:04:05"))
+	}
 	var series []plot.Series
 	for _, name := range p.probes {
 		for i := range f.Probes {
 			x := &f.Probes[i]
 			if x.Name == name && (p.vm == outcome.VM{} || p.vm == x.VM) {
-				series = append(series, plot.Of(x, requirement(system, name), probeOf(earlier, keyOf(x))))
+				series = append(series, plot.Of(x, requirement(system, name), probeOf(earlier, keyOf(x)), label))
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -221,7 +222,7 @@ func (v *plotView) zoomProbability(factor float64) {
 	}
 	around := v.high
 	if c, t, ok := v.read(); ok {
-		if b, known := c.Within(t); known {
+		if b, known := c.Read(t); known {
 			around = max(v.low, min(v.high, b.Mid()))
 		}
 	}
@@ -268,24 +269,64 @@ func (v *plotView) cursorDelay() (time.Duration, bool) {
 	if c == nil {
 		return 0, false
 	}
-	q, ok := c.Quantile(v.cursor.p)
-	return q.Hi, ok && q.Finite()
+	return c.Reaches(v.cursor.p)
 }
 
-// cursorBy moves the cursor by so many cells of the screen.
+// cursorBy moves the cursor by so many cells of the screen, and at least to the next
+// edge; the part that is seen moves with it.
 func (v *plotView) cursorBy(cells int) {
 	a := v.axis()
-	x := 0.5
-	if t, ok := v.cursorDelay(); ok {
-		x = a.Position(t) + float64(cells)/float64(max(1, v.layout().width))
+	from, ok := v.cursorDelay()
+	if !ok {
+		v.cursorAt(0.5)
+		return
 	}
-	v.cursorAt(x)
+	to := v.snap(a.Delay(a.Position(from) + float64(cells)/float64(max(1, v.layout().width))))
+	if c := v.leading(); c != nil && to == v.snap(from) {
+		switch {
+		case cells > 0:
+			to = v.snap(to + c.Width)
+		case cells < 0:
+			to = v.snap(to - c.Width)
+		}
+	}
+	v.cursor = cursor{on: true, at: to}
+	v.follow()
 }
 
-// cursorAt moves the cursor to a position on the axis.
+// cursorAt moves the cursor to a position on the axis, or the edge next to it.
 func (v *plotView) cursorAt(x float64) {
 	a := v.axis()
-	v.cursor = cursor{on: true, at: max(0, a.Delay(max(0, min(1, x))))}
+	v.cursor = cursor{on: true, at: v.snap(a.Delay(max(0, min(1, x))))}
+}
+
+// snap returns the edge of a bin of the curve that the cursor follows that is next to a
+// delay, and can be seen when nothing is zoomed: figures are exact there.
+func (v *plotView) snap(t time.Duration) time.Duration {
+	a := v.full()
+	t = max(a.From, min(a.To, t))
+	c := v.leading()
+	if c == nil {
+		return t
+	}
+	first, last := (a.From+c.Width-1)/c.Width, a.To/c.Width
+	return min(max((t+c.Width/2)/c.Width, first), last) * c.Width
+}
+
+// follow has the cursor be seen where only a part of the delays is.
+func (v *plotView) follow() {
+	t, ok := v.cursorDelay()
+	if !ok || !v.zoomed {
+		return
+	}
+	const room = 0.1 // between the cursor and the end
+	switch x := v.axis().Position(t); {
+	case math.IsInf(x, -1):
+	case x < 0:
+		v.pan(x - room)
+	case x > 1:
+		v.pan(x - 1 + room)
+	}
 }
 
 // cursorTo moves the cursor to where the observed curve reaches a share p, and leaves
@@ -293,6 +334,7 @@ func (v *plotView) cursorAt(x float64) {
 func (v *plotView) cursorTo(p float64) {
 	if p > 0 && p <= 1 {
 		v.cursor = cursor{on: true, p: p}
+		v.follow()
 	}
 }
 
@@ -324,7 +366,7 @@ func (v *plotView) roundShare() float64 {
 		if !ok {
 			return 0
 		}
-		b, _ := c.Within(t)
+		b, _ := c.Read(t)
 		reached = b.Lo
 	}
 	round := 0.0

@@ -52,7 +52,7 @@ func busy(t testing.TB) plot.Series {
 		Observed:   o,
 		Calculated: d, Mean: mean, CalculatedMean: mean,
 	}
-	return plot.Of(p, &q, p)
+	return plot.Of(p, &q, p, "")
 }
 
 func BenchmarkPlotView(b *testing.B) {

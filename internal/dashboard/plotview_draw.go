@@ -7,6 +7,7 @@ import (
 	"github.com/gdamore/tcell/v2"
 	"github.com/rivo/uniseg"
 
+	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/internal/braille"
 	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/plot"
@@ -353,7 +354,7 @@ func (v *plotView) drawCursorLabel(screen tcell.Screen, g layout, c chart, row i
 	if !ok || column < 0 || column >= g.width {
 		return area{}
 	}
-	label := figures.Delay(t)
+	label := figures.ExactDelay(t)
 	width := uniseg.StringWidth(label)
 	from := max(-g.gutter, min(g.width-width, column-width/2))
 	put(screen, g.x+from, row, width, label, v.theme.selected())
@@ -479,7 +480,19 @@ func (w writer) failing(c chart) {
 		return
 	}
 	row := int(c.y.dot(1-s.Failed))/braille.CellHeight + 1
-	w.beside(c, s.DMax, row, 1, "fails "+percent(s.Failed), w.failedStyle(s))
+	w.beside(c, s.DMax, row, 1, howFailed(s)+" "+percent(s.Failed), w.failedStyle(s))
+}
+
+// howFailed says what became of those that did not succeed: all of them timed out, or
+// said that they failed, or some of them did this and some that.
+func howFailed(s *plot.Series) string {
+	switch {
+	case s.TimedOut >= s.Failed-dq.Tolerance:
+		return "timed out"
+	case s.TimedOut == 0:
+		return "failed"
+	}
+	return "fails"
 }
 
 // beside writes words to the left of a delay, in a row or the next ones in a direction,

@@ -31,7 +31,7 @@ func made(t testing.TB, q *dq.QTA, width time.Duration, timeouts uint64, counts 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return plot.Of(p, q, nil)
+	return plot.Of(p, q, nil, "")
 }
 
 func observedAs(width time.Duration, timeouts uint64, counts []uint64) (*scope.Probe, error) {
@@ -197,7 +197,7 @@ func TestCursor(t *testing.T) {
 	half, _ := v.cursorDelay()
 	v.cursorBy(3)
 	v.cursorBy(-3)
-	if got, _ := v.cursorDelay(); (got - half).Abs() > 2 {
+	if got, _ := v.cursorDelay(); got != half {
 		t.Errorf("there and back: %v, want %v", got, half)
 	}
 	v.cursorBy(-1000)
@@ -208,6 +208,88 @@ func TestCursor(t *testing.T) {
 	v.cursorBy(7)
 	if got, _ := v.cursorDelay(); got != half {
 		t.Errorf("from no cursor to %v, want the middle", got)
+	}
+}
+
+// The cursor stops at edges of bins, where figures are exact, also where many of them
+// are in one cell or one is in many; and what is seen follows it.
+func TestCursorSnaps(t *testing.T) {
+	v := view(simple(t, nil))
+	v.cursorAt(0.33)
+	for _, step := range []int{0, 1, 1, -1, -1, -1} {
+		before, _ := v.cursorDelay()
+		if step != 0 {
+			v.cursorBy(step)
+		}
+		at, ok := v.cursorDelay()
+		if !ok || at%(10*ms) != 0 || at-before != time.Duration(step)*10*ms {
+			t.Errorf("from %v by %d to %v", before, step, at)
+		}
+	}
+
+	v.look(5*ms, 35*ms)
+	v.cursorTo(0.9)
+	if a := v.axis(); a.From > 40*ms || a.To < 40*ms || a.To-a.From > 31*ms {
+		t.Errorf("the cursor is at 40 ms, and seen is %+v", a)
+	}
+	v.look(15*ms, 35*ms)
+	v.cursorBy(-1000)
+	if a := v.axis(); a.From != 0 {
+		t.Errorf("the cursor is at 0, and seen is %+v", a)
+	}
+	v.toggleLog()
+	v.cursorBy(-1000)
+	if at, _ := v.cursorDelay(); at%(10*ms) != 0 || at <= 0 {
+		t.Errorf("at %v of a logarithmic scale", at)
+	}
+}
+
+// A mean is told with its bounds, and the interval in which they let a quantile be.
+func TestReadoutOfMean(t *testing.T) {
+	band := dq.Band{
+		Mean: []float64{0, 0.3, 0.5, 0.6, 0.8}, Lo: []float64{0, 0.2, 0.4, 0.5, 0.7}, Hi: []float64{0, 0.4, 0.6, 0.7, 0.9}}
+	p := &scope.Probe{Name: "p", Mean: scope.Mean{Width: 10 * ms, Windows: 9, Band: band}}
+	v := view(plot.Of(p, nil, nil, ""))
+	for _, tt := range []struct {
+		windows int
+		p       float64
+		want    []string
+	}{
+		{9, 0.5, []string{"at 20ms  mean 50.0 (40.0…60.0)%", "50% within  mean 20.0…30.0ms"}},
+		{9, 0.75, []string{"at 40ms  mean 80.0 (70.0…90.0)%", "75% within  mean ≥40.0ms"}},
+		{9, 0.95, []string{"95% within  mean never"}},
+		{1, 0.5, []string{"at 20ms  mean 50.0%", "50% within  mean 20.0ms"}},
+	} {
+		p.Mean.Windows = tt.windows
+		v.show("p", []plot.Series{plot.Of(p, nil, nil, "")})
+		v.cursorTo(tt.p)
+		if diff := cmp.Diff(tt.want, v.readout()); diff != "" {
+			t.Errorf("%v of %d windows, -want +got:\n%s", tt.p, tt.windows, diff)
+		}
+	}
+}
+
+// What failed says in which way, where it was one.
+func TestHowFailed(t *testing.T) {
+	for want, s := range map[string]plot.Series{
+		"timed out": {Failed: 0.1, TimedOut: 0.1},
+		"failed":    {Failed: 0.1},
+		"fails":     {Failed: 0.1, TimedOut: 0.05},
+	} {
+		if got := howFailed(&s); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// A slack is at least what is shown, a hazard at most.
+func TestMarginsAreRounded(t *testing.T) {
+	m := &dq.Margin{Time: 18256 * time.Microsecond, HasTime: true, Probability: 0.012345}
+	if got := marginOf(&dq.Judgement{Slack: m}); got != "slack 18.2ms, 1.23%" {
+		t.Error(got)
+	}
+	if got := marginOf(&dq.Judgement{Hazard: m}); got != "hazard 18.3ms, 1.24%" {
+		t.Error(got)
 	}
 }
 
@@ -223,18 +305,18 @@ func TestReadout(t *testing.T) {
 	}{
 		{"off", func(v *plotView) { v.cursorOff() }, nil},
 		{"within a bin", func(v *plotView) { v.cursor = cursor{on: true, at: 15 * ms} }, []string{
-			"at 15.0ms  observed 20.0…60.0%  calculated 20.0…60.0%  QTA 50%",
+			"at 15ms  observed 20.0…60.0%  calculated 20.0…60.0%  QTA 50%",
 			"10% within  observed ≤10.0ms  calculated ≤10.0ms"}},
 		{"between edges where nothing is", func(v *plotView) { v.cursor = cursor{on: true, at: 29 * ms} }, []string{
-			"at 29.0ms  observed 60.0%  calculated 60.0%  QTA 50%",
+			"at 29ms  observed 60.0%  calculated 60.0%  QTA 50%",
 			"50% within  observed ≤20.0ms  calculated ≤20.0ms"}},
 		{"missed in the end", func(v *plotView) { v.cursor = cursor{on: true, at: 40 * ms} }, []string{
-			"at 40.0ms  observed 90.0%  calculated 90.0%  QTA 95% missed",
+			"at 40ms  observed 90.0%  calculated 90.0%  QTA 95% missed",
 			"90% within  observed ≤40.0ms  calculated ≤40.0ms"}},
 		{"before anything", func(v *plotView) { v.cursor = cursor{on: true, at: 2 * ms} }, []string{
-			"at 2.00ms  observed 0.0…20.0%  calculated 0.0…20.0%"}},
+			"at 2ms  observed 0.0…20.0%  calculated 0.0…20.0%"}},
 		{"hidden", func(v *plotView) { v.cursorTo(0.5); v.toggle(plot.Calculated) }, []string{
-			"at 20.0ms  observed 60.0%  QTA 50%",
+			"at 20ms  observed 60.0%  QTA 50%",
 			"50% within  observed ≤20.0ms"}},
 	}
 	for _, tt := range tests {
@@ -253,7 +335,7 @@ func TestReadoutOfSeveral(t *testing.T) {
 	slow.Name = "slow"
 	v := view(simple(t, nil), slow)
 	v.cursorTo(0.5)
-	want := []string{"1 p  at 20.0ms  observed 60.0%  calculated 60.0%", "2 slow  at 20.0ms  observed 0.0%  calculated 0.0%"}
+	want := []string{"1 p  at 20ms  observed 60.0%  calculated 60.0%", "2 slow  at 20ms  observed 0.0%  calculated 0.0%"}
 	if diff := cmp.Diff(want, v.readout()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -445,7 +527,7 @@ func anySeries() *rapid.Generator[plot.Series] {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return plot.Of(p, &q, p)
+		return plot.Of(p, &q, p, "")
 	})
 }
 

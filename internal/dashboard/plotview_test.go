@@ -80,7 +80,11 @@ func (r *reel) series(t testing.TB, frame, earlier int, name string) plot.Series
 	if earlier >= 0 {
 		before = find(earlier)
 	}
-	return plot.Of(find(frame), r.qta(name), before)
+	label := ""
+	if earlier >= 0 {
+		label = fmt.Sprintf("window %d, %s", earlier, r.frames[earlier].Time.UTC().Format("15:04:05"))
+	}
+	return plot.Of(find(frame), r.qta(name), before, label)
 }
 
 func (r *reel) qta(name string) *dq.QTA {

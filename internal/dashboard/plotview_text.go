@@ -126,7 +126,7 @@ func (v *plotView) entries(to []entry) []entry {
 			if several {
 				s.style = tcell.StyleDefault
 			}
-			to = append(to, entry{mark, s.sample(), r.String()})
+			to = append(to, entry{mark, s.sample(), v.nameOf(r)})
 		}
 	}
 	if judged {
@@ -134,6 +134,16 @@ func (v *plotView) entries(to []entry) []entry {
 		to = append(to, entry{mark, s.sample(), "QTA"})
 	}
 	return to
+}
+
+// nameOf names the curves in a role, which are of one window.
+func (v *plotView) nameOf(r plot.Role) string {
+	for i := range v.series {
+		if c := v.series[i].Curve(r); c != nil {
+			return c.Name()
+		}
+	}
+	return r.String()
 }
 
 // drawn tells whether there is a curve in a role, and it is not hidden.
@@ -220,10 +230,10 @@ func (v *plotView) items() [][]string {
 
 // withinItems says how much of a series succeeds within a delay.
 func (v *plotView) withinItems(s *plot.Series, t time.Duration) []string {
-	items := []string{"at " + figures.Delay(t)}
+	items := []string{"at " + figures.ExactDelay(t)}
 	v.eachRole(s, func(c *plot.Curve) {
-		if b, ok := c.Within(t); ok {
-			items = append(items, c.Role.String()+" "+between(b))
+		if b, ok := c.Read(t); ok {
+			items = append(items, c.Name()+" "+succeeding(c, t, b))
 		}
 	})
 	if p := s.RequiredWithin(t); p > 0 {
@@ -242,7 +252,8 @@ func (v *plotView) withinItems(s *plot.Series, t time.Duration) []string {
 func (v *plotView) quantileItems(s *plot.Series, p float64) []string {
 	items := []string{exactly(p) + " within"}
 	v.eachRole(s, func(c *plot.Curve) {
-		items = append(items, c.Role.String()+" "+reached(c.Quantile(p)))
+		q, ok := c.Quantile(p)
+		items = append(items, c.Name()+" "+reached(c, q, ok))
 	})
 	return items
 }
@@ -258,13 +269,29 @@ func (v *plotView) eachRole(s *plot.Series, f func(*plot.Curve)) {
 	}
 }
 
-// reached shows the bounds of a quantile: what matters is how late it may be.
-func reached(q dq.Interval, ok bool) string {
+// succeeding shows how much of a curve succeeds within t, which is within bounds; of a
+// mean the mean, and behind it its bounds where it has any: 94.0 (85.0…100.0)%.
+func succeeding(c *plot.Curve, t time.Duration, b dq.Bounds) string {
+	if !c.IsMean() {
+		return between(b)
+	}
+	middle, _ := c.Middle(t)
+	if c.Lo == nil {
+		return between(middle)
+	}
+	return strings.TrimSuffix(between(middle), "%") + " (" + inPercent(b.Lo) + "…" + inPercent(b.Hi) + ")%"
+}
+
+// reached shows the bounds of a quantile: of a mean both, else what matters is how late
+// it may be.
+func reached(c *plot.Curve, q dq.Interval, ok bool) string {
 	switch {
 	case !ok:
 		return "never"
+	case c.IsMean():
+		return figures.Between(q)
 	case !q.Finite():
-		return "≥" + figures.Delay(q.Lo) + " or never"
+		return "≥" + figures.DelayDown(q.Lo) + " or never"
 	}
 	return figures.AtMost(q.Hi)
 }

@@ -51,16 +51,19 @@ func standingBy(j *dq.Judgement, insufficient string) standing {
 }
 
 // marginOf shows the slack or the hazard, in time where there is one and in
-// probability.
+// probability: as a slack is at least so much, it is rounded down, and a hazard, which
+// is at most so much, up.
 func marginOf(j *dq.Judgement) string {
 	name, m := "slack", j.Slack
+	delay, percent := figures.DelayDown, figures.PercentDown
 	if m == nil {
 		name, m = "hazard", j.Hazard
+		delay, percent = figures.DelayUp, figures.PercentUp
 	}
 	if m.HasTime {
-		name += " " + figures.Delay(m.Time) + ","
+		name += " " + delay(m.Time) + ","
 	}
-	return name + " " + figures.Percent(m.Probability)
+	return name + " " + percent(m.Probability)
 }
 
 // mark returns a sign for a tone, for those who see no colours.

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/figures"
 )
 
 // Table writes a report for people: a line for each definition and operator, and
@@ -96,7 +97,7 @@ func judgement(name string, j dq.Judgement) string {
 		if m.HasTime {
 			fmt.Fprintf(&b, "  slack, at least: %s at %s\n", exactDelay(m.Time.Seconds()), place(j.Points[m.TimeAt]))
 		}
-		fmt.Fprintf(&b, "  slack, at least: %s at %s\n", share(m.Probability, floor), place(j.Points[m.ProbabilityAt]))
+		fmt.Fprintf(&b, "  slack, at least: %s at %s\n", share(m.Probability, figures.Down), place(j.Points[m.ProbabilityAt]))
 	}
 	if m := j.Hazard; m != nil {
 		if m.HasTime {
@@ -104,7 +105,7 @@ func judgement(name string, j dq.Judgement) string {
 		} else {
 			fmt.Fprintf(&b, "  hazard in time: there may be no delay that is long enough\n")
 		}
-		fmt.Fprintf(&b, "  hazard, at most: %s at %s\n", share(m.Probability, ceil), place(j.Points[m.ProbabilityAt]))
+		fmt.Fprintf(&b, "  hazard, at most: %s at %s\n", share(m.Probability, figures.Up), place(j.Points[m.ProbabilityAt]))
 	}
 	return b.String()
 }
@@ -161,36 +162,28 @@ func delays(lo, hi *float64) string {
 	return interval(a, b, 1e-9*b, decimals(b, 4)) + u.name
 }
 
-// percentSlack is the difference up to which two percentages count as equal.
-const percentSlack = 100 * dq.Tolerance
-
 // percent are the bounds of a probability.
 func percent(lo, hi *float64) string {
 	if lo == nil || hi == nil {
 		return "-"
 	}
 	a, b := 100**lo, 100**hi
-	return interval(a, b, percentSlack, percentDecimals(a, b)) + "%"
+	return interval(a, b, figures.PercentSlack, percentDecimals(a, b)) + "%"
 }
 
 // percentDecimals are the more, the closer percentages are to 0 or 100.
 func percentDecimals(lo, hi float64) int {
-	if least := min(hi, 100-lo); least > 2*percentSlack {
+	if least := min(hi, 100-lo); least > 2*figures.PercentSlack {
 		return max(2, decimals(least, 2))
 	}
 	return 2
 }
 
-// share is one probability, rounded by floor or ceil.
-func share(p float64, round func(x, slack float64) float64) string {
+// share is one probability, rounded down or up.
+func share(p float64, round func(x float64, decimals int, slack float64) float64) string {
 	digits := percentDecimals(100*p, 100*p)
-	scale := math.Pow10(digits)
-	return trimmed(round(100*p*scale, percentSlack*scale)/scale, digits) + "%"
+	return trimmed(round(100*p, digits, figures.PercentSlack), digits) + "%"
 }
-
-// floor and ceil leave what is within slack of a whole number at that.
-func floor(x, slack float64) float64 { return math.Floor(x + slack) }
-func ceil(x, slack float64) float64  { return math.Ceil(x - slack) }
 
 // decimals is how many decimals a number needs to have so many digits.
 func decimals(x float64, digits int) int {
@@ -207,8 +200,8 @@ func interval(lo, hi, slack float64, decimals int) string {
 	if hi-lo <= 2*slack {
 		return trimmed(math.Round((lo+hi)/2*scale)/scale, decimals)
 	}
-	a := trimmed(floor(lo*scale, slack*scale)/scale, decimals)
-	b := trimmed(ceil(hi*scale, slack*scale)/scale, decimals)
+	a := trimmed(figures.Down(lo, decimals, slack), decimals)
+	b := trimmed(figures.Up(hi, decimals, slack), decimals)
 	return strings.Join(slices.Compact([]string{a, b}), "–")
 }
 

@@ -55,10 +55,10 @@ func TestPercent(t *testing.T) {
 
 // A slack is rounded down, a hazard up.
 func TestShare(t *testing.T) {
-	if down, up := share(0.0985005, floor), share(0.0985005, ceil); down != "9.85%" || up != "9.86%" {
+	if down, up := share(0.0985005, figures.Down), share(0.0985005, figures.Up); down != "9.85%" || up != "9.86%" {
 		t.Errorf("%s and %s", down, up)
 	}
-	if exact := share(0.1-1e-16, floor); exact != "10%" {
+	if exact := share(0.1-1e-16, figures.Down); exact != "10%" {
 		t.Error(exact)
 	}
 }

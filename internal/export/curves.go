@@ -17,7 +17,7 @@ import (
 func (j *JSON) Curves(f *scope.Frame, s *scope.System, hidden []plot.Role) error {
 	return j.lines(f, func(l line, p *scope.Probe) any {
 		one := Plot{Hidden: hidden}
-		series := plot.Of(p, requirement(s, p.Name), nil)
+		series := plot.Of(p, requirement(s, p.Name), nil, "")
 		return curvesLine{l, f.Number, shapeOf(&series, one.curves(&series))}
 	})
 }

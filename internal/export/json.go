@@ -5,7 +5,6 @@ package export
 import (
 	"encoding/json"
 	"io"
-	"slices"
 	"strconv"
 	"time"
 
@@ -95,14 +94,15 @@ type mean struct {
 	Quantiles map[string]delayAround `json:"quantiles_s"`
 }
 
+// around is a probability; its bounds are null of a single window.
 type around struct {
-	Mean float64 `json:"mean"`
-	Lo   float64 `json:"lo"`
-	Hi   float64 `json:"hi"`
+	Mean float64  `json:"mean"`
+	Lo   *float64 `json:"lo"`
+	Hi   *float64 `json:"hi"`
 }
 
 // delayAround is a quantile in seconds: the edge at which a function reaches the
-// probability; null where it does not.
+// probability; null where it does not, and the bounds null of a single window.
 type delayAround struct {
 	Mean *float64 `json:"mean"`
 	Lo   *float64 `json:"lo"`
@@ -248,22 +248,29 @@ func meanOf(m *scope.Mean) *mean {
 	last := len(m.Band.Mean) - 1
 	out := &mean{
 		Windows:   m.Windows,
-		Success:   around{m.Band.Mean[last], m.Band.Lo[last], m.Band.Hi[last]},
+		Success:   around{Mean: m.Band.Mean[last]},
 		Quantiles: make(map[string]delayAround),
 	}
+	if m.Bounded() {
+		out.Success.Lo, out.Success.Hi = &m.Band.Lo[last], &m.Band.Hi[last]
+	}
 	for _, q := range scope.Quantiles() {
-		reached := func(f []float64) *float64 {
-			// Bounds need not rise all the way.
-			k := slices.IndexFunc(f, func(x float64) bool { return x >= q-dq.Tolerance })
-			if k < 0 {
-				return nil
-			}
-			return figures.Seconds(time.Duration(k) * m.Width)
+		at, within := m.Quantile(q)
+		delay := delayAround{Mean: reached(at)}
+		if m.Bounded() {
+			delay.Lo, delay.Hi = reached(within.Lo), reached(within.Hi)
 		}
-		// The function that is higher reaches it earlier.
-		out.Quantiles[quantileName(q)] = delayAround{reached(m.Band.Mean), reached(m.Band.Hi), reached(m.Band.Lo)}
+		out.Quantiles[quantileName(q)] = delay
 	}
 	return out
+}
+
+// reached returns a delay in seconds, nil where it never comes.
+func reached(t time.Duration) *float64 {
+	if t == dq.Unreached {
+		return nil
+	}
+	return figures.Seconds(t)
 }
 
 func divergenceOf(p *scope.Probe) *divergence {

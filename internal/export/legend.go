@@ -45,7 +45,7 @@ func (l *legend) addCurve(p *Plot, index int, r plot.Role) {
 	if at < 0 {
 		return
 	}
-	name := r.String()
+	name := curves[at].Name()
 	bounded := curves[at].Lo != nil
 	switch {
 	case bounded && r == plot.Calculated:

@@ -60,7 +60,7 @@ type Plot struct {
 func OfFrame(f *scope.Frame, s *scope.System, axis plot.Axis, hidden []plot.Role) Picture {
 	p := Picture{Number: f.Number, Time: f.Time}
 	for i := range f.Probes {
-		one := Plot{Series: []plot.Series{plot.Of(&f.Probes[i], requirement(s, f.Probes[i].Name), nil)}, Axis: axis, Hidden: hidden}
+		one := Plot{Series: []plot.Series{plot.Of(&f.Probes[i], requirement(s, f.Probes[i].Name), nil, "")}, Axis: axis, Hidden: hidden}
 		if !one.Empty() {
 			p.Plots = append(p.Plots, one)
 		}

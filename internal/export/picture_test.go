@@ -72,7 +72,7 @@ func handmade(t *testing.T) export.Picture {
 	return export.Picture{
 		Number: 7,
 		Time:   time.Date(2024, 2, 29, 23, 59, 56, 5e6, time.UTC),
-		Plots:  []export.Plot{{Series: []plot.Series{plot.Of(&probe, &qta, nil)}}},
+		Plots:  []export.Plot{{Series: []plot.Series{plot.Of(&probe, &qta, nil, "")}}},
 	}
 }
 

@@ -14,11 +14,7 @@ func Delay(d time.Duration) string {
 // AtMost shows a delay that something takes at most: ≤6.50ms. It is rounded up,
 // never down.
 func AtMost(d time.Duration) string {
-	last, _ := Unit(d)
-	for range decimals(float64(d) / float64(last)) {
-		last /= 10
-	}
-	return "≤" + Delay((d+last-1)/last*last)
+	return "≤" + DelayUp(d)
 }
 
 // Unit returns the unit in which a delay of this size is shown, with its name: s, ms
@@ -34,7 +30,9 @@ func Unit(d time.Duration) (unit time.Duration, name string) {
 }
 
 // Percent shows a share in percent, with two decimals and its sign.
-func Percent(share float64) string { return strconv.FormatFloat(share*100, 'f', 2, 64) + "%" }
+func Percent(share float64) string { return percent(share * 100) }
+
+func percent(x float64) string { return strconv.FormatFloat(x, 'f', 2, 64) + "%" }
 
 func significant(x float64) string {
 	return strconv.FormatFloat(x, 'f', decimals(x), 64)

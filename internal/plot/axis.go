@@ -46,15 +46,20 @@ func (a Axis) Ticks(n int) []Tick {
 	if n <= 0 {
 		return nil
 	}
-	if a.Log && float64(a.To)/float64(a.From) >= 20 {
-		var ticks []Tick
-		for _, t := range decades(a.From, a.To, n) {
-			unit, _ := figures.Unit(t)
-			ticks = append(ticks, tick(t, unit, t))
-		}
-		return ticks
+	if !a.Log {
+		return a.even(n)
 	}
-	return a.even(n)
+	const few, far = 3, 20 // multiples of one delay all lie at the end of a longer axis
+	at := decades(a.From, a.To, n)
+	if len(at) < few && float64(a.To)/float64(a.From) < far {
+		return a.even(n)
+	}
+	var ticks []Tick
+	for _, t := range at {
+		unit, _ := figures.Unit(t)
+		ticks = append(ticks, tick(t, unit, t))
+	}
+	return ticks
 }
 
 // even returns at most n ticks at the multiples of a round delay.

@@ -94,6 +94,7 @@ func TestTicks(t *testing.T) {
 		{"log, decades", plot.Axis{From: 100 * us, To: 20 * ms, Log: true}, 3, "100µs 1ms 10ms"},
 		{"log, not all decades", plot.Axis{From: 1 * us, To: 10 * time.Second, Log: true}, 4, "10µs 1ms 100ms 10s"},
 		{"log, below 1 µs", plot.Axis{From: 100, To: 10 * us, Log: true}, 4, "0.1µs 1µs 10µs"},
+		{"log of less than two decades", plot.Axis{From: 5 * ms, To: 55 * ms, Log: true}, 8, "5ms 10ms 20ms 50ms"},
 		{"log of little is like linear", plot.Axis{From: 10 * ms, To: 30 * ms, Log: true}, 3, "10ms 20ms 30ms"},
 	}
 	for _, tt := range tests {

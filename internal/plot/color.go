@@ -33,7 +33,7 @@ func (p Paint) RGB() color.NRGBA {
 // Paint returns the colour of a curve in a plot of one probe, where it says what the
 // curve is.
 func (r Role) Paint() Paint {
-	return [...]Paint{Earlier: Grey, Mean: Turquoise, CalculatedMean: Orange, Calculated: Orange, Observed: Blue}[r]
+	return [...]Paint{Earlier: Grey, Mean: Turquoise, CalculatedMean: Green, Calculated: Orange, Observed: Blue}[r]
 }
 
 // ProbePaint returns the colour of the curves of a series in a plot of several, where

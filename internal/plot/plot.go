@@ -42,21 +42,63 @@ type Curve struct {
 
 	// Lo and Hi are bounds at the same edges: of confidence for a mean, guaranteed
 	// ones for what is calculated. They are nil for what is observed, which is exact
-	// at the edges. Between two edges nothing is known but that the function rises
+	// at the edges, and for a mean of one window. Between two edges nothing is known but that the function rises
 	// from what it is at one to what it is at the other.
 	Lo, Hi []float64
 
+	label    string
 	within   func(time.Duration) (dq.Bounds, bool)
 	quantile func(float64) (dq.Interval, bool)
+	reaches  func(float64) time.Duration // of a mean
+}
+
+// Name names the curve for legends: by its role, or where it is of an earlier window
+// by that.
+func (c *Curve) Name() string {
+	if c.label != "" {
+		return c.label
+	}
+	return c.Role.String()
 }
 
 // Within bounds the probability of success within t. It is false where that is not
 // known.
 func (c *Curve) Within(t time.Duration) (dq.Bounds, bool) { return c.within(t) }
 
-// Quantile bounds the delay within which a share p of all instances succeeds. It is
-// false where that is never, or not known.
+// Read bounds the probability as a cursor at t does: at an edge it is what is drawn
+// there, which tells nothing of what takes exactly so long; between edges it is Within.
+func (c *Curve) Read(t time.Duration) (dq.Bounds, bool) {
+	if t < 0 || t%c.Width != 0 || len(c.Y) == 0 {
+		return c.Within(t)
+	}
+	k := min(int(t/c.Width), len(c.Y)-1)
+	if c.Lo == nil {
+		return dq.Bounds{Lo: c.Y[k], Hi: c.Y[k]}, true
+	}
+	return dq.Bounds{Lo: c.Lo[k], Hi: c.Hi[k]}, true
+}
+
+// Quantile bounds the delay within which a share p of all instances succeeds: of a
+// mean it is from the edge at which its upper bound reaches p to that at which the lower
+// one does. It is false where that is never, or not known.
 func (c *Curve) Quantile(p float64) (dq.Interval, bool) { return c.quantile(p) }
+
+// Middle bounds the middle Y at t by the edges around it. At an edge it is exact.
+func (c *Curve) Middle(t time.Duration) (dq.Bounds, bool) { return meanWithin(c.Y, c.Y, c.Width, t) }
+
+// IsMean tells whether the curve is a mean.
+func (c *Curve) IsMean() bool { return c.Role == Mean || c.Role == CalculatedMean }
+
+// Reaches returns the delay at which a cursor on the curve finds that a share p
+// succeeds: of a mean the edge at which it does itself, else the end of the quantile.
+// It is false where there is none.
+func (c *Curve) Reaches(p float64) (time.Duration, bool) {
+	q, ok := c.Quantile(p)
+	if ok && c.reaches != nil {
+		q.Hi = c.reaches(p)
+	}
+	return q.Hi, ok && q.Finite()
+}
 
 // A Series is what there is to draw of one probe of one VM in one window.
 type Series struct {
@@ -76,6 +118,7 @@ type Series struct {
 	// of the observed curve from 1 at dMax. HasFailed is false without instances.
 	Failed    float64
 	HasFailed bool
+	TimedOut  float64 // share of the instances that timed out
 
 	Instances uint64
 	Lost      uint64 // and not among the instances
@@ -95,20 +138,22 @@ func NameAmong(series []Series, i int) string {
 
 // Of returns what there is to draw of a probe with a requirement, which may be nil.
 // Where earlier is not nil, it is the same probe in an earlier window to be drawn
-// as well. The series refers to the probes only for what its curves are asked.
-func Of(p *scope.Probe, q *dq.QTA, earlier *scope.Probe) Series {
+// as well, which label names for legends; "" for no name of its own. The series refers to the probes only for what its curves are asked.
+func Of(p *scope.Probe, q *dq.QTA, earlier *scope.Probe, label string) Series {
 	s := Series{Name: p.Name, VM: p.VM, DMax: p.Spec.DMax(), Instances: p.Counts.Instances(), Lost: p.Counts.Loss.Total(), Caveat: p.Insufficient}
 	if q != nil {
 		s.Required, s.MinSuccess, s.Judged = q.Steps(), q.MinSuccess(), true
 	}
 	if earlier != nil && !earlier.Observed.Empty() {
-		s.Curves = append(s.Curves, observed(earlier.Observed, Earlier))
+		c := observed(earlier.Observed, Earlier)
+		c.label = label
+		s.Curves = append(s.Curves, c)
 	}
 	if p.Mean.Windows > 0 {
 		s.Curves = append(s.Curves, mean(p.Mean, Mean))
 	}
 	if p.CalculatedMean.Windows > 0 {
-		s.Curves = append(s.Curves, calculatedMean(p.CalculatedMean))
+		s.Curves = append(s.Curves, mean(p.CalculatedMean, CalculatedMean))
 	}
 	if p.Calculated != nil && !p.Calculated.Empty() {
 		s.Curves = append(s.Curves, calculated(p.Calculated))
@@ -116,6 +161,7 @@ func Of(p *scope.Probe, q *dq.QTA, earlier *scope.Probe) Series {
 	if p.Observed != nil && !p.Observed.Empty() {
 		s.Curves = append(s.Curves, observed(p.Observed, Observed))
 		s.Failed, s.HasFailed = p.Observed.IntangibleMass()
+		s.TimedOut = float64(p.Observed.Timeouts()) / float64(p.Observed.Instances())
 	}
 	return s
 }
@@ -142,31 +188,27 @@ func calculated(d *dq.DeltaQ) Curve {
 	return c
 }
 
-// calculatedMean returns the curve of a mean of calculated ΔQs. What it is a mean of
-// are the middles of bounds that hold from one edge to the next, so half a bin later.
-func calculatedMean(m scope.Mean) Curve {
-	m.Band = dq.Band{Mean: atEdges(m.Band.Mean), Lo: atEdges(m.Band.Lo), Hi: atEdges(m.Band.Hi)}
-	return mean(m, CalculatedMean)
-}
-
-// atEdges returns the values at edges of a function that is known halfway between them.
-func atEdges(between []float64) []float64 {
-	out := make([]float64, len(between)+1)
-	before := 0.0
-	for k, v := range between {
-		out[k] = (before + v) / 2
-		before = v
-	}
-	out[len(between)] = before
-	return out
-}
-
 // mean returns the curve of a mean. Between two edges it lies between its values
 // there, and so do its bounds.
 func mean(m scope.Mean, r Role) Curve {
-	c := Curve{Role: r, Width: m.Width, Y: m.Band.Mean, Lo: m.Band.Lo, Hi: m.Band.Hi}
-	c.within = func(t time.Duration) (dq.Bounds, bool) { return meanWithin(c.Lo, c.Hi, c.Width, t) }
-	c.quantile = func(p float64) (dq.Interval, bool) { return meanQuantile(c.Y, c.Width, p) }
+	c := Curve{Role: r, Width: m.Width, Y: m.Band.Mean}
+	lo, hi := c.Y, c.Y
+	if m.Bounded() {
+		c.Lo, c.Hi = m.Band.Lo, m.Band.Hi
+		lo, hi = c.Lo, c.Hi
+	}
+	c.within = func(t time.Duration) (dq.Bounds, bool) { return meanWithin(lo, hi, c.Width, t) }
+	c.quantile = func(p float64) (dq.Interval, bool) {
+		if !(p >= 0 && p <= 1) {
+			return dq.Interval{}, false
+		}
+		_, within := m.Quantile(p)
+		return within, within.Lo != dq.Unreached
+	}
+	c.reaches = func(p float64) time.Duration {
+		at, _ := m.Quantile(p)
+		return at
+	}
 	return c
 }
 
@@ -181,16 +223,4 @@ func meanWithin(lo, hi []float64, width, t time.Duration) (dq.Bounds, bool) {
 		next = min(k+1, last)
 	}
 	return dq.Bounds{Lo: lo[k], Hi: hi[next]}, true
-}
-
-func meanQuantile(y []float64, width time.Duration, p float64) (dq.Interval, bool) {
-	if !(p >= 0 && p <= 1) {
-		return dq.Interval{}, false
-	}
-	for k, v := range y {
-		if v >= p-dq.Tolerance {
-			return dq.Interval{Lo: time.Duration(max(k-1, 0)) * width, Hi: time.Duration(k) * width}, true
-		}
-	}
-	return dq.Interval{}, false
 }

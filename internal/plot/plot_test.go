@@ -55,7 +55,7 @@ func probe(t testing.TB) *scope.Probe {
 }
 
 func TestOf(t *testing.T) {
-	s := plot.Of(probe(t), nil, probe(t))
+	s := plot.Of(probe(t), nil, probe(t), "")
 	var roles []plot.Role
 	for _, c := range s.Curves {
 		roles = append(roles, c.Role)
@@ -73,7 +73,7 @@ func TestOf(t *testing.T) {
 
 func TestOfNothing(t *testing.T) {
 	p := &scope.Probe{Name: "p", Observed: observed(t, 0, 0, 0), Calculated: new(dq.DeltaQ), Insufficient: "no instances"}
-	s := plot.Of(p, nil, p)
+	s := plot.Of(p, nil, p, "")
 	if len(s.Curves) > 0 || s.HasFailed || s.Caveat != "no instances" {
 		t.Errorf("%+v", s)
 	}
@@ -85,14 +85,14 @@ func TestOfNothing(t *testing.T) {
 // A ΔQ that is calculated from an observed one and nothing else is that: what is
 // drawn of the two is the same.
 func TestCurves(t *testing.T) {
-	s := plot.Of(probe(t), nil, nil)
+	s := plot.Of(probe(t), nil, nil, "")
 	ecdf := []float64{0, 0.2, 0.6, 0.6, 0.9}
 	more := append(slices.Clone(ecdf), 0.9) // an edge after the last, where it stays
 	want := map[plot.Role][3][]float64{
 		plot.Observed:       {ecdf},
 		plot.Calculated:     {more, more, more},
 		plot.Mean:           {{0, 0.3, 0.5, 0.6, 0.8}, {0, 0.2, 0.4, 0.5, 0.7}, {0, 0.4, 0.6, 0.7, 0.9}},
-		plot.CalculatedMean: {{0, 0.15, 0.4, 0.55, 0.7, 0.8}, {0, 0.1, 0.3, 0.45, 0.6, 0.7}, {0, 0.2, 0.5, 0.65, 0.8, 0.9}},
+		plot.CalculatedMean: {{0, 0.3, 0.5, 0.6, 0.8}, {0, 0.2, 0.4, 0.5, 0.7}, {0, 0.4, 0.6, 0.7, 0.9}},
 	}
 	for role, want := range want {
 		c := s.Curve(role)
@@ -111,7 +111,7 @@ func TestCurveOfTwoSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &scope.Probe{Calculated: both}
-	s := plot.Of(p, nil, nil)
+	s := plot.Of(p, nil, nil, "")
 	c := s.Curve(plot.Calculated)
 	want := [3][]float64{{0, 0, 0, 0.5, 1, 1}, {0, 0, 0, 0, 1, 1}, {0, 0, 0, 1, 1, 1}}
 	if diff := cmp.Diff(want, [3][]float64{c.Y, c.Lo, c.Hi}); diff != "" {
@@ -120,7 +120,7 @@ func TestCurveOfTwoSteps(t *testing.T) {
 }
 
 func TestWithin(t *testing.T) {
-	s := plot.Of(probe(t), nil, nil)
+	s := plot.Of(probe(t), nil, nil, "")
 	tests := []struct {
 		role plot.Role
 		t    time.Duration
@@ -149,8 +149,29 @@ func TestWithin(t *testing.T) {
 	}
 }
 
+// At an edge the curve is read as it is drawn: exactly, where it is exact there.
+func TestRead(t *testing.T) {
+	s := plot.Of(probe(t), nil, nil, "")
+	for _, tt := range []struct {
+		role plot.Role
+		t    time.Duration
+		want dq.Bounds
+	}{
+		{plot.Observed, 10 * ms, dq.Bounds{Lo: 0.2, Hi: 0.2}},
+		{plot.Observed, 15 * ms, dq.Bounds{Lo: 0.2, Hi: 0.6}},
+		{plot.Observed, time.Second, dq.Bounds{Lo: 0.9, Hi: 0.9}},
+		{plot.Calculated, 10 * ms, dq.Bounds{Lo: 0.2, Hi: 0.2}},
+		{plot.Mean, 10 * ms, dq.Bounds{Lo: 0.2, Hi: 0.4}},
+	} {
+		got, ok := s.Curve(tt.role).Read(tt.t)
+		if diff := cmp.Diff(tt.want, got, cmpopts.EquateApprox(0, 1e-12)); diff != "" || !ok {
+			t.Errorf("%v at %v: %+v, %v, want %+v", tt.role, tt.t, got, ok, tt.want)
+		}
+	}
+}
+
 func TestQuantile(t *testing.T) {
-	s := plot.Of(probe(t), nil, nil)
+	s := plot.Of(probe(t), nil, nil, "")
 	tests := []struct {
 		role plot.Role
 		p    float64
@@ -162,8 +183,9 @@ func TestQuantile(t *testing.T) {
 		{plot.Observed, 0.9, dq.Interval{Lo: 30 * ms, Hi: 40 * ms}},
 		{plot.Calculated, 0.5, dq.Interval{Lo: 10 * ms, Hi: 20 * ms}},
 		{plot.Mean, 0, dq.Interval{}},
-		{plot.Mean, 0.3, dq.Interval{Lo: 0, Hi: 10 * ms}},
-		{plot.Mean, 0.55, dq.Interval{Lo: 20 * ms, Hi: 30 * ms}},
+		{plot.Mean, 0.3, dq.Interval{Lo: 10 * ms, Hi: 20 * ms}},
+		{plot.Mean, 0.55, dq.Interval{Lo: 20 * ms, Hi: 40 * ms}},
+		{plot.Mean, 0.75, dq.Interval{Lo: 40 * ms, Hi: dq.Unreached}},
 	}
 	for _, tt := range tests {
 		if got, ok := s.Curve(tt.role).Quantile(tt.p); !ok || got != tt.want {
@@ -176,6 +198,52 @@ func TestQuantile(t *testing.T) {
 				t.Errorf("%v of %v: %+v, want none", p, role, got)
 			}
 		}
+	}
+}
+
+// The mean of a single window has no bounds: nothing tells how much others deviate.
+func TestMeanOfOneWindow(t *testing.T) {
+	p := probe(t)
+	p.Mean.Windows = 1
+	s := plot.Of(p, nil, nil, "")
+	c := s.Curve(plot.Mean)
+	if c.Lo != nil || c.Hi != nil {
+		t.Errorf("bounds %v, %v", c.Lo, c.Hi)
+	}
+	if q, ok := c.Quantile(0.55); !ok || q != (dq.Interval{Lo: 30 * ms, Hi: 30 * ms}) {
+		t.Errorf("quantile %v, %v", q, ok)
+	}
+	if b, ok := c.Within(15 * ms); !ok || b != (dq.Bounds{Lo: 0.3, Hi: 0.5}) {
+		t.Errorf("within: %v, %v", b, ok)
+	}
+}
+
+// A cursor on a mean is where the mean is, not where its bounds are; of what is
+// observed and calculated at the end of the bin.
+func TestReaches(t *testing.T) {
+	s := plot.Of(probe(t), nil, nil, "")
+	for role, want := range map[plot.Role]time.Duration{plot.Mean: 20 * ms, plot.Observed: 20 * ms, plot.Calculated: 20 * ms} {
+		if at, ok := s.Curve(role).Reaches(0.5); !ok || at != want {
+			t.Errorf("%v: %v, %v, want %v", role, at, ok, want)
+		}
+	}
+	if at, ok := s.Curve(plot.Mean).Reaches(0.85); ok {
+		t.Errorf("the mean, which ends at 0.8, reaches 0.85 at %v", at)
+	}
+}
+
+// A curve of an earlier window is named by that, where it has a name.
+func TestName(t *testing.T) {
+	named, nameless := plot.Of(probe(t), nil, probe(t), "window 12"), plot.Of(probe(t), nil, probe(t), "")
+	for want, c := range map[string]*plot.Curve{
+		"window 12": named.Curve(plot.Earlier), "earlier": nameless.Curve(plot.Earlier), "observed": named.Curve(plot.Observed),
+	} {
+		if c.Name() != want {
+			t.Errorf("%v is named %q, want %q", c.Role, c.Name(), want)
+		}
+	}
+	if named.TimedOut != 0.1 {
+		t.Errorf("%v timed out, want 0.1", named.TimedOut)
 	}
 }
 

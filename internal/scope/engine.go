@@ -26,6 +26,7 @@ type Engine struct {
 	frame   Frame
 	rows    map[seriesKey]int // of the frame's probes
 	vms     []outcome.VM      // of the calculation, see calculate
+	counted []outcome.VM      // that the batch has counts of
 	notices []string          // for the next frame
 
 	// What the diagram is evaluated for at the moment.
@@ -222,10 +223,21 @@ func (e *Engine) Step(b *outcome.Batch) (*Frame, error) {
 	return f, nil
 }
 
-// observe makes the frame's rows: one for each probe and VM.
+// observe makes the frame's rows: one for each probe and VM. A probe of which nothing
+// was counted, as of an operator that the recording's diagram did not have, has one for
+// each VM of which anything was, and one of no VM only where there is none.
 func (e *Engine) observe(f *Frame, b *outcome.Batch) error {
 	clear(e.rows)
 	rows := f.Probes[:0]
+	e.counted = e.counted[:0]
+	for i := range b.Counts {
+		if vm := b.Counts[i].VM; !slices.Contains(e.counted, vm) {
+			e.counted = append(e.counted, vm)
+		}
+	}
+	if len(e.counted) == 0 {
+		e.counted = append(e.counted, outcome.VM{})
+	}
 	for i := range e.system.Probes {
 		p := &e.system.Probes[i]
 		first := len(rows)
@@ -234,8 +246,11 @@ func (e *Engine) observe(f *Frame, b *outcome.Batch) error {
 				rows = append(rows, reuse(rows, p, b.Window, b.Counts[j]))
 			}
 		}
-		if len(rows) == first {
-			rows = append(rows, reuse(rows, p, b.Window, outcome.Counts{Outcome: p.Spec.Name}))
+		if len(rows) > first {
+			continue
+		}
+		for _, vm := range e.counted {
+			rows = append(rows, reuse(rows, p, b.Window, outcome.Counts{Outcome: p.Spec.Name, VM: vm}))
 		}
 	}
 	f.Probes = rows

@@ -70,6 +70,37 @@ func TestCalculated(t *testing.T) {
 	}
 }
 
+// A probe of which nothing was counted, as of an operator that is new in a replay, is of
+// the VMs of which anything was, and of none where there are none.
+func TestNotCounted(t *testing.T) {
+	other := outcome.VM{PID: 8, Node: "c@d"}
+	elsewhere := counts("a", 1)
+	elsewhere.VM = other
+	p := newPlay(t, system(t, "x = a -> a;", spec("a", 1), spec("x", 2)))
+	for i, tt := range []struct {
+		counts []outcome.Counts
+		want   []outcome.VM
+	}{
+		{nil, []outcome.VM{{}}},
+		{[]outcome.Counts{counts("a", 1)}, []outcome.VM{beam}},
+		{[]outcome.Counts{counts("a", 1), elsewhere}, []outcome.VM{beam, other}},
+	} {
+		f := p.step(tt.counts...)
+		var got []outcome.VM
+		for i := range f.Probes {
+			if x := &f.Probes[i]; x.Name == "x" {
+				got = append(got, x.VM)
+				if len(tt.counts) > 0 && x.Calculated.Empty() {
+					t.Errorf("nothing is calculated for %v", x.VM)
+				}
+			}
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%d: -want +got:\n%s", i, diff)
+		}
+	}
+}
+
 // Where an outcome has no instances, what it is part of is not calculated, and says
 // so; the rest is.
 func TestPartlyCalculated(t *testing.T) {

@@ -4,6 +4,7 @@
 package scope
 
 import (
+	"slices"
 	"time"
 
 	"github.com/beamscope/beamscope/dq"
@@ -67,11 +68,36 @@ type Probe struct {
 }
 
 // A Mean is the mean of the ΔQs of the last windows that had instances, with its
-// confidence bounds.
+// confidence bounds where it is Bounded.
 type Mean struct {
 	Width   time.Duration // between edges
 	Windows int           // that it is of; 0: there is none
 	Band    dq.Band
+}
+
+// Bounded tells that the band says anything: a single window does not tell how much
+// others deviate, and has no bounds.
+func (m *Mean) Bounded() bool { return m.Windows > 1 }
+
+// Quantile returns the edge at which the mean reaches the probability p, and what its
+// bounds allow: from the edge at which the upper one does to that at which the lower one
+// does, of a mean without bounds that of the mean. What is not reached is
+// [dq.Unreached].
+func (m *Mean) Quantile(p float64) (at time.Duration, within dq.Interval) {
+	reached := func(f []float64) time.Duration {
+		// Bounds need not rise all the way.
+		k := slices.IndexFunc(f, func(x float64) bool { return x >= p-dq.Tolerance })
+		if k < 0 {
+			return dq.Unreached
+		}
+		return time.Duration(k) * m.Width
+	}
+	at = reached(m.Band.Mean)
+	if !m.Bounded() {
+		return at, dq.Interval{Lo: at, Hi: at}
+	}
+	// The function that is higher reaches it earlier.
+	return at, dq.Interval{Lo: reached(m.Band.Hi), Hi: reached(m.Band.Lo)}
 }
 
 // A Firing is a trigger that fired.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -184,10 +185,14 @@ func (p *Player) Config() config.Config {
 
 // ApplyFrom plays the recording again with another configuration, as fast as possible
 // to where it was, and goes on from there. What cannot be, because it was recorded
-// otherwise, is an error, and changes nothing. What it was made of does not matter.
-func (p *Player) ApplyFrom(_ context.Context, _, c config.Config) error {
+// otherwise, is an error, and changes nothing; one about windows, or how a recorded
+// outcome is observed, that are not what they are in base wraps [ErrFixed].
+func (p *Player) ApplyFrom(_ context.Context, base, c config.Config) error {
 	entry, err := p.first()
 	if err != nil {
+		return err
+	}
+	if err := recordedOtherwise(entry.Plan, base, c); err != nil {
 		return err
 	}
 	try := player{Replay: Replay{Config: &c}}
@@ -195,6 +200,49 @@ func (p *Player) ApplyFrom(_ context.Context, _, c config.Config) error {
 		return err
 	}
 	p.change(func() { p.config, p.again, p.until = c, true, max(p.until, p.next) }) // it may be on its way there
+	return nil
+}
+
+// A fixedError is about what was recorded, and therefore stays.
+type fixedError string
+
+func (e fixedError) Error() string { return string(e) + " as recorded cannot be changed" }
+
+func (fixedError) Unwrap() error { return ErrFixed }
+
+// recordedOtherwise refuses what a replay cannot do otherwise than it was recorded, where
+// it is not what it was.
+func recordedOtherwise(plan outcome.Plan, base, c config.Config) error {
+	if c.Window != base.Window {
+		return fixedError("the polling window")
+	}
+	was, err := base.System()
+	if err != nil {
+		return err
+	}
+	now, err := c.System()
+	if err != nil {
+		return err
+	}
+	specs := make(map[string]outcome.Spec)
+	for _, s := range plan.Specs {
+		specs[s.Name] = s
+	}
+	for _, x := range was.Probes {
+		_, there := specs[x.Spec.Name]
+		at := slices.IndexFunc(now.Probes, func(y scope.ProbeSystem) bool { return y.Spec.Name == x.Spec.Name })
+		if !there || at < 0 {
+			continue
+		}
+		before, after := x.Spec, now.Probes[at].Spec
+		before.Detail = after.Detail
+		switch {
+		case before.Bins != after.Bins || before.BinWidth != after.BinWidth:
+			return fixedError(x.Spec.Name + ": dMax and bins")
+		case before != after:
+			return fixedError(x.Spec.Name + ": its spans")
+		}
+	}
 	return nil
 }
 

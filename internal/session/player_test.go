@@ -2,9 +2,12 @@ package session_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/recording"
 	"github.com/beamscope/beamscope/internal/scope"
@@ -81,5 +84,43 @@ func TestPlayerStaysWhereItWas(t *testing.T) {
 	}
 	if !slices.Equal(v.numbers, want) {
 		t.Errorf("windows %v, want %v", v.numbers, want)
+	}
+}
+
+// How it was observed stays as recorded; what is made of it may change.
+func TestPlayerRefuses(t *testing.T) {
+	open := func() (session.Input, error) { return recording.Open("../../cmd/beamscope/mm1k.bsr") }
+	p, err := session.NewPlayer(session.Replay{}, open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := p.Config()
+	worker := slices.IndexFunc(base.Outcomes, func(o config.Outcome) bool { return o.Name == "worker_2" })
+	for _, tt := range []struct {
+		want string // "" where it may be
+		edit func(*config.Config)
+	}{
+		{"worker_2: dMax and bins as recorded cannot be changed", func(c *config.Config) { c.Outcomes[worker].Scale.Bins *= 2 }},
+		{"worker_2: dMax and bins as recorded cannot be changed", func(c *config.Config) {
+			c.Outcomes[worker].Scale = config.Scale{DMax: 40 * time.Millisecond, Bins: 100}
+		}},
+		{"worker_2: its spans as recorded cannot be changed", func(c *config.Config) { c.Outcomes[worker].Span = "another" }},
+		{"the polling window as recorded cannot be changed", func(c *config.Config) { c.Window *= 2 }},
+		{"", func(c *config.Config) { c.History = 5 }},
+		{"", func(c *config.Config) { c.Outcomes[worker].QTA, c.Outcomes[worker].Triggers = nil, nil }},
+		{"", func(c *config.Config) { c.Diagram = "probe = worker_1 -> worker_2 -> worker_3;" }},
+	} {
+		c := base
+		c.Outcomes = slices.Clone(base.Outcomes)
+		tt.edit(&c)
+		err := p.ApplyFrom(t.Context(), base, c)
+		switch {
+		case tt.want == "" && err != nil:
+			t.Error(err)
+		case tt.want != "" && (!errors.Is(err, session.ErrFixed) || err.Error() != tt.want):
+			t.Errorf("%v, want %q", err, tt.want)
+		case tt.want != "" && p.Config().Window != base.Window:
+			t.Error("it is in force nevertheless")
+		}
 	}
 }
