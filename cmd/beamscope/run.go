@@ -78,6 +78,8 @@ func (f observeFlags) noArguments(cmd *cobra.Command, args []string) error {
 		hint = ": did you mean --pid " + args[0] + "?"
 	} else if ext := filepath.Ext(args[0]); ext == ".yaml" || ext == ".yml" {
 		hint = ": did you mean -c " + args[0] + "?"
+	} else if ext == ".bsr" && cmd.Name() == "record" {
+		hint = ": did you mean -o " + args[0] + "?"
 	} else if ext == ".bsr" {
 		hint = ": did you mean beamscope replay " + args[0] + "?"
 	}
