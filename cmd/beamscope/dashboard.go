@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gdamore/tcell/v2"
 	"golang.org/x/term"
 
 	"github.com/beamscope/beamscope/internal/config"
@@ -26,10 +27,18 @@ func atTerminal() bool {
 	return term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
+// adviseTerminal says what to do about a terminal of which nothing is known.
+func adviseTerminal(err error) error {
+	if !errors.Is(err, tcell.ErrTermNotFound) {
+		return err
+	}
+	return fmt.Errorf("%w (TERM is %q): set TERM=xterm-256color, or use --headless", err, os.Getenv("TERM"))
+}
+
 // watch observes as observe does, and shows it on a dashboard. Where the terminal
-// goes away, it ends.
+// goes away, it ends; and on SIGQUIT, as the terminal is to be left as it was.
 func watch(ctx context.Context, c config.Config, o observation, opts dashboard.Options) (err error) {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT)
 	defer stop()
 	opts.Snapshots, opts.Wall = c.Path(c.Snapshots.Dir), monotonic.Wall
 	d := dashboard.New(opts)
@@ -44,7 +53,7 @@ func watch(ctx context.Context, c config.Config, o observation, opts dashboard.O
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	return d.Run(ctx, s, func(ctx context.Context) error { return s.Run(ctx, o.duration) })
+	return adviseTerminal(d.Run(ctx, s, func(ctx context.Context) error { return s.Run(ctx, o.duration) }))
 }
 
 // A film is a recording or a snapshot to be looked at.
@@ -57,7 +66,7 @@ type film struct {
 // look shows a recording on a dashboard, and a snapshot at the window in which it
 // fired.
 func look(ctx context.Context, in film, r session.Replay, opts dashboard.Options) error {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT)
 	defer stop()
 	opts.Wall = wallOf(in.header)
 	if s := in.snapshot; s != nil {
@@ -73,10 +82,10 @@ func look(ctx context.Context, in film, r session.Replay, opts dashboard.Options
 	if err != nil {
 		return err
 	}
-	return d.Run(ctx, p, func(ctx context.Context) error {
+	return adviseTerminal(d.Run(ctx, p, func(ctx context.Context) error {
 		p.Play(ctx, d.Ended)
 		return nil
-	})
+	}))
 }
 
 // recordingIn returns the recording in a file.

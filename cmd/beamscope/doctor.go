@@ -17,8 +17,9 @@ func newDoctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Tell what this machine and its Erlang VMs can do, and what to do about what they cannot",
-		Long: "doctor checks the kernel, the privileges and the running Erlang VMs, attaches to\n" +
-			"each VM with probes for a moment, and says what to do about what does not work.\n" +
+		Long: "doctor checks the kernel, the privileges and the running Erlang VMs, and says what to\n" +
+			"do about what does not work. It attaches for a moment to each VM with probes, or to\n" +
+			"that of --pid alone: nothing is counted, and all is undone.\n" +
 			"The exit status is 0 where beamscope can observe at least one VM.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -176,7 +176,7 @@ func (j *exportJob) run(ctx context.Context, f *exportFlags, name string, out, l
 		}
 		replay.Config = &c
 	}
-	in, err := f.open(name)
+	in, err := f.open(name, log)
 	if err != nil {
 		return err
 	}
@@ -194,10 +194,12 @@ type input struct {
 	first   uint64 // number of its first window
 	prelude uint64 // windows that are there for the history alone
 	fired   int64  // index of the window that fired the snapshot, -1 for a recording
+	cause   string // why there is the snapshot, "" for a recording
 }
 
-// open opens what is named: a file, or else a snapshot in the folder of the snapshots.
-func (f *exportFlags) open(name string) (*input, error) {
+// open opens what is named: a file, or else a snapshot in the folder of the snapshots. Which
+// snapshot it is, it says on log.
+func (f *exportFlags) open(name string, log io.Writer) (*input, error) {
 	path := name
 	if info, err := os.Stat(name); filepath.Base(name) == name && (err != nil || !info.Mode().IsRegular()) {
 		dir, err := f.folder()
@@ -212,7 +214,8 @@ func (f *exportFlags) open(name string) (*input, error) {
 	}
 	s, err := snapshot.Open(path)
 	if err == nil {
-		return &input{s.Reader, path, s.Snapshot.First, s.Snapshot.Prelude, int64(s.Snapshot.Trigger())}, nil
+		saySnapshot(log, path, s)
+		return &input{s.Reader, path, s.Snapshot.First, s.Snapshot.Prelude, int64(s.Snapshot.Trigger()), causeOf(s.Causes[0])}, nil
 	}
 	if !errors.Is(err, snapshot.ErrNotSnapshot) {
 		return nil, err

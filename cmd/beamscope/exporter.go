@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -37,6 +39,8 @@ type exporter struct {
 	frame *scope.Frame  // that is kept
 	of    *scope.System // that it was made of
 	known bool          // whether any window had anything
+
+	windows, rows int // that were written as data
 }
 
 // export replays the input and writes what is made of it. What comes before damage
@@ -66,11 +70,12 @@ func (e *exporter) export(ctx context.Context, replay session.Replay, out io.Wri
 		}
 		write = e.one
 	}
-	var err error
 	if e.job.output == "" {
-		err = write(out)
-	} else {
-		err = atomicfile.WriteBy(e.job.output, write)
+		return cmp.Or(write(out), damage)
+	}
+	err := atomicfile.WriteBy(e.job.output, write)
+	if err == nil {
+		e.sayWritten()
 	}
 	return cmp.Or(err, damage)
 }
@@ -78,6 +83,7 @@ func (e *exporter) export(ctx context.Context, replay session.Replay, out io.Wri
 // one writes the window that was kept.
 func (e *exporter) one(w io.Writer) error {
 	if !e.job.format.Image() {
+		e.windows = 1
 		return e.stream(w, func() error { return e.write(e.frame, e.of) })
 	}
 	p := e.picture(e.frame, e.of)
@@ -86,30 +92,69 @@ func (e *exporter) one(w io.Writer) error {
 	} else if err != nil {
 		return err
 	}
+	e.sayWindow()
+	return nil
+}
+
+// sayWindow says which window is in a picture.
+func (e *exporter) sayWindow() {
 	var names []string
 	for i := range e.frame.Probes {
 		names = append(names, e.frame.Probes[i].Name)
 	}
-	_, err := fmt.Fprintf(e.log, "window %d, until %s: %s\n", p.Number, clock(p.Time), strings.Join(names, ", "))
-	return err
+	fmt.Fprintf(e.log, "window %d, until %s: %s\n", e.frame.Number, clock(e.frame.Time), strings.Join(names, ", "))
+}
+
+// sayWritten says how much data was written.
+func (e *exporter) sayWritten() {
+	if e.job.format.Image() {
+		return // sayWindow did
+	}
+	windows := "window"
+	if e.windows != 1 {
+		windows += "s"
+	}
+	text := fmt.Sprintf("%d %s, %d rows", e.windows, windows, e.rows)
+	if info, err := os.Stat(e.job.output); err == nil && info.Mode().IsRegular() {
+		text += fmt.Sprintf(", %d KiB", (info.Size()+1023)/1024)
+	}
+	fmt.Fprintf(e.log, "%s: %s\n", e.job.output, text)
+}
+
+// counted is a writer that counts lines.
+type counted struct {
+	io.Writer
+	lines int
+}
+
+func (c *counted) Write(p []byte) (int, error) {
+	n, err := c.Writer.Write(p)
+	c.lines += bytes.Count(p[:n], []byte{'\n'})
+	return n, err
 }
 
 func (e *exporter) picture(f *scope.Frame, s *scope.System) export.Picture {
 	p := export.OfFrame(f, s, e.job.axis, e.job.hidden)
 	p.Width, p.Height = e.job.width, e.job.height
+	p.Cause = e.input.cause
 	return p
 }
 
 // stream writes as figures what is passed to e.write meanwhile.
 func (e *exporter) stream(w io.Writer, play func() error) error {
+	lines := &counted{Writer: w}
 	if e.job.format == export.JSONFile {
-		out := export.NewJSON(w)
+		out := export.NewJSON(lines)
 		e.write = func(f *scope.Frame, s *scope.System) error { return out.Curves(f, s, e.job.hidden) }
-		return errors.Join(play(), out.Close())
+		err := errors.Join(play(), out.Close())
+		e.rows = lines.lines
+		return err
 	}
-	out := export.NewCSV(w)
+	out := export.NewCSV(lines)
 	e.write = func(f *scope.Frame, s *scope.System) error { return out.Picture(e.picture(f, s)) }
-	return errors.Join(play(), out.Close())
+	err := errors.Join(play(), out.Close())
+	e.rows = max(lines.lines-1, 0) // the first one has the names of the columns
+	return err
 }
 
 // Configured implements [scope.Observer].
@@ -137,6 +182,7 @@ func (e *exporter) Framed(_ *outcome.Batch, f *scope.Frame) error {
 	frame := e.selected(f)
 	if e.job.every {
 		e.known = e.known || len(frame.Probes) > 0
+		e.windows++
 		return e.write(frame, e.system)
 	}
 	here, done := e.job.window.chooses(f, index == e.input.fired)

@@ -8,9 +8,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"github.com/beamscope/beamscope/internal/config"
@@ -87,26 +91,92 @@ func usageError(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w: %w (see %s --help)", errUsage, err, cmd.CommandPath())
 }
 
+// flagError says what is wrong with the value of a flag, in words.
+func flagError(cmd *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return usageError(cmd, err)
+	}
+	flag, what := invalid.GetFlag(), err.Error()
+	switch t := flag.Value.Type(); {
+	case t == "duration" || t == "durationSlice":
+		what = "not a duration: write a number and a unit, as in 500ms or 30s"
+	case t == "bool":
+		what = "not true or false"
+	case errors.Is(err, strconv.ErrRange):
+		what = "too large"
+	case t == "int" || t == "float64" || t == "float64Slice":
+		what = "not a number"
+	}
+	return usageError(cmd, fmt.Errorf("--%s %s: %s", flag.Name, invalid.GetValue(), what))
+}
+
+// version returns the version of this program: that of its module and the commit that
+// it was built of, as far as they are known.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "devel"
+	}
+	v := info.Main.Version
+	if v == "" || v == "(devel)" {
+		v = "devel"
+	}
+	settings := make(map[string]string)
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
+	}
+	if commit := settings["vcs.revision"]; commit != "" {
+		v += " (commit " + commit[:min(len(commit), 12)]
+		if settings["vcs.modified"] == "true" {
+			v += ", changed"
+		}
+		v += ")"
+	}
+	return v
+}
+
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of beamscope",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "beamscope", version())
+			return err
+		},
+	}
+}
+
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "beamscope",
 		Short:         "An oscilloscope for running Erlang systems",
 		Long:          "beamscope attaches to the probes of running Erlang VMs with eBPF and shows ΔQ,\ndelay and failure as one distribution, of what happens in them.",
+		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          noCommand,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		SuggestionsMinimumDistance: 2,
+
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(usageError)
+	root.SetFlagErrorFunc(flagError)
+	root.SetVersionTemplate("beamscope {{.Version}}\n")
 	root.AddCommand(newRunCommand(), newRecordCommand(), newReplayCommand(), newSnapshotsCommand(), newExportCommand(), newDemoCommand(), newProbesCommand(), newDoctorCommand(),
-		newEvalCommand(), newFmtCommand(), newDrawCommand())
+		newEvalCommand(), newFmtCommand(), newDrawCommand(), newVersionCommand())
 	return root
 }
 
 // noCommand refuses what is not the name of a command.
 func noCommand(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usageError(cmd, fmt.Errorf("unknown command %q", args[0]))
+		hint := ""
+		if names := cmd.SuggestionsFor(args[0]); len(names) > 0 {
+			hint = ": did you mean " + strings.Join(names, " or ") + "?"
+		}
+		return usageError(cmd, fmt.Errorf("unknown command %q%s", args[0], hint))
 	}
 	return nil
 }

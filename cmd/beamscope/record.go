@@ -26,7 +26,7 @@ func newRecordCommand() *cobra.Command {
 		Long: `Observes as run does and writes what was seen to a file, which replay makes the
 same frames of. What fires is printed meanwhile. Without a scope file it finds VMs
 and spans by itself.`,
-		Args: noArguments,
+		Args: f.noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(cmd); err != nil {
 				return err
@@ -51,6 +51,7 @@ and spans by itself.`,
 			o := observation{
 				duration: f.duration,
 				discover: f.config == "",
+				target:   f.named(c),
 				printer:  byTheWay{p},
 				record:   recordFile{path, force},
 			}

@@ -7,7 +7,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -58,6 +60,32 @@ func (f observeFlags) load() (c config.Config, err error) {
 	return c, err
 }
 
+// named returns the scope file that names the process to observe, "" for none.
+func (f observeFlags) named(c config.Config) string {
+	if f.pid != 0 || c.Target.PID == 0 {
+		return ""
+	}
+	return f.config
+}
+
+// noArguments refuses positional arguments, and says what may have been meant.
+func (f observeFlags) noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	hint := ""
+	if _, err := strconv.ParseUint(args[0], 10, 31); err == nil {
+		hint = ": did you mean --pid " + args[0] + "?"
+	} else if ext := filepath.Ext(args[0]); ext == ".yaml" || ext == ".yml" {
+		hint = ": did you mean -c " + args[0] + "?"
+	} else if ext == ".bsr" && cmd.Name() == "record" {
+		hint = ": did you mean -o " + args[0] + "?"
+	} else if ext == ".bsr" {
+		hint = ": did you mean beamscope replay " + args[0] + "?"
+	}
+	return usageError(cmd, fmt.Errorf("unexpected argument %q%s", args[0], hint))
+}
+
 func newRunCommand() *cobra.Command {
 	var f observeFlags
 	var headless bool
@@ -71,7 +99,7 @@ finds the VMs of this machine, and the spans in them, by itself.
 In a terminal it shows a dashboard: ? there tells what the keys do. Elsewhere, and
 with --headless or --json, it prints a frame for each window, and reads the scope
 file again on SIGHUP: what it says then holds from the next window on.`,
-		Args: noArguments,
+		Args: f.noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(cmd); err != nil {
 				return err
@@ -80,7 +108,7 @@ file again on SIGHUP: what it says then holds from the next window on.`,
 			if err != nil {
 				return err
 			}
-			o := observation{duration: f.duration, discover: f.config == ""}
+			o := observation{duration: f.duration, discover: f.config == "", target: f.named(c)}
 			if !headless && !f.json && atTerminal() {
 				return o.advise(watch(cmd.Context(), c, o, dashboard.Options{Title: "live", Path: f.config, Overview: o.discover}))
 			}
@@ -102,12 +130,20 @@ type observation struct {
 	discover bool          // names of spans become outcomes by themselves
 	printer  printer
 	record   recordFile
+	target   string                        // the file that names the process to observe, "" for none
 	reload   func() (config.Config, error) // reads the configuration again, nil where it is fixed
 }
 
 // advise says what to do where there is nothing to observe.
 func (o observation) advise(err error) error {
-	if o.discover && errors.Is(err, vm.ErrNone) {
+	switch {
+	case !errors.Is(err, vm.ErrNone):
+		return err
+	case o.target != "":
+		return fmt.Errorf("%w (from %s: take target out of it, or give --pid)", err, o.target)
+	case o.discover && errors.Is(err, vm.ErrHidden):
+		return err // which says what to try
+	case o.discover:
 		return fmt.Errorf("%w: start one, or try beamscope demo", err)
 	}
 	return err

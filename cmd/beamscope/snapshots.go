@@ -66,7 +66,14 @@ func newSnapshotsListCommand(f *snapshotFlags) *cobra.Command {
 				return err
 			}
 			if len(infos) == 0 {
-				fmt.Fprintf(cmd.ErrOrStderr(), "no snapshots in %s\n", dir)
+				if whole, err := filepath.Abs(dir); err == nil {
+					dir = whole
+				}
+				hint := ""
+				if f.dir == "" && f.config == "" {
+					hint = ": say with --dir where they are, or with -c which scope file does"
+				}
+				fmt.Fprintf(cmd.ErrOrStderr(), "no snapshots in %s%s\n", dir, hint)
 				return nil
 			}
 			return listSnapshots(cmd.OutOrStdout(), infos)
@@ -132,6 +139,7 @@ through the windows.`,
 				return err
 			}
 			defer in.Close()
+			saySnapshot(cmd.ErrOrStderr(), path, in)
 			if scopeFile {
 				return printScopeFile(cmd.OutOrStdout(), in)
 			}
@@ -166,6 +174,18 @@ func printScopeFile(w io.Writer, in session.Entries) error {
 	}
 	_, err = w.Write(c.Files[0].Text)
 	return err
+}
+
+// saySnapshot says which snapshot is meant: numbers are those of others when there are
+// new ones.
+func saySnapshot(log io.Writer, path string, s *snapshot.Reader) {
+	c := s.Causes[0]
+	fmt.Fprintf(log, "%s: %s of %s, %s\n", filepath.Base(path), c.Trigger, c.Probe, wallOf(s.Header)(c.Time).Local().Format("2006-01-02 15:04:05.000"))
+}
+
+// causeOf says why a snapshot was made.
+func causeOf(c recording.Cause) string {
+	return fmt.Sprintf("snapshot %s of %s: %s", c.Trigger, c.Probe, c.Text)
 }
 
 // showing is a printer of a snapshot's frames: a line for each window, and in full

@@ -453,7 +453,7 @@ func TestTerminalRestored(t *testing.T) {
 	})
 	vm := startQueues(t)
 	p.place("scope.yaml", terminalScope)
-	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		t.Run(signal.String(), func(t *testing.T) {
 			p := p.of(t)
 			p.run(fmt.Sprintf("clear; sh -c 'echo $$ > pid; exec beamscope run -c scope.yaml --pid %d'", vm.PID()))

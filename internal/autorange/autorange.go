@@ -25,7 +25,12 @@ const (
 	// between the other two: what is fitted stays as it is when delays vary.
 	aim, least, most = 4, 2, 8
 
-	widen = 8 // what dMax is multiplied by where too much times out
+	// And so many halves of the slowest success, so that none is cut off.
+	aimSlowest, leastSlowest, mostSlowest = 4, 3, 8
+
+	// What dMax is multiplied by where too much times out. It is made a second at
+	// the least then: what begins with that is back where it was.
+	widen, back = 8, time.Second
 )
 
 // Seen is what was seen of an outcome since it has had its scale.
@@ -37,49 +42,111 @@ type Seen struct {
 	// time for long ones too.
 	For time.Duration
 
-	// Tried is the longest dMax that was tried before. Where MaxDMax was and more
-	// than 1 % timed out, these are taken not to end at all, and the others decide.
-	Tried time.Duration
+	Past Past // what is known from scales before
+
+	// Last says that the scale is not fitted again: it is made wide rather than fine.
+	Last bool
 }
 
-// Fit returns the scale that fits what was seen with a scale, and the quantile that
-// decided: the delay up to which 99 % of the successes came; 0 where it is longer
-// than the scale shows. ok is false where the scale is to stay as it is.
+// Past is what is known of an outcome from its scales before. The zero Past is that of
+// one which has its first scale.
+type Past struct {
+	// Tried is the longest dMax that was tried. Where MaxDMax was and more than 1 %
+	// timed out, these are taken not to end at all, and the others decide.
+	Tried time.Duration
+
+	// Needed is how long a success took at least.
+	Needed time.Duration
+
+	cut    time.Duration // dMax before, where it was widened because of timeouts
+	beyond bool          // with the longest dMax there were timeouts too
+}
+
+// Add notes how long successes took.
+func (p *Past) Add(g dq.Grid, bins []uint64) {
+	if last := lastBin(bins); last > 0 {
+		p.Needed = max(p.Needed, g.Edge(last))
+	}
+}
+
+// A Fitting is a scale that fits, and why.
+type Fitting struct {
+	Scale config.Scale
+
+	// Quantile and Slowest are within which delays 99 % of the successes came, and
+	// all of them; 0 where too much timed out for these to decide.
+	Quantile, Slowest time.Duration
+
+	Past Past // to go on with, when the scale is in force
+}
+
+// Fit returns the scale that fits what was seen with a scale; ok is false where that
+// is to stay as it is.
 //
 // The bins are 500 to 1000, as wide as the base times a power of two where that can
-// be, and dMax is about four times the quantile.
-func Fit(base time.Duration, scale config.Scale, seen Seen) (fitted config.Scale, quantile time.Duration, ok bool) {
+// be. dMax is about four times the 99 % quantile, and twice the slowest success that
+// was ever seen. Where it was widened because of timeouts, it is narrowed again only
+// when these were seen to end, or not to end with any scale.
+func Fit(base time.Duration, scale config.Scale, seen Seen) (f Fitting, ok bool) {
 	grid, err := scale.Grid(base)
 	if err != nil {
-		return scale, 0, false
+		return Fitting{}, false
 	}
 	dMax := grid.DMax()
 	var successes uint64
 	for _, n := range seen.Bins {
 		successes += n
 	}
-	hundredth := float64(successes+seen.Timeouts) / 100
-	endless := max(seen.Tried, dMax) >= MaxDMax && float64(seen.Timeouts) > hundredth
+	f.Past = seen.Past
+	f.Past.Add(grid, seen.Bins)
+	if dMax >= seen.Past.Tried {
+		f.Past.Tried, f.Past.beyond = dMax, seen.Timeouts > 0
+	}
+	timeouts, hundredth := float64(seen.Timeouts), float64(successes+seen.Timeouts)/100
+	endless := f.Past.Tried >= MaxDMax && timeouts > hundredth
 	switch {
-	// Three standard deviations more than 1 %: it is not by chance.
-	case float64(seen.Timeouts) > hundredth+3*math.Sqrt(hundredth) && !endless:
-		fitted = scaleFor(base, min(dMax*widen, MaxDMax))
-	case successes == 0, float64(seen.Timeouts) > hundredth && !endless:
-		return scale, 0, false
+	case seen.Timeouts >= 2 && !endless && (timeouts > hundredth+math.Sqrt(hundredth) || dMax < f.Past.Tried && !f.Past.beyond):
+		f.Scale = scaleFor(base, min(max(dMax*widen, back), MaxDMax))
+		f.Past.cut = dMax
+	case successes == 0, timeouts > hundredth && !endless:
+		return Fitting{}, false
 	default:
-		quantile = edge99(grid, seen.Bins, successes)
-		want := min(quantile*aim, MaxDMax)
-		fits := dMax >= min(quantile*least, MaxDMax) && dMax <= quantile*most
-		if fits || want < dMax && seen.For < 2*dMax {
-			return scale, 0, false
+		f.Quantile = edge99(grid, seen.Bins, successes)
+		f.Slowest = grid.Edge(lastBin(seen.Bins) + 1)
+		want, fits := wanted(dMax, f.Quantile, max(f.Slowest, seen.Past.Needed), seen.Last)
+		ended := f.Slowest > seen.Past.cut || dMax >= f.Past.Tried && f.Past.beyond
+		if fits || want < dMax && (seen.For < 2*dMax || !ended) {
+			return Fitting{}, false
 		}
-		fitted = scaleFor(base, want)
+		f.Scale = scaleFor(base, want)
+		f.Past.cut = 0
 	}
-	g, err := fitted.Grid(base)
+	g, err := f.Scale.Grid(base)
 	if err != nil || g == grid {
-		return scale, 0, false
+		return Fitting{}, false
 	}
-	return fitted, quantile, true
+	return f, true
+}
+
+// wanted returns which dMax is wanted for a 99 % quantile and a slowest success, and
+// whether the one that there is will do.
+func wanted(dMax, quantile, slowest time.Duration, last bool) (want time.Duration, fits bool) {
+	low := min(max(quantile*least, slowest*leastSlowest/2), MaxDMax)
+	high := max(quantile*most, slowest*mostSlowest/2)
+	want = max(quantile*aim, slowest*aimSlowest/2)
+	if last {
+		want = high
+	}
+	return min(want, MaxDMax), dMax >= low && dMax <= high
+}
+
+// lastBin returns the last bin with an instance, or -1.
+func lastBin(bins []uint64) int {
+	i := len(bins) - 1
+	for i >= 0 && bins[i] == 0 {
+		i--
+	}
+	return i
 }
 
 // edge99 returns the upper edge of the bin with the 99 % quantile.

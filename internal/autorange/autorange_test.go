@@ -36,6 +36,15 @@ func see(t rapid.TB, base time.Duration, scale config.Scale, delays ...time.Dura
 	return s
 }
 
+// fitted returns the scale that is in force then.
+func fitted(base time.Duration, scale config.Scale, seen autorange.Seen) (config.Scale, bool) {
+	f, ok := autorange.Fit(base, scale, seen)
+	if !ok {
+		return scale, false
+	}
+	return f.Scale, true
+}
+
 // repeat returns n times a delay, and others.
 func repeat(n int, d time.Duration, others ...time.Duration) []time.Duration {
 	for range n {
@@ -68,15 +77,17 @@ func TestFit(t *testing.T) {
 		{"all time out again", ms, of(3, 1000), repeat(100, 50*time.Second), of(6, 1000)},
 		{"nothing is longer", ms, of(6, 1000), repeat(100, time.Hour), of(6, 1000)},
 		{"more than 1 % time out", ms, start, repeat(9000, 100*ms, repeat(200, time.Hour)...), of(3, 1000)},
-		{"that may be chance", ms, start, repeat(985, 10*ms, repeat(15, time.Hour)...), start},
+		{"that may be chance", ms, start, repeat(988, 10*ms, repeat(12, time.Hour)...), start},
+		{"that is not", ms, start, repeat(293, 10*ms, repeat(7, time.Hour)...), of(3, 1000)},
 		{"few time out", ms, start, repeat(999, 10*ms, time.Hour), of(-4, 704)},
 		{"some never end", ms, of(6, 1000), repeat(98, 100*ms, repeat(2, time.Hour)...), of(0, 512)},
-		{"outliers", ms, start, repeat(995, 10*ms, repeat(5, 900*ms)...), of(-4, 704)},
+		{"outliers are not cut off", ms, start, repeat(995, 10*ms, repeat(5, 900*ms)...), of(1, 901)},
+		{"a slow one", ms, start, repeat(995, 10*ms, 600*ms), start},
 		{"narrow base", us, config.Scale{DMax: time.Second, Bins: 1000}, repeat(100, 10*ms), of(6, 688)},
 		{"narrow base, long", us, config.Scale{DMax: time.Second, Bins: 1000}, repeat(100, 600*ms), config.Scale{DMax: 2404352 * us, Bins: 587}},
 		{"wide base", time.Hour, config.Scale{DMax: time.Second, Bins: 1000}, repeat(100, 10*ms), config.Scale{DMax: 44032 * us, Bins: 688}},
 	} {
-		got, _, ok := autorange.Fit(test.base, test.scale, see(t, test.base, test.scale, test.delays...))
+		got, ok := fitted(test.base, test.scale, see(t, test.base, test.scale, test.delays...))
 		if got != test.want || ok != (test.want != test.scale) {
 			t.Errorf("%s: %+v, %v, want %+v", test.name, got, ok, test.want)
 		}
@@ -99,15 +110,74 @@ func TestFitWaits(t *testing.T) {
 	} {
 		seen := see(t, ms, scale, repeat(100, test.delay)...)
 		seen.For = test.seen
-		if _, _, ok := autorange.Fit(ms, scale, seen); ok != test.want {
+		if _, ok := autorange.Fit(ms, scale, seen); ok != test.want {
 			t.Errorf("after %v with delays of %v: %v, want %v", test.seen, test.delay, ok, test.want)
 		}
 	}
 }
 
+// Slow calls that come after the scale was made for fast ones are not cut off for long,
+// however few they are; and while they stay away, the scale stays as it is.
+func TestFitGoesBack(t *testing.T) {
+	var scale config.Scale
+	var past autorange.Past
+	fit := func(delays ...time.Duration) bool {
+		t.Helper()
+		seen := see(t, ms, scale, delays...)
+		seen.Past = past
+		f, ok := autorange.Fit(ms, scale, seen)
+		if ok {
+			scale, past = f.Scale, f.Past
+		}
+		return ok
+	}
+	check := func(what string, ok, want bool, least, most time.Duration) {
+		t.Helper()
+		grid, err := scale.Grid(ms)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok != want || grid.DMax() < least || grid.DMax() > most {
+			t.Fatalf("%s: %v, %v up to %v", what, ok, grid, grid.DMax())
+		}
+	}
+	for _, slow := range []int{2, 7, 20} {
+		scale, past = autorange.Start(ms), autorange.Past{}
+		check("fast", fit(repeat(500, 10*ms)...), true, 20*ms, 80*ms)
+		check("slow", fit(repeat(1000-slow, 10*ms, repeat(slow, 700*ms)...)...), true, time.Second, time.Second)
+		check("fast again", fit(repeat(500, 10*ms)...), false, time.Second, time.Second)
+		check("slow again", fit(repeat(1000-slow, 10*ms, repeat(slow, 700*ms)...)...), true, 1050*ms, 2900*ms)
+		check("and again", fit(repeat(1000-slow, 10*ms, repeat(slow, 700*ms)...)...), false, 1050*ms, 2900*ms)
+		fit(repeat(500, 10*ms)...)
+		check("fast at last", fit(repeat(500, 10*ms)...), false, 1050*ms, 2900*ms)
+	}
+
+	// Those that do not end with the longest scale either do not keep it there.
+	scale, past = autorange.Start(ms), autorange.Past{}
+	lost := repeat(997, 10*ms, repeat(3, time.Hour)...)
+	check("fast and lost", fit(lost...), true, 20*ms, 80*ms)
+	check("as lost as before", fit(lost...), false, 20*ms, 80*ms)
+	scale, past = autorange.Start(ms), autorange.Past{}
+	check("fast", fit(repeat(500, 10*ms)...), true, 20*ms, 80*ms)
+	check("lost", fit(lost...), true, time.Second, time.Second)
+	check("lost there too", fit(lost...), true, 20*ms, 80*ms)
+	check("lost for good", fit(lost...), false, 20*ms, 80*ms)
+}
+
+// The last scale is a wide one.
+func TestFitLast(t *testing.T) {
+	scale := autorange.Start(ms)
+	seen := see(t, ms, scale, repeat(100, 10*ms)...)
+	seen.Last = true
+	if got, _ := fitted(ms, scale, seen); got != (config.Scale{Exponent: -3, Bins: 704}) {
+		t.Errorf("%+v", got)
+	}
+}
+
 // Whatever the delays are, four times are enough to fit them; six where some never
 // end, and all lengths are tried before that is believed. Then the 99 % quantile is
-// where it should be, as far as limits allow, and the same delays change nothing more.
+// where it should be, and nothing that is seen is cut off, as far as limits allow; and the
+// same delays change nothing more.
 func TestFitSettles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		base := rapid.SampledFrom([]time.Duration{us, 1500, 7 * us, 100 * us, ms, 10 * ms, time.Second, time.Hour}).Draw(t, "base")
@@ -120,14 +190,14 @@ func TestFitSettles(t *testing.T) {
 		delays := repeat(1000-slow, modes[0], repeat(slow, modes[1])...)
 
 		scale := autorange.Start(base)
-		var tried time.Duration
+		var past autorange.Past
 		fit := func() bool {
 			seen := see(t, base, scale, delays...)
-			seen.Tried = tried
-			grid, _ := scale.Grid(base)
-			tried = max(tried, grid.DMax())
-			var ok bool
-			scale, _, ok = autorange.Fit(base, scale, seen)
+			seen.Past = past
+			f, ok := autorange.Fit(base, scale, seen)
+			if ok {
+				scale, past = f.Scale, f.Past
+			}
 			return ok
 		}
 		steps := 4
@@ -148,30 +218,34 @@ func TestFitSettles(t *testing.T) {
 		if grid.Bins() < 500 || grid.Bins() > 1000 || grid.DMax() > autorange.MaxDMax {
 			t.Fatalf("%v", grid)
 		}
-		fits(t, base, scale, see(t, base, scale, delays...), tried)
+		fits(t, base, scale, see(t, base, scale, delays...), past)
 	})
 }
 
-// fits checks that the 99 % quantile is where it should be.
-func fits(t *rapid.T, base time.Duration, scale config.Scale, seen autorange.Seen, tried time.Duration) {
+// fits checks that dMax is where it should be.
+func fits(t *rapid.T, base time.Duration, scale config.Scale, seen autorange.Seen, past autorange.Past) {
 	grid, _ := scale.Grid(base)
 	var successes, sum uint64
-	for _, n := range seen.Bins {
+	var quantile, slowest time.Duration
+	for i, n := range seen.Bins {
 		successes += n
+		if n > 0 {
+			slowest = grid.Edge(i + 1)
+		}
 	}
-	if successes == 0 || float64(seen.Timeouts) > float64(successes+seen.Timeouts)/100 && tried < autorange.MaxDMax {
+	if successes == 0 || float64(seen.Timeouts) > float64(successes+seen.Timeouts)/100 && past.Tried < autorange.MaxDMax {
 		return // all that can be said is that some are too long, by chance or for good
 	}
 	for i, n := range seen.Bins {
-		if sum += n; sum*100 < successes*99 {
-			continue
+		if sum += n; sum*100 >= successes*99 {
+			quantile = grid.Edge(i + 1)
+			break
 		}
-		q := grid.Edge(i + 1)
-		tooNarrow := grid.DMax() < 2*q && 2*q <= autorange.MaxDMax
-		tooWide := grid.DMax() > 8*q && grid.Width() >= 2*us
-		if tooNarrow || tooWide {
-			t.Fatalf("%v for a quantile of %v", grid, q)
-		}
-		return
+	}
+	slowest = max(slowest, past.Needed)
+	tooNarrow := grid.DMax() < min(max(2*quantile, slowest*3/2), autorange.MaxDMax-grid.Width())
+	tooWide := grid.DMax() > max(8*quantile, 4*slowest) && grid.Width() >= 2*us && seen.Timeouts == 0 && past.Tried < autorange.MaxDMax
+	if tooNarrow || tooWide {
+		t.Fatalf("%v for a quantile of %v, and %v at most", grid, quantile, slowest)
 	}
 }

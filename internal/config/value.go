@@ -11,6 +11,8 @@ import (
 	"unicode"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/beamscope/beamscope/internal/scope"
 )
 
 // A value is a place in a scope file.
@@ -165,7 +167,7 @@ func (r *reader) boolean(v value) (bool, error) {
 func (r *reader) share(v value, ok func(float64) bool, want string) (float64, error) {
 	x, isNumber := parseNumber(v.node.Value)
 	if v.node.Kind != yaml.ScalarNode || !isNumber || !ok(x) {
-		return 0, r.errorf(v, "%s is not a number %s", shown(v.node), want)
+		return 0, r.errorf(v, "%s is not a number %s%s", shown(v.node), want, scope.Meant(v.node.Value))
 	}
 	return x, nil
 }

@@ -209,7 +209,7 @@ func (e *examination) lockdown() {
 	modes, err := e.read(path)
 	switch {
 	case err != nil && e.report.Works:
-		e.add(name, OK, "cannot be read, but a VM was attached to", "")
+		e.add(name, OK, "not in the way, as a VM was attached to", "")
 	case errors.Is(err, fs.ErrNotExist) && exists(e.Root, "sys/kernel/security/lsm"):
 		e.add(name, OK, "not in this kernel", "")
 	case err != nil:
@@ -217,7 +217,7 @@ func (e *examination) lockdown() {
 	case !strings.Contains(modes, "[confidentiality]"):
 		e.add(name, OK, modeOf(modes), "")
 	case e.report.Works:
-		e.add(name, Warning, "confidentiality, but a VM was attached to", "")
+		e.add(name, Warning, "confidentiality, and yet a VM was attached to", "")
 	default:
 		const do = "boot the kernel with lockdown=integrity or without lockdown: confidentiality keeps eBPF programs from reading memory"
 		status := Warning

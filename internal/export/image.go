@@ -81,6 +81,13 @@ func (p Picture) draw(c draw.Canvas) error {
 	when := fmt.Sprintf("window %d, until %s", p.Number, p.Time.Local().Format("2006-01-02 15:04:05.000 MST"))
 	c.FillText(head, vg.Point{X: c.Min.X, Y: c.Max.Y}, when)
 	c.Max.Y -= head.Height(when) + 2
+	if p.Cause != "" {
+		for _, line := range wrap(head, p.Cause, c.Size().X) {
+			c.FillText(head, vg.Point{X: c.Min.X, Y: c.Max.Y}, line)
+			c.Max.Y -= head.Height(line)
+		}
+		c.Max.Y -= 2
+	}
 	c.Min.Y += p.legend().draw(c)
 
 	columns, rows := grid(len(p.Plots))

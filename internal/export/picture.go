@@ -32,6 +32,9 @@ type Picture struct {
 	Time   time.Time // wall time of the window's end
 	Plots  []Plot
 
+	// Cause says why there is a snapshot that the window is of, "" for another one.
+	Cause string
+
 	// Width and Height are the size of an image, in pixels of 1/96 inch; from
 	// MinSize to MaxSize. Where they are 0, it is one that suits the number of plots.
 	Width, Height int

@@ -3,6 +3,7 @@ package scope
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/beamscope/beamscope/dq"
 )
@@ -73,7 +74,7 @@ type failure struct{ limit float64 }
 func parseFailure(setting string) (Trigger, error) {
 	limit, err := parseShare(setting)
 	if err != nil {
-		return nil, fmt.Errorf("%q: write the share of instances that may fail or time out, from 0 to below 1, as in 0.05", setting)
+		return nil, fmt.Errorf("%q: write the share of instances that may fail or time out, from 0 to below 1, as in 0.05%s", setting, Meant(setting))
 	}
 	return failure{limit}, nil
 }
@@ -295,6 +296,17 @@ func parseShare(setting string) (float64, error) {
 		return 0, strconv.ErrRange
 	}
 	return x, nil
+}
+
+// Meant asks whether a share was meant where somebody wrote a percentage, which scope
+// files do not have, for the end of a message; "" where it is none.
+func Meant(setting string) string {
+	digits, ok := strings.CutSuffix(strings.TrimSpace(setting), "%")
+	x, err := strconv.ParseFloat(strings.TrimSpace(digits)+"e-2", 64) // exact, where a division is not
+	if !ok || err != nil || !(x >= 0 && x <= 1) {
+		return ""
+	}
+	return ": did you mean " + formatShare(x) + "?"
 }
 
 func formatShare(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }

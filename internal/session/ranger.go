@@ -30,7 +30,7 @@ const (
 type found struct {
 	fixed bool // the scale is left alone: somebody has set it, or it could not be changed
 	fits  int
-	tried time.Duration // the longest dMax before
+	past  autorange.Past
 
 	grid      dq.Grid
 	from, to  int64 // where the first window with the grid began, and the last one ended
@@ -45,23 +45,23 @@ type found struct {
 type fit struct {
 	*found
 	span, outcome string
-	scale         config.Scale
 	before, after dq.Grid
-	quantile      time.Duration
+	fitting       autorange.Fitting
+	timeouts, of  uint64 // how many instances
 }
 
 // settle notes that the scale is in force.
 func (f *fit) settle() {
 	f.fits++
-	f.tried = max(f.tried, f.before.DMax())
+	f.past = f.fitting.Past
 	f.begin(dq.Grid{}, 0)
 }
 
 // String says what was fitted.
 func (f *fit) String() string {
-	why := fmt.Sprintf("99 %% took up to %v", f.quantile)
-	if f.quantile == 0 {
-		why = fmt.Sprintf("more than 1 %% took longer than %v", f.before.DMax())
+	why := fmt.Sprintf("99 %% took up to %v, the slowest %v", f.fitting.Quantile, f.fitting.Slowest)
+	if f.fitting.Quantile == 0 {
+		why = fmt.Sprintf("%d of %d took longer than %v", f.timeouts, f.of, f.before.DMax())
 	}
 	return fmt.Sprintf("%s: fitted to %v, up to %v: %s", f.outcome, f.after, f.after.DMax(), why)
 }
@@ -109,6 +109,7 @@ func (f *found) see(p *scope.Probe, first bool) {
 		f.begin(grid, p.Window.From)
 	}
 	if first && f.windows == fitMemory {
+		f.past.Add(f.grid, f.bins)
 		f.forget()
 	}
 	if first {
@@ -134,7 +135,7 @@ func (f *finder) fit(e *edit) {
 			return
 		}
 		if fit, ok := f.fitOf(now, &now.Outcomes[i]); ok {
-			e.config.Outcomes[i].Scale = fit.scale
+			e.config.Outcomes[i].Scale = fit.fitting.Scale
 			e.fitted = append(e.fitted, fit)
 		}
 	}
@@ -150,18 +151,20 @@ func (f *finder) fitOf(now config.Config, o *config.Outcome) (*fit, bool) {
 	if err != nil || grid != found.grid || found.instances < fitInstances && found.lively < fitWindows {
 		return nil, false
 	}
-	scale, quantile, ok := autorange.Fit(now.Base, o.Scale, autorange.Seen{
+	fitting, ok := autorange.Fit(now.Base, o.Scale, autorange.Seen{
 		Bins:     found.bins,
 		Timeouts: found.timeouts,
 		For:      time.Duration(found.to - found.from),
-		Tried:    found.tried,
+		Past:     found.past,
+		Last:     found.fits == maxFits-1,
 	})
 	if !ok {
 		return nil, false
 	}
-	after, err := scale.Grid(now.Base)
+	after, err := fitting.Scale.Grid(now.Base)
 	if err != nil {
 		return nil, false
 	}
-	return &fit{found: found, span: o.Span, outcome: o.Name, scale: scale, before: grid, after: after, quantile: quantile}, true
+	return &fit{found: found, span: o.Span, outcome: o.Name, before: grid, after: after, fitting: fitting,
+		timeouts: found.timeouts, of: found.instances}, true
 }

@@ -103,6 +103,9 @@ func Open(c config.Config, o Options) (*Session, error) {
 		source = &findingSource{opened.all, s.finder}
 		observers = append(observers, s.finder)
 	}
+	missing := newMissing(s)
+	source = &noticingSource{source, missing}
+	observers = append(observers, missing)
 	if s.scope, err = scope.New(source, system, plan, observers...); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
