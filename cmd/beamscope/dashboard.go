@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -27,12 +28,13 @@ func atTerminal() bool {
 	return term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// adviseTerminal says what to do about a terminal of which nothing is known.
+// adviseTerminal says what to do about a terminal of which nothing is known. Where there
+// is no terminfo of it, tcell's error is only text.
 func adviseTerminal(err error) error {
-	if !errors.Is(err, tcell.ErrTermNotFound) {
+	if err == nil || !errors.Is(err, tcell.ErrTermNotFound) && !strings.Contains(err.Error(), "terminfo") {
 		return err
 	}
-	return fmt.Errorf("%w (TERM is %q): set TERM=xterm-256color, or use --headless", err, os.Getenv("TERM"))
+	return fmt.Errorf("the terminal: nothing is known of TERM=%q: set TERM=xterm-256color, or use --headless", os.Getenv("TERM"))
 }
 
 // watch observes as observe does, and shows it on a dashboard. Where the terminal

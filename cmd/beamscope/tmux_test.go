@@ -451,6 +451,20 @@ func TestTerminalRestored(t *testing.T) {
 		p.await("panic: out of order")
 		p.restored(before)
 	})
+	data, err := demoFiles.ReadFile("mm1k.bsr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.place("mm1k.bsr", string(data))
+	for _, name := range []string{"nonsense", ""} {
+		t.Run("TERM="+name, func(t *testing.T) {
+			p := p.of(t)
+			p.run(fmt.Sprintf("clear; TERM=%s beamscope replay mm1k.bsr", name))
+			p.ends(1)
+			p.await("set TERM=xterm-256color, or use --headless")
+			p.restored(before)
+		})
+	}
 	vm := startQueues(t)
 	p.place("scope.yaml", terminalScope)
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {

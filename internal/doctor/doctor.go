@@ -108,12 +108,13 @@ func Examine(s System) Report {
 // An examination is a report under way.
 type examination struct {
 	System
-	report   Report
-	release  string // of the kernel
-	ebpfErr  error  // of System.EBPF
-	tried    bool   // whether a VM was there to be attached to
-	urgent   string // the most important thing to do, of those found so far
-	urgentAt int    // and how important it is: the lowest is the first
+	report     Report
+	release    string // of the kernel
+	ebpfErr    error  // of System.EBPF
+	privileged bool   // nothing is lacking
+	tried      bool   // whether a VM was there to be attached to
+	urgent     string // the most important thing to do, of those found so far
+	urgentAt   int    // and how important it is: the lowest is the first
 }
 
 // How important it is to do something, the most important first. Without

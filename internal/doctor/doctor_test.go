@@ -164,6 +164,11 @@ func TestExamine(t *testing.T) {
 		{"no VM", find(fmt.Errorf("beam.smp: %w", vm.ErrNone)), "Erlang VMs", Missing, false, "beamscope demo"},
 		{"no Erlang VM", find(fmt.Errorf("pid 1 (init): %w", vm.ErrNotVM)), "Erlang VMs", Missing, false, "give --pid the id of a running VM"},
 		{
+			"what nobody may look at",
+			func(s *System) { s.PID = 1; find(fmt.Errorf("pid 1: %w", fs.ErrPermission))(s) },
+			"Erlang VMs", Missing, false, "give --pid the id of a running VM",
+		},
+		{
 			"no such process",
 			func(s *System) { s.PID = 99; find(fmt.Errorf("pid 99: %w", vm.ErrNone))(s) },
 			"Erlang VMs", Missing, false, "give --pid the id of a running VM",

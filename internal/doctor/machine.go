@@ -77,6 +77,7 @@ func (e *examination) privileges() {
 	}
 	lacking := lackingCapabilities(effective)
 	if len(lacking) == 0 {
+		e.privileged = true
 		e.add("privileges", OK, who+" with the capabilities needed", "")
 		return
 	}

@@ -37,6 +37,10 @@ func (e *examination) noVM(err error) Check {
 	case errors.Is(err, vm.ErrHidden):
 		c.Status, c.Found, c.Do = Unknown, "none "+vm.ErrHidden.Error(), asRoot
 		e.must(onPermission, asRoot)
+	case errors.Is(err, fs.ErrPermission) && e.privileged && e.PID != 0:
+		c.Found = fmt.Sprintf("pid %d may not be looked at, though nothing is lacking: it is hardly a VM of this machine", e.PID)
+		c.Do = "give --pid the id of a running VM, its beam.smp: pgrep -a beam"
+		e.must(onVM, c.Do)
 	case errors.Is(err, fs.ErrPermission):
 		c.Status, c.Do = Unknown, asRoot
 		e.must(onPermission, asRoot)
