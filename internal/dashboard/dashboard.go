@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -107,6 +108,7 @@ type Dashboard struct {
 	answered time.Time // when something was said last that was not one
 	busy     string    // what is under way, "" for nothing
 	ended    bool      // the scope has
+	unsaved  bool      // somebody has changed the configuration since it was saved
 }
 
 // New returns a dashboard. It is given to what makes the frames as an observer, and
@@ -317,7 +319,12 @@ func (d *Dashboard) change(what string, edit func(*config.Config) error, done fu
 		done(err)
 		return
 	}
-	d.background(what, func(ctx context.Context) error { return d.control.ApplyFrom(ctx, base, c) }, done)
+	d.background(what, func(ctx context.Context) error { return d.control.ApplyFrom(ctx, base, c) }, func(err error) {
+		if err == nil && !reflect.DeepEqual(base, c) {
+			d.unsaved = true
+		}
+		done(err)
+	})
 }
 
 // errSnapshot says that a snapshot cannot be changed.

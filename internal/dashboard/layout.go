@@ -288,7 +288,11 @@ func (d *Dashboard) hints() {
 		return
 	}
 	if len(d.overlays) > 0 {
-		d.hintline.SetText("[::b]Esc[::-] back")
+		text := ""
+		for pair := range slices.Chunk(d.overlays[len(d.overlays)-1].hints, 2) {
+			text += "[::b]" + escape(pair[0]) + "[::-] " + pair[1] + "  "
+		}
+		d.hintline.SetText(text)
 		return
 	}
 	width := d.width

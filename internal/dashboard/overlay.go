@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gdamore/tcell/v2"
@@ -12,6 +13,7 @@ import (
 type overlay struct {
 	name  string
 	frame *tview.Grid
+	hints []string                   // keys, and what each does
 	size  func() (width, height int) // on the screen as it is
 }
 
@@ -21,8 +23,9 @@ func (o *overlay) fit() {
 	o.frame.SetColumns(0, width, 0).SetRows(0, height, 0)
 }
 
-// cover shows a primitive above everything else, of a size, in the middle.
-func (d *Dashboard) cover(name string, p tview.Primitive, size func() (width, height int)) {
+// cover shows a primitive above everything else, of a size, in the middle. The hints are
+// its keys, each followed by what it does.
+func (d *Dashboard) cover(name string, p tview.Primitive, hints []string, size func() (width, height int)) {
 	frame := tview.NewGrid().AddItem(p, 1, 1, 1, 1, 0, 0, true)
 	frame.SetMouseCapture(func(action tview.MouseAction, e *tcell.EventMouse) (tview.MouseAction, *tcell.EventMouse) {
 		if box, ok := p.(interface{ InRect(x, y int) bool }); ok && !box.InRect(e.Position()) {
@@ -30,7 +33,7 @@ func (d *Dashboard) cover(name string, p tview.Primitive, size func() (width, he
 		}
 		return action, e
 	})
-	o := overlay{name, frame, size}
+	o := overlay{name, frame, hints, size}
 	o.fit()
 	d.overlays = append(d.overlays, o)
 	d.root.AddPage(name, frame, true, true)
@@ -65,24 +68,21 @@ func (d *Dashboard) pressOverlay(e *tcell.EventKey) *tcell.EventKey {
 	return e
 }
 
-// ask asks for a line of text, with one to begin with. Answer is called unless
-// somebody thinks better of it.
-func (d *Dashboard) ask(question, text string, answer func(string)) {
-	field := tview.NewInputField().SetText(text)
-	field.SetFieldStyle(tcell.StyleDefault.Underline(true)).SetPlaceholderStyle(d.theme.style(dim))
-	box(field.Box, " "+question+" (Enter, or Esc) ")
-	field.SetDoneFunc(func(k tcell.Key) {
-		if k == tcell.KeyEnter {
-			d.uncover()
-			answer(field.GetText())
-		}
-	})
-	d.cover("ask", field, func() (int, int) { return clamp(30, d.width-10, 76), 3 })
+// A reply is another answer to a question than yes or no.
+type reply struct {
+	key  rune
+	word string
+	do   func()
 }
 
 // confirm asks whether to do something.
-func (d *Dashboard) confirm(question string, yes func()) {
-	text := tview.NewTextView().SetText(question + "\n\ny yes   n no").SetWordWrap(true)
+func (d *Dashboard) confirm(question string, yes func(), others ...reply) {
+	words, hints := "y yes   n no", []string{"y", "yes", "n", "no"}
+	for _, o := range others {
+		words += fmt.Sprintf("   %c %s", o.key, o.word)
+		hints = append(hints, string(o.key), o.word)
+	}
+	text := tview.NewTextView().SetText(question + "\n\n" + words).SetWordWrap(true)
 	box(text.Box, " sure? ")
 	text.SetInputCapture(func(e *tcell.EventKey) *tcell.EventKey {
 		switch e.Rune() {
@@ -91,10 +91,15 @@ func (d *Dashboard) confirm(question string, yes func()) {
 			yes()
 		case 'n', 'N', 'q':
 			d.uncover()
+		default:
+			if at := slices.IndexFunc(others, func(o reply) bool { return e.Key() == tcell.KeyRune && o.key == e.Rune() }); at >= 0 {
+				d.uncover()
+				others[at].do()
+			}
 		}
 		return nil
 	})
-	d.cover("confirm", text, func() (int, int) {
+	d.cover("confirm", text, hints, func() (int, int) {
 		width := clamp(30, d.width-10, 64)
 		return width, len(tview.WordWrap(escape(question), width-2)) + 4
 	})
@@ -105,7 +110,7 @@ func (d *Dashboard) tell(name, title, text string) {
 	view := tview.NewTextView().SetDynamicColors(true).SetWordWrap(true).SetText(text)
 	box(view.Box, " "+title+" ")
 	lines := strings.Count(text, "\n") + 3
-	d.cover(name, view, func() (int, int) { return clamp(30, d.width-4, 88), min(lines, max(d.height-2, 5)) })
+	d.cover(name, view, []string{"Esc", "closes", "↑↓", "scroll"}, func() (int, int) { return clamp(30, d.width-4, 88), min(lines, max(d.height-2, 5)) })
 }
 
 func box(b *tview.Box, title string) {

@@ -133,9 +133,9 @@ func (o *overview) sort() {
 }
 
 func (o *overview) ask() {
-	o.d.ask("show only names with", o.filter, func(text string) {
-		o.filter = text
-		o.refresh()
+	o.d.enter("show only names with", "nothing, or Esc in the overview: all of them", o.filter, func(text string, settled func(error)) {
+		o.filter = strings.TrimSpace(text)
+		settled(nil)
 	})
 }
 
