@@ -121,6 +121,9 @@ func (d *Dashboard) back() {
 	switch {
 	case d.open != nil:
 		d.toggle(d.open)
+	case d.showing("overview") && d.overview.filter != "":
+		d.overview.filter = ""
+		d.say(plain, "all names again")
 	case d.scene != d.live:
 		d.scene = d.live
 		d.say(plain, "back to what is "+d.live.title)

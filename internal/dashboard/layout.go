@@ -301,6 +301,9 @@ func (d *Dashboard) hints() {
 	}
 	at := d.places()
 	text := d.tabBindings().hints(width, at...)
+	if slices.Contains(at, inOverview) && d.overview.filter != "" {
+		text = "[::b]Esc[::-] all names  "
+	}
 	width -= tview.TaggedStringWidth(text)
 	d.hintline.SetText(text + d.keys.hints(width, at...))
 }
