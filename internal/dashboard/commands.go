@@ -18,19 +18,33 @@ import (
 
 // table returns all keys but those of the tabs.
 func (d *Dashboard) table() keymap {
-	m := keymap{
+	var m keymap
+	for _, k := range d.opts.Knobs {
+		m = append(m, binding{anywhere, []press{char(k.Key)}, string(k.Key), k.Label, k.Label, func() { d.turn(k) }})
+	}
+	m = append(m, keymap{
 		{anywhere, []press{char('?'), {key: tcell.KeyF1}}, "?", "help", "what the keys do", d.help},
 		{anywhere, []press{char('q')}, "q", "quit", "leave; the terminal is as it was", d.leave},
 		{anywhere, []press{char('o')}, "o", "overview", "table of all probes, and back to the plots", d.switchPage},
+	}...)
+	freeze := binding{anywhere, []press{char('f')}, "f", "freeze", "stop at this window, or follow the present again", d.freeze}
+	if p, ok := d.control.(player); ok {
+		freeze.short = "pause"
+		m = append(m, freeze,
+			binding{anywhere, []press{char('[')}, "[ ]", "speed", "play at half the speed, or at twice", func() { d.speed(p, 0.5) }},
+			binding{anywhere, []press{char(']')}, "]", "", "", func() { d.speed(p, 2) }})
 	}
 	for i, t := range d.tabs {
 		key := []rune(tabKeys)[i]
-		m = append(m, binding{anywhere, []press{char(key)}, string(key), t.name(), "open or close the tab " + t.name(), func() { d.toggle(t) }})
+		short := t.name()
+		if short == "plots" {
+			short = "edit plots" // which are not the plots themselves
+		}
+		m = append(m, binding{anywhere, []press{char(key)}, string(key), short, "open or close the tab " + t.name(), func() { d.toggle(t) }})
 	}
 	m = append(m,
 		binding{anywhere, []press{{key: tcell.KeyTab}, {key: tcell.KeyBacktab}}, "Tab", "", "move between the sidebar and what is beside it", d.swap},
 		binding{anywhere, []press{{key: tcell.KeyEscape}}, "Esc", "", "back: from the sidebar, a snapshot, a plot alone, the plots", d.back},
-		binding{anywhere, []press{char('f')}, "f", "freeze", "stop at this window, or follow the present again", d.freeze},
 		binding{anywhere, []press{char(',')}, ", .", "", "one window back, or on", func() { d.scene.step(-1) }},
 		binding{anywhere, []press{char('.')}, ".", "", "", func() { d.scene.step(1) }},
 		binding{anywhere, []press{char('<')}, "< >", "", "ten windows back, or on", func() { d.scene.step(-10) }},
@@ -39,13 +53,8 @@ func (d *Dashboard) table() keymap {
 		binding{anywhere, []press{char('x')}, "x", "export", "write the plot, or all of the overview, to a file", d.export},
 		binding{anywhere, []press{char('w')}, "w", "save", "save the configuration in force as a scope file", d.save},
 	)
-	if p, ok := d.control.(player); ok {
-		m = append(m,
-			binding{anywhere, []press{char('[')}, "[ ]", "speed", "play at half the speed, or at twice", func() { d.speed(p, 0.5) }},
-			binding{anywhere, []press{char(']')}, "]", "", "", func() { d.speed(p, 2) }})
-	}
-	for _, k := range d.opts.Knobs {
-		m = append(m, binding{anywhere, []press{char(k.Key)}, string(k.Key), k.Label, k.Label, func() { d.turn(k) }})
+	if _, ok := d.control.(player); !ok {
+		m = append(m, freeze)
 	}
 	return append(append(m, d.overview.bindings()...), d.grid.bindings()...)
 }

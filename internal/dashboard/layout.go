@@ -146,9 +146,17 @@ func (d *Dashboard) toggle(t tab) {
 	if d.open == t {
 		t = nil
 	}
+	d.forgetError()
 	d.open = t
 	d.layout()
 	d.refresh()
+}
+
+// forgetError takes an error away from the message line: it is of where one was.
+func (d *Dashboard) forgetError() {
+	if d.saidAs == alert && !d.ended {
+		d.put(plain, "")
+	}
 }
 
 // swap moves the focus between the sidebar and what is beside it.
@@ -165,6 +173,7 @@ func (d *Dashboard) swap() {
 
 // show shows a page of the main part: "overview" or "plots".
 func (d *Dashboard) show(page string) {
+	d.forgetError()
 	d.main.SwitchToPage(page)
 	if d.open != nil && d.width < wide {
 		d.open = nil
@@ -255,7 +264,7 @@ func (d *Dashboard) tabBindings() keymap {
 
 // say shows the answer to something that was done.
 func (d *Dashboard) say(n tone, text string) {
-	d.answered = time.Now()
+	d.answered, d.weighty, d.fitted = time.Now(), false, nil
 	d.put(n, text)
 }
 
@@ -304,8 +313,14 @@ func (d *Dashboard) hints() {
 	if slices.Contains(at, inOverview) && d.overview.filter != "" {
 		text = "[::b]Esc[::-] all names  "
 	}
-	width -= tview.TaggedStringWidth(text)
-	d.hintline.SetText(text + d.keys.hints(width, at...))
+	all := text + d.keys.hints(width-tview.TaggedStringWidth(text), at...)
+	first, rest := d.keys.essential()
+	if help := first.hints(width, at...); !strings.Contains(all, help) { // they come first where there is no room for all
+		width -= tview.TaggedStringWidth(help)
+		text = d.tabBindings().hints(width, at...)
+		all = help + text + rest.hints(width-tview.TaggedStringWidth(text), at...)
+	}
+	d.hintline.SetText(all)
 }
 
 // head shows what is looked at, when, and what it costs: what is most important comes

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -105,12 +106,18 @@ func (d *Dashboard) confirm(question string, yes func(), others ...reply) {
 	})
 }
 
-// tell shows a longer text, in the theme's tags.
-func (d *Dashboard) tell(name, title, text string) {
-	view := tview.NewTextView().SetDynamicColors(true).SetWordWrap(true).SetText(text)
+// tell shows a longer text, in the theme's tags, made for a width.
+func (d *Dashboard) tell(name, title string, text func(width int) string) {
+	view := tview.NewTextView().SetDynamicColors(true).SetWordWrap(true)
 	box(view.Box, " "+title+" ")
-	lines := strings.Count(text, "\n") + 3
-	d.cover(name, view, []string{"Esc", "closes", "↑↓", "scroll"}, func() (int, int) { return clamp(30, d.width-4, 88), min(lines, max(d.height-2, 5)) })
+	d.cover(name, view, []string{"Esc", "closes", "↑↓", "scroll"}, func() (int, int) {
+		width := clamp(30, d.width-4, 88)
+		said := text(width - 2)
+		if said != view.GetText(false) {
+			view.SetText(said)
+		}
+		return width, min(strings.Count(said, "\n")+3, max(d.height-2, 5))
+	})
 }
 
 func box(b *tview.Box, title string) {
@@ -142,18 +149,45 @@ func (d *Dashboard) chapters() []chapter {
 	return all
 }
 
-// help shows what the keys do: all of them, from the table.
-func (d *Dashboard) help() {
-	var b strings.Builder
-	for _, c := range d.chapters() {
-		fmt.Fprintf(&b, "[::b]%s[::-]\n", c.title)
-		for i := range c.keys {
-			if c.keys[i].help != "" {
-				fmt.Fprintf(&b, "  %-12s %s\n", escape(c.keys[i].keys()), escape(c.keys[i].help))
+// here returns the chapters of where one is, which come first, and then the others.
+func (d *Dashboard) here() []chapter {
+	at := d.places()
+	near := func(c chapter) int {
+		for i, where := range at {
+			if c.keys[0].where == where && (where != inSidebar || d.open != nil && c.title == "in the tab "+d.open.name()) {
+				return i
 			}
 		}
-		b.WriteString("\n")
+		return len(at)
 	}
-	b.WriteString("The mouse works too: click a plot, a row, a tab; the wheel zooms; drag to move along.")
-	d.tell("help", "keys (Esc closes, ↑↓ scroll)", b.String())
+	all := d.chapters()
+	slices.SortStableFunc(all, func(a, b chapter) int { return cmp.Compare(near(a), near(b)) })
+	return all
+}
+
+// help shows what the keys do: all of them, from the table.
+func (d *Dashboard) help() {
+	const keys = 15 // columns
+	chapters := d.here()
+	d.tell("help", "keys (Esc closes, ↑↓ scroll)", func(width int) string {
+		var b strings.Builder
+		for _, c := range chapters {
+			fmt.Fprintf(&b, "[::b]%s[::-]\n", c.title)
+			for i := range c.keys {
+				if c.keys[i].help == "" {
+					continue
+				}
+				name := fmt.Sprintf("  %-12s ", c.keys[i].keys())
+				for j, line := range wrap(c.keys[i].help, max(width-max(keys, columnsOf(name)), 10)) {
+					if j > 0 {
+						name = strings.Repeat(" ", keys)
+					}
+					b.WriteString(escape(name+line) + "\n")
+				}
+			}
+			b.WriteString("\n")
+		}
+		b.WriteString("The mouse works too: click a plot, a row, a tab; a double click is Enter; the wheel zooms; drag to move along.")
+		return b.String()
+	})
 }

@@ -287,7 +287,7 @@ func (t *systemTab) save(path string, settled func(error)) {
 
 // language shows how diagrams are written.
 func (t *systemTab) language() {
-	t.d.tell("language", "outcome diagrams (Esc closes, docs/diagrams.md has more)", escape(languageText))
+	t.d.tell("language", "outcome diagrams (Esc closes, docs/diagrams.md has more)", func(int) string { return escape(languageText) })
 }
 
 const languageText = `whole = part_1 -> part_2;     part_2 is caused by part_1
