@@ -44,7 +44,11 @@ func (d *Dashboard) table() keymap {
 	}
 	m = append(m,
 		binding{anywhere, []press{{key: tcell.KeyTab}, {key: tcell.KeyBacktab}}, "Tab", "", "move between the sidebar and what is beside it", d.swap},
-		binding{anywhere, []press{{key: tcell.KeyEscape}}, "Esc", "", "back: from the sidebar, a snapshot, a plot alone, the plots", d.back},
+		binding{anywhere, []press{{key: tcell.KeyEscape}}, "Esc", "", "back: from the sidebar, a snapshot, a plot alone, the plots", d.back})
+	if _, ok := d.control.(player); !ok {
+		m = append(m, freeze)
+	}
+	m = append(m,
 		binding{anywhere, []press{char(',')}, ", .", "", "one window back, or on", func() { d.scene.step(-1) }},
 		binding{anywhere, []press{char('.')}, ".", "", "", func() { d.scene.step(1) }},
 		binding{anywhere, []press{char('<')}, "< >", "", "ten windows back, or on", func() { d.scene.step(-10) }},
@@ -53,9 +57,6 @@ func (d *Dashboard) table() keymap {
 		binding{anywhere, []press{char('x')}, "x", "export", "write the plot, or all of the overview, to a file", d.export},
 		binding{anywhere, []press{char('w')}, "w", "save", "save the configuration in force as a scope file", d.save},
 	)
-	if _, ok := d.control.(player); !ok {
-		m = append(m, freeze)
-	}
 	return append(append(m, d.overview.bindings()...), d.grid.bindings()...)
 }
 

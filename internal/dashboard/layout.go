@@ -38,6 +38,9 @@ const sidebarWidth = 48
 // wide is the least width of a screen that shows plots and sidebar side by side.
 const wide = 110
 
+// narrow is below which width of the screen the hints begin with how to get help, and out.
+const narrow = 60
+
 func escape(s string) string { return tview.Escape(s) }
 
 // build makes everything that is on the screen.
@@ -315,7 +318,7 @@ func (d *Dashboard) hints() {
 	}
 	all := text + d.keys.hints(width-tview.TaggedStringWidth(text), at...)
 	first, rest := d.keys.essential()
-	if help := first.hints(width, at...); !strings.Contains(all, help) { // they come first where there is no room for all
+	if help := first.hints(width, at...); width < narrow && !strings.Contains(all, help) {
 		width -= tview.TaggedStringWidth(help)
 		text = d.tabBindings().hints(width, at...)
 		all = help + text + rest.hints(width-tview.TaggedStringWidth(text), at...)

@@ -193,6 +193,10 @@ func (o *overview) columns() []column {
 	quantile := func(q float64, least int) column {
 		return column{fmt.Sprintf("p%g", q*100), least, false, func(p *scope.Probe) (string, tone) { return delayWithin(p, q) }, nil}
 	}
+	apartName := "apart, windows"
+	if o.d.width < 140 {
+		apartName = "apart, win."
+	}
 	columns = append(columns,
 		column{"per s", 0, false, rate, nil},
 		column{"ok", 0, false, successes, nil},
@@ -204,7 +208,7 @@ func (o *overview) columns() []column {
 			return o.trail(p, func(x point) float64 { return x.p99 }), plain
 		}, nil},
 		column{"QTA", 0, true, verdict, nil},
-		column{"apart, windows", 100, false, apart, nil},
+		column{apartName, 100, false, apart, nil},
 		column{"calculated p99", 160, false, calculated, nil},
 		column{"lost", 90, false, lost, nil},
 		column{"caveat", 160, true, func(p *scope.Probe) (string, tone) { return p.Insufficient, doubtful }, nil},

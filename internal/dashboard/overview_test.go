@@ -57,6 +57,19 @@ func TestSpanIsSeen(t *testing.T) {
 	h.shows("«pay by card €»")
 }
 
+// Where spans were discovered it does not say that there are none.
+func TestSpansOnTheirWay(t *testing.T) {
+	h := dark(t, "mm1k", 20, 256, discovering)
+	noSpans(t, h)
+	h.screen.SetSize(120, 40)
+	h.run(120, 40)
+	h.shows("No spans have been seen yet")
+	h.d.Notify(outcome.Notice{Text: "discovered: pay"})
+	h.do(h.d.refresh)
+	h.hides("No spans")
+	h.shows("Spans are on their way")
+}
+
 // Of VMs there are rows and curves where anything of the name has ever happened.
 func TestRowsOfVMs(t *testing.T) {
 	h := dark(t, "mm1k", 20, 256)
