@@ -4,7 +4,9 @@ package atomicfile
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -34,11 +36,11 @@ func WriteBy(name string, write func(io.Writer) error) (err error) {
 	}
 	temp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
-		return err
+		return of(name, err)
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, os.Remove(temp.Name()))
+			err = errors.Join(of(name, err), of(name, os.Remove(temp.Name())))
 		}
 	}()
 	err = write(temp)
@@ -47,6 +49,38 @@ func WriteBy(name string, write func(io.Writer) error) (err error) {
 	}
 	return os.Rename(temp.Name(), name)
 }
+
+// of has an error speak of the file that somebody named, and not of the one that is to
+// take its place.
+func of(name string, err error) error {
+	var path *fs.PathError
+	var link *os.LinkError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &path) && filepath.Dir(path.Path) == filepath.Dir(name):
+		err = path.Err
+	case errors.As(err, &link):
+		err = link.Err
+	default:
+		return err // of what is written
+	}
+	if info, stat := os.Stat(filepath.Dir(name)); errors.Is(stat, fs.ErrNotExist) {
+		return &folderError{filepath.Dir(name), err}
+	} else if stat == nil && !info.IsDir() {
+		return fmt.Errorf("%s is not a folder: %w", filepath.Dir(name), err)
+	}
+	return &fs.PathError{Op: "write", Path: name, Err: err}
+}
+
+// A folderError says that a folder is not there.
+type folderError struct {
+	dir string
+	err error
+}
+
+func (e *folderError) Error() string { return fmt.Sprintf("the folder %s does not exist", e.dir) }
+func (e *folderError) Unwrap() error { return e.err }
 
 // writeThrough writes to what is no regular file.
 func writeThrough(name string, write func(io.Writer) error) error {

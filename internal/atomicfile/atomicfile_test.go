@@ -3,8 +3,10 @@ package atomicfile_test
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/beamscope/beamscope/internal/atomicfile"
@@ -56,8 +58,19 @@ func TestWriteThroughLink(t *testing.T) {
 
 // Where nothing can be written, that is an error, and nothing is left.
 func TestWriteFails(t *testing.T) {
-	if err := atomicfile.Write(filepath.Join(t.TempDir(), "none", "a"), nil); err == nil {
-		t.Error("no error in a folder that does not exist")
+	dir := filepath.Join(t.TempDir(), "none")
+	err := atomicfile.Write(filepath.Join(dir, "a"), nil)
+	if want := "the folder " + dir + " does not exist"; !errors.Is(err, fs.ErrNotExist) || err.Error() != want {
+		t.Errorf("error %v, want %q", err, want)
+	}
+	// A folder is no file that could be replaced; nobody has heard of the temporary one.
+	if os.Geteuid() == 0 {
+		dir = "/proc/self"
+	} else if err := os.Mkdir(dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	if err := atomicfile.Write(filepath.Join(dir, "a"), nil); err == nil || !strings.HasPrefix(err.Error(), "write "+filepath.Join(dir, "a")+": ") {
+		t.Errorf("error %v, want one of the file itself", err)
 	}
 }
 

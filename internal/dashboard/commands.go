@@ -18,19 +18,37 @@ import (
 
 // table returns all keys but those of the tabs.
 func (d *Dashboard) table() keymap {
-	m := keymap{
+	var m keymap
+	for _, k := range d.opts.Knobs {
+		m = append(m, binding{anywhere, []press{char(k.Key)}, string(k.Key), k.Label, k.Label, func() { d.turn(k) }})
+	}
+	m = append(m, keymap{
 		{anywhere, []press{char('?'), {key: tcell.KeyF1}}, "?", "help", "what the keys do", d.help},
-		{anywhere, []press{char('q')}, "q", "quit", "leave; the terminal is as it was", d.quit},
+		{anywhere, []press{char('q')}, "q", "quit", "leave; the terminal is as it was", d.leave},
 		{anywhere, []press{char('o')}, "o", "overview", "table of all probes, and back to the plots", d.switchPage},
+	}...)
+	freeze := binding{anywhere, []press{char('f')}, "f", "freeze", "stop at this window, or follow the present again", d.freeze}
+	if p, ok := d.control.(player); ok {
+		freeze.short = "pause"
+		m = append(m, freeze,
+			binding{anywhere, []press{char('[')}, "[ ]", "speed", "play at half the speed, or at twice", func() { d.speed(p, 0.5) }},
+			binding{anywhere, []press{char(']')}, "]", "", "", func() { d.speed(p, 2) }})
 	}
 	for i, t := range d.tabs {
 		key := []rune(tabKeys)[i]
-		m = append(m, binding{anywhere, []press{char(key)}, string(key), t.name(), "open or close the tab " + t.name(), func() { d.toggle(t) }})
+		short := t.name()
+		if short == "plots" {
+			short = "edit plots" // which are not the plots themselves
+		}
+		m = append(m, binding{anywhere, []press{char(key)}, string(key), short, "open or close the tab " + t.name(), func() { d.toggle(t) }})
 	}
 	m = append(m,
 		binding{anywhere, []press{{key: tcell.KeyTab}, {key: tcell.KeyBacktab}}, "Tab", "", "move between the sidebar and what is beside it", d.swap},
-		binding{anywhere, []press{{key: tcell.KeyEscape}}, "Esc", "", "back: from the sidebar, a snapshot, a plot alone, the plots", d.back},
-		binding{anywhere, []press{char('f')}, "f", "freeze", "stop at this window, or follow the present again", d.freeze},
+		binding{anywhere, []press{{key: tcell.KeyEscape}}, "Esc", "", "back: from the sidebar, a snapshot, a plot alone, the plots", d.back})
+	if _, ok := d.control.(player); !ok {
+		m = append(m, freeze)
+	}
+	m = append(m,
 		binding{anywhere, []press{char(',')}, ", .", "", "one window back, or on", func() { d.scene.step(-1) }},
 		binding{anywhere, []press{char('.')}, ".", "", "", func() { d.scene.step(1) }},
 		binding{anywhere, []press{char('<')}, "< >", "", "ten windows back, or on", func() { d.scene.step(-10) }},
@@ -39,18 +57,37 @@ func (d *Dashboard) table() keymap {
 		binding{anywhere, []press{char('x')}, "x", "export", "write the plot, or all of the overview, to a file", d.export},
 		binding{anywhere, []press{char('w')}, "w", "save", "save the configuration in force as a scope file", d.save},
 	)
-	if p, ok := d.control.(player); ok {
-		m = append(m,
-			binding{anywhere, []press{char('[')}, "[ ]", "speed", "play at half the speed, or at twice", func() { d.speed(p, 0.5) }},
-			binding{anywhere, []press{char(']')}, "]", "", "", func() { d.speed(p, 2) }})
-	}
-	for _, k := range d.opts.Knobs {
-		m = append(m, binding{anywhere, []press{char(k.Key)}, string(k.Key), k.Label, k.Label, func() { d.turn(k) }})
-	}
 	return append(append(m, d.overview.bindings()...), d.grid.bindings()...)
 }
 
 func (d *Dashboard) quit() { d.app.Stop() }
+
+// leave quits, and asks before where what somebody has changed would be lost.
+func (d *Dashboard) leave() {
+	what := d.loses()
+	if what == "" {
+		d.quit()
+		return
+	}
+	d.confirm(what+": leave all the same?", d.quit, reply{'w', "save", d.save})
+}
+
+// loses says what of somebody's doing would be lost by quitting, "" for nothing: also
+// where it is of something that was only tried, as in a demonstration or a recording.
+func (d *Dashboard) loses() string {
+	if _, ok := d.control.(player); ok || d.opts.Fixed || len(d.opts.Knobs) > 0 {
+		return ""
+	}
+	for _, t := range d.tabs {
+		if x, ok := t.(interface{ unapplied() bool }); ok && x.unapplied() {
+			return "What was edited in the tab " + t.name() + " is not applied, and not saved"
+		}
+	}
+	if d.unsaved {
+		return "Triggers or other changes are not saved"
+	}
+	return ""
+}
 
 // A player is a Control that plays a recording.
 type player interface {
@@ -94,6 +131,9 @@ func (d *Dashboard) back() {
 	switch {
 	case d.open != nil:
 		d.toggle(d.open)
+	case d.showing("overview") && d.overview.filter != "":
+		d.overview.filter = ""
+		d.say(plain, "all names again")
 	case d.scene != d.live:
 		d.scene = d.live
 		d.say(plain, "back to what is "+d.live.title)
@@ -151,7 +191,8 @@ func (d *Dashboard) save() {
 	if path == "" {
 		path = "scope.yaml"
 	}
-	d.ask(what, path, func(path string) { d.saveTo(c, path) })
+	whole := len(d.overview.markedNames()) == 0
+	d.enter(what, "the name of a scope file", path, func(path string, settled func(error)) { d.saveTo(c, path, whole, settled) })
 }
 
 // only leaves no outcomes in a configuration but these, and no diagram that has others.
@@ -194,16 +235,20 @@ func namesOf(s *scope.System) []string {
 
 // saveTo saves a configuration, and asks before it takes the place of a file that has
 // other things in it. A process id is left out: it is of one run of a VM.
-func (d *Dashboard) saveTo(c config.Config, path string) {
+func (d *Dashboard) saveTo(c config.Config, path string, whole bool, settled func(error)) {
 	target := ""
 	if c.Target.PID != 0 {
 		target = fmt.Sprintf(" --pid %d", c.Target.PID)
 		c.Target.PID = 0
 	}
-	d.replace(path, "Comments in it are lost, except those in a diagram.", func() {
+	d.replace(path, "Comments in it are lost, except those in a diagram.", settled, func() {
 		if err := c.Save(path); err != nil {
-			d.fail(err)
+			settled(err)
 			return
+		}
+		settled(nil)
+		if whole {
+			d.unsaved = false
 		}
 		d.opts.Path = path
 		if _, ok := d.control.(player); ok {
@@ -226,7 +271,7 @@ func (d *Dashboard) saveDiagramOf(c config.Config) {
 	if err == nil && there == c.Diagram {
 		return
 	}
-	d.replace(path, "The scope file refers to it, and the diagram in force is another.", func() {
+	d.replace(path, "The scope file refers to it, and the diagram in force is another.", d.fail, func() {
 		if err := c.SaveDiagram(path); err != nil {
 			d.fail(err)
 			return
@@ -235,15 +280,17 @@ func (d *Dashboard) saveDiagramOf(c config.Config) {
 	})
 }
 
-// replace writes a file, and asks before if it is there already.
-func (d *Dashboard) replace(path, consequence string, write func()) {
+// replace writes a file, and asks before if it is there already. Settled is told what is
+// in the way.
+func (d *Dashboard) replace(path, consequence string, settled func(error), write func()) {
 	_, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		write()
 	case err != nil:
-		d.fail(err)
+		settled(err)
 	default:
+		settled(errThere(path))
 		d.confirm(strings.TrimSpace(fmt.Sprintf("%s is there already. Replace it? %s", filepath.Base(path), consequence)), write)
 	}
 }

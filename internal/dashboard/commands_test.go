@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -43,6 +44,8 @@ func TestSave(t *testing.T) {
 	h.key(tcell.KeyEnter)
 	h.shows("is there already", "y yes   n no")
 	h.keys("n")
+	h.shows("save as", "saved.yaml is there already: it stays as it is")
+	h.key(tcell.KeyEscape)
 	if text, err := os.ReadFile(path); string(text) != other {
 		t.Errorf("%q, error %v: replaced, and it was not to be", text, err)
 	}
@@ -116,9 +119,79 @@ func TestExport(t *testing.T) {
 	h.answer(path)
 	h.shows("is there already")
 	h.keys("n")
-	h.keys("x")
-	h.answer(path + ".doc")
-	h.shows("unknown format")
+	h.answer(path + ".doc") // what was asked for is asked for still
+	h.shows("export as", path+".doc", "unknown format")
+	h.keys("2") // goes on with what was typed, and nowhere else
+	h.shows(path + ".doc2")
+	h.answer(filepath.Join(filepath.Dir(path), "none", "plot.csv"))
+	h.shows("export as", "none does not exist")
+	h.hides(".plot.csv")
+	h.answer(path)
+	h.keys("y")
+	h.hides("export as")
+	h.shows("written: " + path)
+}
+
+// The hints are those of what is in front.
+func TestHintsOfDialogs(t *testing.T) {
+	h := start(t, "mm1k", 20, 120, 40, 256)
+	for _, test := range []struct{ keys, want string }{
+		{"x", "Enter answers  Esc leaves it"},
+		{"?", "Esc closes  ↑↓ scroll"},
+		{"pa", "Space ticks  Enter done  Esc as it was"},
+	} {
+		h.keys(test.keys)
+		lines := strings.Split(strings.TrimSpace(h.text()), "\n")
+		if last := lines[len(lines)-1]; last != test.want {
+			t.Errorf("%s: %q, want %q", test.keys, last, test.want)
+		}
+		h.key(tcell.KeyEscape)
+	}
+	h.do(func() { h.d.confirm("so?", func() {}) })
+	h.shows("y yes  n no")
+}
+
+// running is a dashboard of something that runs.
+func running(o *Options) { o.Fixed = false }
+
+// Changes that are not saved are asked about before one leaves; where there are none, or
+// they are saved, or it was but a try, one leaves at once.
+func TestLeave(t *testing.T) {
+	const question = "Triggers or other changes are not saved"
+	change := func(h *harness) {
+		h.keys("p+")
+		h.keys("p")
+	}
+	h := start(t, "mm1k", 20, 120, 40, 256, running)
+	change(h)
+	h.keys("q")
+	h.shows(question, "y yes   n no   w save")
+	h.keys("w")
+	h.answer(filepath.Join(t.TempDir(), "a.yaml"))
+	h.do(func() {
+		if what := h.d.loses(); what != "" {
+			t.Errorf("%s, though it was saved", what)
+		}
+	})
+	h.keys("s")
+	h.write("probe = worker_2;")
+	h.key(tcell.KeyEscape)
+	h.keys("q")
+	h.shows("What was edited in the tab system is not applied", "y yes")
+	h.keys("n")
+	h.hides("y yes")
+	for name, option := range map[string]func(*Options){
+		"a snapshot":      func(o *Options) { o.Fixed = true },
+		"a demonstration": func(o *Options) { o.Fixed = false; o.Knobs = []Knob{{Key: 'b', Label: "overload"}} },
+	} {
+		h := start(t, "mm1k", 20, 120, 40, 256, option)
+		change(h)
+		h.do(func() {
+			if what := h.d.loses(); what != "" {
+				t.Errorf("%s: %s", name, what)
+			}
+		})
+	}
 }
 
 // A pipe that nobody reads yet holds up what is written to it, and nothing else.

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -105,8 +106,12 @@ type Dashboard struct {
 	told     uint64    // events that were shown as they came
 	fired    *event    // that is yet to be shown
 	answered time.Time // when something was said last that was not one
+	weighty  bool      // the message is of what fired or exited
+	fitted   []string  // outcomes of which the message says that they were fitted
+	fittedAt time.Time // the last of them
 	busy     string    // what is under way, "" for nothing
 	ended    bool      // the scope has
+	unsaved  bool      // somebody has changed the configuration since it was saved
 }
 
 // New returns a dashboard. It is given to what makes the frames as an observer, and
@@ -290,13 +295,66 @@ func (d *Dashboard) tellEvents() {
 	case time.Since(d.answered) < reading:
 	case d.fired != nil:
 		e := d.fired
-		d.fired = nil
+		d.fired, d.weighty = nil, true
 		d.put(bad, fmt.Sprintf("▶ %s %s of %s: %s", d.clockOf(*e), e.fired.Trigger, e.fired.Probe, e.fired.Cause))
 	case len(fresh) > 0:
-		e := fresh[len(fresh)-1]
-		d.put(plain, strings.TrimSpace(d.clockOf(e)+" "+e.notice.Text))
+		d.tellNotices(fresh)
 	}
 }
+
+// tellNotices shows the last of what was said: that a VM has exited before all else, and
+// scales that were fitted only where nothing has fired or exited, in one message.
+func (d *Dashboard) tellNotices(fresh []event) {
+	var fitted, others []event
+	for _, e := range fresh {
+		if _, _, ok := strings.Cut(e.notice.Text, fittedTo); ok {
+			fitted = append(fitted, e)
+		} else {
+			others = append(others, e)
+		}
+	}
+	exited := func(e event) bool { return strings.HasSuffix(e.notice.Text, "has exited") }
+	if n := len(others); n > 0 {
+		last := others[n-1]
+		for _, e := range slices.Backward(others) {
+			if exited(e) {
+				last = e
+				break
+			}
+		}
+		d.fitted = nil
+		n := plain
+		if d.weighty = exited(last); d.weighty {
+			n = doubtful
+		}
+		d.put(n, strings.TrimSpace(d.clockOf(last)+" "+last.notice.Text))
+		return
+	}
+	if len(fitted) == 0 || d.weighty {
+		return
+	}
+	if time.Since(d.fittedAt) > together {
+		d.fitted = nil
+	}
+	d.fittedAt = time.Now()
+	for _, e := range fitted {
+		if name, _, _ := strings.Cut(e.notice.Text, fittedTo); !slices.Contains(d.fitted, name) {
+			d.fitted = append(d.fitted, name)
+		}
+	}
+	last := fitted[len(fitted)-1]
+	text := last.notice.Text
+	if n := len(d.fitted); n > 1 {
+		text = fmt.Sprintf("%d outcomes fitted: %s; c has more", n, strings.Join(d.fitted, ", "))
+	}
+	d.put(plain, strings.TrimSpace(d.clockOf(last)+" "+text))
+}
+
+// fittedTo is between the name of an outcome and the scale that was fitted to it.
+const fittedTo = ": fitted to "
+
+// together is how long after each other scales are fitted that are told of together.
+const together = 10 * time.Second
 
 // reading is how long it takes to read an answer.
 const reading = 4 * time.Second
@@ -318,7 +376,12 @@ func (d *Dashboard) change(what string, edit func(*config.Config) error, done fu
 		done(err)
 		return
 	}
-	d.background(what, func(ctx context.Context) error { return d.control.ApplyFrom(ctx, base, c) }, done)
+	d.background(what, func(ctx context.Context) error { return d.control.ApplyFrom(ctx, base, c) }, func(err error) {
+		if err == nil && !reflect.DeepEqual(base, c) {
+			d.unsaved = true
+		}
+		done(err)
+	})
 }
 
 // errSnapshot says that a snapshot cannot be changed.

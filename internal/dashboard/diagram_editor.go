@@ -24,7 +24,7 @@ type diagramEditor struct {
 func newDiagramEditor(t *theme, changed func()) *diagramEditor {
 	e := &diagramEditor{TextArea: tview.NewTextArea(), theme: t}
 	e.SetWrap(false).SetSelectedStyle(t.selected()).SetPlaceholderStyle(t.style(dim))
-	e.SetPlaceholder("whole = part_1 -> part_2;")
+	e.SetPlaceholder("for example: whole = part_1 -> part_2;")
 	e.SetChangedFunc(func() {
 		e.number()
 		changed()

@@ -8,6 +8,8 @@ import (
 // enter asks for a line of text that may be wrong. Answer is given it, and how to say
 // what came of it: with an error the text stays to be mended, with the error below
 // it.
+// All lines of text are asked for this way: what was typed is never lost to an error, and
+// never goes to what is below.
 func (d *Dashboard) enter(question, hint, text string, answer func(text string, settled func(error))) {
 	field := tview.NewInputField().SetText(text)
 	field.SetFieldStyle(tcell.StyleDefault.Underline(true))
@@ -32,5 +34,5 @@ func (d *Dashboard) enter(question, hint, text string, answer func(text string, 
 	})
 	whole := tview.NewFlex().SetDirection(tview.FlexRow).AddItem(field, 1, 0, true).AddItem(below, 0, 1, false)
 	box(whole.Box, " "+question+" (Enter, or Esc) ")
-	d.cover("enter", whole, func() (int, int) { return clamp(30, d.width-10, 76), 8 })
+	d.cover("enter", whole, []string{"Enter", "answers", "Esc", "leaves it"}, func() (int, int) { return clamp(30, d.width-10, 76), 8 })
 }

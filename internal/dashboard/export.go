@@ -26,7 +26,9 @@ func (d *Dashboard) export() {
 		return
 	}
 	path := fmt.Sprintf("%s-%s.svg", name, f.Time.Local().Format("20060102T150405"))
-	d.ask("export as .svg, .png, .csv or .json", path, func(path string) { d.exportTo(path, picture, false) })
+	d.enter("export as .svg, .png, .csv or .json", "the name of a file", path, func(path string, settled func(error)) {
+		d.exportTo(path, picture, false, settled)
+	})
 }
 
 // picture returns the picture of the selected plot, or of all probes, and a name for it.
@@ -42,6 +44,11 @@ func (d *Dashboard) picture(f *scope.Frame, system *scope.System) (export.Pictur
 	return export.Picture{Number: f.Number, Time: f.Time, Plots: []export.Plot{one}}, fileName(p.probes), nil
 }
 
+// errThere says that a file is there, to somebody who may not want to replace it.
+func errThere(path string) error {
+	return fmt.Errorf("%s is there already: it stays as it is", filepath.Base(path))
+}
+
 // fileName makes a name for a file of names of probes, which have nothing in them that
 // files cannot have.
 func fileName(probes []string) string {
@@ -52,16 +59,18 @@ func fileName(probes []string) string {
 
 // exportTo writes a picture, which is made of what nobody changes, in the background:
 // it may be large, and the file a pipe. It asks before it replaces a file.
-func (d *Dashboard) exportTo(path string, picture export.Picture, force bool) {
+func (d *Dashboard) exportTo(path string, picture export.Picture, force bool, settled func(error)) {
 	d.background("writing "+filepath.Base(path), func(context.Context) error {
 		return export.WriteFile(path, picture, force)
 	}, func(err error) {
 		switch {
 		case errors.Is(err, fs.ErrExist):
-			d.confirm(filepath.Base(path)+" is there already. Replace it?", func() { d.exportTo(path, picture, true) })
+			settled(errThere(path))
+			d.confirm(filepath.Base(path)+" is there already. Replace it?", func() { d.exportTo(path, picture, true, settled) })
 		case err != nil:
-			d.fail(err)
+			settled(err)
 		default:
+			settled(nil)
 			d.say(good, "written: "+path)
 		}
 	})

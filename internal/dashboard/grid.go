@@ -44,8 +44,9 @@ type grid struct {
 	d        *Dashboard
 	panels   []*panel
 	selected int
-	zoomed   bool // the selected one alone
-	begun    bool // the first plots were chosen
+	zoomed   bool   // the selected one alone
+	held     *panel // gets what the mouse does until its button is released
+	begun    bool   // the first plots were chosen
 }
 
 func newGrid(d *Dashboard) *grid { return &grid{Box: tview.NewBox(), d: d} }
@@ -175,10 +176,16 @@ func (g *grid) series(p *panel, system *scope.System, f *scope.Frame) []plot.Ser
 	if earlier != nil {
 		label = fmt.Sprintf("window %d, %s", earlier.Number, earlier.Time.Local().Format("15:04:05"))
 	}
+	probes := g.d.scene.probes(f)
+	if p.vm != (outcome.VM{}) { // it was asked for
+		probes = nil
+		for i := range f.Probes {
+			probes = append(probes, &f.Probes[i])
+		}
+	}
 	var series []plot.Series
 	for _, name := range p.probes {
-		for i := range f.Probes {
-			x := &f.Probes[i]
+		for _, x := range probes {
 			if x.Name == name && (p.vm == outcome.VM{} || p.vm == x.VM) {
 				series = append(series, plot.Of(x, requirement(system, name), probeOf(earlier, keyOf(x)), label))
 			}
@@ -254,6 +261,9 @@ func (g *grid) visible() []*panel {
 // the mouse does there.
 func (g *grid) MouseHandler() func(tview.MouseAction, *tcell.EventMouse, func(tview.Primitive)) (bool, tview.Primitive) {
 	return func(action tview.MouseAction, e *tcell.EventMouse, focus func(tview.Primitive)) (bool, tview.Primitive) {
+		if g.held != nil {
+			return g.relay(g.held, action, e)
+		}
 		if !g.InRect(e.Position()) {
 			return false, nil
 		}
@@ -267,12 +277,25 @@ func (g *grid) MouseHandler() func(tview.MouseAction, *tcell.EventMouse, func(tv
 			}
 			if action == tview.MouseLeftDoubleClick {
 				g.zoomed = !g.zoomed
+				g.d.refresh()
 				return true, nil
 			}
-			return p.view.MouseHandler()(action, e, func(tview.Primitive) {})
+			return g.relay(p, action, e)
 		}
 		return false, nil
 	}
+}
+
+// relay gives a plot what the mouse does. What the plot is to get until the button is
+// released comes by way of the grid: tview gives a double click to what got the button.
+func (g *grid) relay(p *panel, action tview.MouseAction, e *tcell.EventMouse) (bool, tview.Primitive) {
+	consumed, holds := p.view.MouseHandler()(action, e, func(tview.Primitive) {})
+	if holds == nil {
+		g.held = nil
+		return consumed, nil
+	}
+	g.held = p
+	return consumed, g
 }
 
 func (g *grid) bindings() []binding {

@@ -128,6 +128,18 @@ func (m keymap) hints(width int, at ...place) string {
 	return b.String()
 }
 
+// essential are the bindings that are always among the hints: how to get help, and out.
+func (m keymap) essential() (first, rest keymap) {
+	for _, b := range m {
+		if b.where == anywhere && (b.short == "help" || b.short == "quit") {
+			first = append(first, b)
+		} else {
+			rest = append(rest, b)
+		}
+	}
+	return first, rest
+}
+
 // at returns the bindings at a place.
 func (m keymap) at(where place) keymap {
 	return slices.DeleteFunc(slices.Clone(m), func(b binding) bool { return b.where != where })

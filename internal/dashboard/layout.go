@@ -38,6 +38,9 @@ const sidebarWidth = 48
 // wide is the least width of a screen that shows plots and sidebar side by side.
 const wide = 110
 
+// narrow is below which width of the screen the hints begin with how to get help, and out.
+const narrow = 60
+
 func escape(s string) string { return tview.Escape(s) }
 
 // build makes everything that is on the screen.
@@ -146,9 +149,17 @@ func (d *Dashboard) toggle(t tab) {
 	if d.open == t {
 		t = nil
 	}
+	d.forgetError()
 	d.open = t
 	d.layout()
 	d.refresh()
+}
+
+// forgetError takes an error away from the message line: it is of where one was.
+func (d *Dashboard) forgetError() {
+	if d.saidAs == alert && !d.ended {
+		d.put(plain, "")
+	}
 }
 
 // swap moves the focus between the sidebar and what is beside it.
@@ -165,6 +176,7 @@ func (d *Dashboard) swap() {
 
 // show shows a page of the main part: "overview" or "plots".
 func (d *Dashboard) show(page string) {
+	d.forgetError()
 	d.main.SwitchToPage(page)
 	if d.open != nil && d.width < wide {
 		d.open = nil
@@ -255,7 +267,7 @@ func (d *Dashboard) tabBindings() keymap {
 
 // say shows the answer to something that was done.
 func (d *Dashboard) say(n tone, text string) {
-	d.answered = time.Now()
+	d.answered, d.weighty, d.fitted = time.Now(), false, nil
 	d.put(n, text)
 }
 
@@ -288,7 +300,11 @@ func (d *Dashboard) hints() {
 		return
 	}
 	if len(d.overlays) > 0 {
-		d.hintline.SetText("[::b]Esc[::-] back")
+		text := ""
+		for pair := range slices.Chunk(d.overlays[len(d.overlays)-1].hints, 2) {
+			text += "[::b]" + escape(pair[0]) + "[::-] " + pair[1] + "  "
+		}
+		d.hintline.SetText(text)
 		return
 	}
 	width := d.width
@@ -297,8 +313,17 @@ func (d *Dashboard) hints() {
 	}
 	at := d.places()
 	text := d.tabBindings().hints(width, at...)
-	width -= tview.TaggedStringWidth(text)
-	d.hintline.SetText(text + d.keys.hints(width, at...))
+	if slices.Contains(at, inOverview) && d.overview.filter != "" {
+		text = "[::b]Esc[::-] all names  "
+	}
+	all := text + d.keys.hints(width-tview.TaggedStringWidth(text), at...)
+	first, rest := d.keys.essential()
+	if help := first.hints(width, at...); width < narrow && !strings.Contains(all, help) {
+		width -= tview.TaggedStringWidth(help)
+		text = d.tabBindings().hints(width, at...)
+		all = help + text + rest.hints(width-tview.TaggedStringWidth(text), at...)
+	}
+	d.hintline.SetText(all)
 }
 
 // head shows what is looked at, when, and what it costs: what is most important comes

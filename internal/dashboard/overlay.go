@@ -1,7 +1,9 @@
 package dashboard
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gdamore/tcell/v2"
@@ -12,6 +14,7 @@ import (
 type overlay struct {
 	name  string
 	frame *tview.Grid
+	hints []string                   // keys, and what each does
 	size  func() (width, height int) // on the screen as it is
 }
 
@@ -21,8 +24,9 @@ func (o *overlay) fit() {
 	o.frame.SetColumns(0, width, 0).SetRows(0, height, 0)
 }
 
-// cover shows a primitive above everything else, of a size, in the middle.
-func (d *Dashboard) cover(name string, p tview.Primitive, size func() (width, height int)) {
+// cover shows a primitive above everything else, of a size, in the middle. The hints are
+// its keys, each followed by what it does.
+func (d *Dashboard) cover(name string, p tview.Primitive, hints []string, size func() (width, height int)) {
 	frame := tview.NewGrid().AddItem(p, 1, 1, 1, 1, 0, 0, true)
 	frame.SetMouseCapture(func(action tview.MouseAction, e *tcell.EventMouse) (tview.MouseAction, *tcell.EventMouse) {
 		if box, ok := p.(interface{ InRect(x, y int) bool }); ok && !box.InRect(e.Position()) {
@@ -30,7 +34,7 @@ func (d *Dashboard) cover(name string, p tview.Primitive, size func() (width, he
 		}
 		return action, e
 	})
-	o := overlay{name, frame, size}
+	o := overlay{name, frame, hints, size}
 	o.fit()
 	d.overlays = append(d.overlays, o)
 	d.root.AddPage(name, frame, true, true)
@@ -65,24 +69,21 @@ func (d *Dashboard) pressOverlay(e *tcell.EventKey) *tcell.EventKey {
 	return e
 }
 
-// ask asks for a line of text, with one to begin with. Answer is called unless
-// somebody thinks better of it.
-func (d *Dashboard) ask(question, text string, answer func(string)) {
-	field := tview.NewInputField().SetText(text)
-	field.SetFieldStyle(tcell.StyleDefault.Underline(true)).SetPlaceholderStyle(d.theme.style(dim))
-	box(field.Box, " "+question+" (Enter, or Esc) ")
-	field.SetDoneFunc(func(k tcell.Key) {
-		if k == tcell.KeyEnter {
-			d.uncover()
-			answer(field.GetText())
-		}
-	})
-	d.cover("ask", field, func() (int, int) { return clamp(30, d.width-10, 76), 3 })
+// A reply is another answer to a question than yes or no.
+type reply struct {
+	key  rune
+	word string
+	do   func()
 }
 
 // confirm asks whether to do something.
-func (d *Dashboard) confirm(question string, yes func()) {
-	text := tview.NewTextView().SetText(question + "\n\ny yes   n no").SetWordWrap(true)
+func (d *Dashboard) confirm(question string, yes func(), others ...reply) {
+	words, hints := "y yes   n no", []string{"y", "yes", "n", "no"}
+	for _, o := range others {
+		words += fmt.Sprintf("   %c %s", o.key, o.word)
+		hints = append(hints, string(o.key), o.word)
+	}
+	text := tview.NewTextView().SetText(question + "\n\n" + words).SetWordWrap(true)
 	box(text.Box, " sure? ")
 	text.SetInputCapture(func(e *tcell.EventKey) *tcell.EventKey {
 		switch e.Rune() {
@@ -91,21 +92,32 @@ func (d *Dashboard) confirm(question string, yes func()) {
 			yes()
 		case 'n', 'N', 'q':
 			d.uncover()
+		default:
+			if at := slices.IndexFunc(others, func(o reply) bool { return e.Key() == tcell.KeyRune && o.key == e.Rune() }); at >= 0 {
+				d.uncover()
+				others[at].do()
+			}
 		}
 		return nil
 	})
-	d.cover("confirm", text, func() (int, int) {
+	d.cover("confirm", text, hints, func() (int, int) {
 		width := clamp(30, d.width-10, 64)
 		return width, len(tview.WordWrap(escape(question), width-2)) + 4
 	})
 }
 
-// tell shows a longer text, in the theme's tags.
-func (d *Dashboard) tell(name, title, text string) {
-	view := tview.NewTextView().SetDynamicColors(true).SetWordWrap(true).SetText(text)
+// tell shows a longer text, in the theme's tags, made for a width.
+func (d *Dashboard) tell(name, title string, text func(width int) string) {
+	view := tview.NewTextView().SetDynamicColors(true).SetWordWrap(true)
 	box(view.Box, " "+title+" ")
-	lines := strings.Count(text, "\n") + 3
-	d.cover(name, view, func() (int, int) { return clamp(30, d.width-4, 88), min(lines, max(d.height-2, 5)) })
+	d.cover(name, view, []string{"Esc", "closes", "↑↓", "scroll"}, func() (int, int) {
+		width := clamp(30, d.width-4, 88)
+		said := text(width - 2)
+		if said != view.GetText(false) {
+			view.SetText(said)
+		}
+		return width, min(strings.Count(said, "\n")+3, max(d.height-2, 5))
+	})
 }
 
 func box(b *tview.Box, title string) {
@@ -137,18 +149,45 @@ func (d *Dashboard) chapters() []chapter {
 	return all
 }
 
-// help shows what the keys do: all of them, from the table.
-func (d *Dashboard) help() {
-	var b strings.Builder
-	for _, c := range d.chapters() {
-		fmt.Fprintf(&b, "[::b]%s[::-]\n", c.title)
-		for i := range c.keys {
-			if c.keys[i].help != "" {
-				fmt.Fprintf(&b, "  %-12s %s\n", escape(c.keys[i].keys()), escape(c.keys[i].help))
+// here returns the chapters of where one is, which come first, and then the others.
+func (d *Dashboard) here() []chapter {
+	at := d.places()
+	near := func(c chapter) int {
+		for i, where := range at {
+			if c.keys[0].where == where && (where != inSidebar || d.open != nil && c.title == "in the tab "+d.open.name()) {
+				return i
 			}
 		}
-		b.WriteString("\n")
+		return len(at)
 	}
-	b.WriteString("The mouse works too: click a plot, a row, a tab; the wheel zooms; drag to move along.")
-	d.tell("help", "keys (Esc closes, ↑↓ scroll)", b.String())
+	all := d.chapters()
+	slices.SortStableFunc(all, func(a, b chapter) int { return cmp.Compare(near(a), near(b)) })
+	return all
+}
+
+// help shows what the keys do: all of them, from the table.
+func (d *Dashboard) help() {
+	const keys = 15 // columns
+	chapters := d.here()
+	d.tell("help", "keys (Esc closes, ↑↓ scroll)", func(width int) string {
+		var b strings.Builder
+		for _, c := range chapters {
+			fmt.Fprintf(&b, "[::b]%s[::-]\n", c.title)
+			for i := range c.keys {
+				if c.keys[i].help == "" {
+					continue
+				}
+				name := fmt.Sprintf("  %-12s ", c.keys[i].keys())
+				for j, line := range wrap(c.keys[i].help, max(width-max(keys, columnsOf(name)), 10)) {
+					if j > 0 {
+						name = strings.Repeat(" ", keys)
+					}
+					b.WriteString(escape(name+line) + "\n")
+				}
+			}
+			b.WriteString("\n")
+		}
+		b.WriteString("The mouse works too: click a plot, a row, a tab; a double click is Enter; the wheel zooms; drag to move along.")
+		return b.String()
+	})
 }

@@ -26,6 +26,7 @@ type overview struct {
 	marked  map[string]bool
 	filter  string
 	order   order
+	drawn   int // lines of the table, with its head
 }
 
 // An order is what the overview is sorted by.
@@ -103,9 +104,11 @@ func (o *overview) Draw(screen tcell.Screen) {
 	table := min(len(o.rows)+2, max(height/2, leastTable))
 	key, ok := o.selected()
 	if !ok || height-table < leastPreview {
+		o.drawn = height
 		o.Table.Draw(screen)
 		return
 	}
+	o.drawn = table
 	o.SetRect(x, y, width, table)
 	o.Table.Draw(screen)
 	o.SetRect(x, y, width, height)
@@ -113,6 +116,31 @@ func (o *overview) Draw(screen tcell.Screen) {
 	o.preview.show(p.title(), o.d.grid.series(p, o.d.scene.systemShown(), o.d.frame()))
 	o.preview.SetRect(x, y+table, width, height-table)
 	o.preview.Draw(screen)
+}
+
+// MouseHandler implements [tview.Primitive]: a click selects a row, and a double click is
+// Enter.
+func (o *overview) MouseHandler() func(tview.MouseAction, *tcell.EventMouse, func(tview.Primitive)) (bool, tview.Primitive) {
+	return func(action tview.MouseAction, e *tcell.EventMouse, focus func(tview.Primitive)) (bool, tview.Primitive) {
+		if !o.InRect(e.Position()) {
+			return false, nil
+		}
+		if action != tview.MouseLeftClick && action != tview.MouseLeftDoubleClick {
+			return o.Table.MouseHandler()(action, e, focus)
+		}
+		_, y := e.Position()
+		_, top, _, _ := o.GetInnerRect()
+		row, _ := o.CellAt(e.Position())
+		if row < 1 || row > len(o.rows) || y-top > o.drawn {
+			return true, nil
+		}
+		o.Select(row, 0)
+		if action == tview.MouseLeftDoubleClick {
+			o.plot()
+		}
+		o.d.refresh()
+		return true, nil
+	}
 }
 
 func (o *overview) mark() {
@@ -133,9 +161,12 @@ func (o *overview) sort() {
 }
 
 func (o *overview) ask() {
-	o.d.ask("show only names with", o.filter, func(text string) {
-		o.filter = text
-		o.refresh()
+	o.d.enter("show only names with", "nothing, or Esc in the overview: all of them", o.filter, func(text string, settled func(error)) {
+		o.filter = strings.TrimSpace(text)
+		settled(nil)
+		if o.filter != "" {
+			o.d.say(plain, fmt.Sprintf("only names with %q: Esc shows all again", o.filter))
+		}
 	})
 }
 
@@ -145,40 +176,89 @@ type column struct {
 	least int // width of the screen from which on it is shown
 	left  bool
 	cell  func(p *scope.Probe) (text string, n tone)
+	more  func(p *scope.Probe) string // behind it, dim; nil for nothing
 }
 
 func (o *overview) columns() []column {
 	several := o.severalVMs()
 	columns := []column{
-		{"probe", 0, true, func(p *scope.Probe) (string, tone) { return p.Name, strong }},
+		{"probe", 0, true, func(p *scope.Probe) (string, tone) { return p.Name, strong }, o.span},
+	}
+	if o.filter != "" {
+		columns[0].name += " /" + o.filter
 	}
 	if several {
-		columns = append(columns, column{"VM", 0, true, func(p *scope.Probe) (string, tone) { return vmName(p.VM, o.d.width/4), dim }})
+		columns = append(columns, column{"VM", 0, true, func(p *scope.Probe) (string, tone) { return vmName(p.VM, o.d.width/4), dim }, nil})
 	}
 	quantile := func(q float64, least int) column {
-		return column{fmt.Sprintf("p%g", q*100), least, false, func(p *scope.Probe) (string, tone) { return delayWithin(p, q) }}
+		return column{fmt.Sprintf("p%g", q*100), least, false, func(p *scope.Probe) (string, tone) { return delayWithin(p, q) }, nil}
 	}
-	return append(columns,
-		column{"per s", 0, false, rate},
-		column{"ok", 0, false, successes},
+	apartName := "apart, windows"
+	if o.d.width < 140 {
+		apartName = "apart, win."
+	}
+	columns = append(columns,
+		column{"per s", 0, false, rate, nil},
+		column{"ok", 0, false, successes, nil},
 		quantile(0.25, 130), quantile(0.5, 0), quantile(0.75, 130), quantile(0.99, 0),
 		column{"rate, window by window", 70, true, func(p *scope.Probe) (string, tone) {
 			return o.trail(p, func(x point) float64 { return x.rate }), plain
-		}},
+		}, nil},
 		column{"p99, window by window", 120, true, func(p *scope.Probe) (string, tone) {
 			return o.trail(p, func(x point) float64 { return x.p99 }), plain
-		}},
-		column{"QTA", 0, true, verdict},
-		column{"apart", 100, false, apart},
-		column{"calculated p99", 160, false, calculated},
-		column{"lost", 90, false, lost},
-		column{"caveat", 160, true, func(p *scope.Probe) (string, tone) { return p.Insufficient, doubtful }},
+		}, nil},
+		column{"QTA", 0, true, verdict, nil},
+		column{apartName, 100, false, apart, nil},
+		column{"calculated p99", 160, false, calculated, nil},
+		column{"lost", 90, false, lost, nil},
+		column{"caveat", 160, true, func(p *scope.Probe) (string, tone) { return p.Insufficient, doubtful }, nil},
 	)
+	for i := range columns {
+		if mark, ok := o.order.mark(columns[i].name); ok {
+			columns[i].name += mark
+		}
+	}
+	return columns
+}
+
+// mark returns what stands behind the head of a column by which is sorted.
+func (o order) mark(name string) (string, bool) {
+	switch {
+	case o == byRate && name == "per s", o == byDelay && name == "p99":
+		return "▼", true
+	case o == byFailure && name == "ok": // the least comes first
+		return "▲", true
+	}
+	return "", false
+}
+
+// span returns the name of the spans of a probe where it is another one.
+func (o *overview) span(p *scope.Probe) string {
+	name := spanOf(p)
+	room := o.d.width*2/5 - columnsOf(p.Name) - columnsOf(" «»")
+	if o.d.width == 0 || columnsOf(name) <= room {
+		room = columnsOf(name)
+	}
+	if name == "" || room < 4 {
+		return ""
+	}
+	if columnsOf(name) > room {
+		name = shorten(name, room)
+	}
+	return " «" + name + "»"
+}
+
+// spanOf returns the name of the spans of a probe where that is not its own, else "".
+func spanOf(p *scope.Probe) string {
+	if p.Spec.Span == p.Name {
+		return ""
+	}
+	return p.Spec.Span
 }
 
 func (o *overview) severalVMs() bool {
 	f := o.d.frame()
-	return f != nil && slices.ContainsFunc(f.Probes, func(p scope.Probe) bool { return p.VM != f.Probes[0].VM })
+	return f != nil && len(vmsOf(o.d.scene.probes(f))) > 1
 }
 
 // refresh shows the frame of the scene.
@@ -257,6 +337,9 @@ func (c column) width(probes []*scope.Probe) int {
 	width := columnsOf(c.name)
 	for _, p := range probes {
 		text, _ := c.cell(p)
+		if c.more != nil {
+			text += c.more(p)
+		}
 		width = max(width, min(columnsOf(text), mostName))
 	}
 	return width
@@ -276,7 +359,11 @@ func vmName(vm outcome.VM, width int) string {
 func (o *overview) empty(f *scope.Frame) {
 	o.rows = nil
 	text := []string{"", "  The first window is on its way."}
-	if f != nil {
+	switch s := o.d.scene.System(); {
+	case f == nil:
+	case s != nil && len(s.Probes) > 0 || o.discovered():
+		text = []string{"", "  Spans are on their way: what was discovered is observed from the next window on."}
+	default:
 		text = []string{"", "  No spans have been seen yet.", "",
 			"  beamscope shows spans that the application starts with the Erlang application",
 			"  beamscope: beamscope:with_span(<<\"name\">>, Fun), see docs/erlang.md.",
@@ -285,6 +372,11 @@ func (o *overview) empty(f *scope.Frame) {
 	for i, line := range text {
 		o.SetCell(i, 0, tview.NewTableCell(line).SetSelectable(false))
 	}
+}
+
+// discovered tells whether spans were discovered.
+func (o *overview) discovered() bool {
+	return slices.ContainsFunc(o.d.scene.Events(), func(e event) bool { return strings.HasPrefix(e.notice.Text, "discovered: ") })
 }
 
 func (o *overview) head(columns []column) {
@@ -310,7 +402,13 @@ func (o *overview) row(at int, p *scope.Probe, columns []column) {
 	o.SetCell(at, 0, tview.NewTableCell(mark).SetStyle(o.d.theme.style(good)))
 	for i, c := range columns {
 		text, n := c.cell(p)
-		cell := tview.NewTableCell(" " + escape(text)).SetStyle(o.d.theme.style(n)).SetMaxWidth(mostName)
+		text = " " + escape(text)
+		if c.more != nil {
+			if more := c.more(p); more != "" {
+				text += o.d.theme.tag(dim) + escape(more) + "[-:-:-]"
+			}
+		}
+		cell := tview.NewTableCell(text).SetStyle(o.d.theme.style(n)).SetMaxWidth(mostName)
 		if !c.left {
 			cell.SetAlign(tview.AlignRight)
 		}
@@ -321,9 +419,9 @@ func (o *overview) row(at int, p *scope.Probe, columns []column) {
 // sorted returns the probes to show, in their order.
 func (o *overview) sorted(f *scope.Frame) []*scope.Probe {
 	var ps []*scope.Probe
-	for i := range f.Probes {
-		if strings.Contains(f.Probes[i].Name, o.filter) {
-			ps = append(ps, &f.Probes[i])
+	for _, p := range o.d.scene.probes(f) {
+		if strings.Contains(p.Name, o.filter) || strings.Contains(spanOf(p), o.filter) {
+			ps = append(ps, p)
 		}
 	}
 	by := func(figure func(*scope.Probe) float64) func(a, b *scope.Probe) int {
@@ -363,6 +461,15 @@ func rate(p *scope.Probe) (string, tone) {
 func successes(p *scope.Probe) (string, tone) {
 	s, ok := p.Observed.Success()
 	switch {
+	case !ok && onlyCalculated(p):
+		b, _ := p.Calculated.Success()
+		if b.Lo == 1 {
+			return "(100%)", dim
+		}
+		if text := figures.Percent(b.Lo); text != figures.Percent(b.Hi) {
+			return "(≥" + text + ")", dim
+		}
+		return "(" + figures.Percent(b.Lo) + ")", dim
 	case !ok:
 		return "-", dim
 	case s == 1:
@@ -372,6 +479,10 @@ func successes(p *scope.Probe) (string, tone) {
 }
 
 func delayWithin(p *scope.Probe, q float64) (string, tone) {
+	if onlyCalculated(p) {
+		text, _ := calculatedWithin(p, q)
+		return "(" + text + ")", dim
+	}
 	d, ok := p.Observed.QuantileFigure(q)
 	switch {
 	case p.Observed.Empty():
@@ -382,11 +493,16 @@ func delayWithin(p *scope.Probe, q float64) (string, tone) {
 	return figures.AtMost(d), plain
 }
 
-func calculated(p *scope.Probe) (string, tone) {
-	if p.Calculated == nil || p.Calculated.Empty() {
+// onlyCalculated tells whether all that is known of a probe is what was calculated.
+func onlyCalculated(p *scope.Probe) bool { return p.Observed.Empty() && !p.Calculated.Empty() }
+
+func calculated(p *scope.Probe) (string, tone) { return calculatedWithin(p, 0.99) }
+
+func calculatedWithin(p *scope.Probe, q float64) (string, tone) {
+	if p.Calculated.Empty() {
 		return "-", dim
 	}
-	v, ok := p.Calculated.Quantile(0.99)
+	v, ok := p.Calculated.Quantile(q)
 	if !ok || !v.Finite() {
 		return "∞", bad
 	}
@@ -394,17 +510,23 @@ func calculated(p *scope.Probe) (string, tone) {
 }
 
 // apart says how far the observed ΔQ is from the calculated one for sure, with a mark
-// where chance does not explain it.
+// where chance does not explain it, and over how many windows. Where the bins are too
+// wide to tell anything it says so.
 func apart(p *scope.Probe) (string, tone) {
 	d := p.Divergence
 	switch {
 	case d == nil:
 		return "", dim
 	case d.Certain <= scope.DivergenceSignificance:
-		return fmt.Sprintf("%.2f!", d.Distance.Lo), doubtful
+		return fmt.Sprintf("%.2f! /%d", d.Distance.Lo, p.DivergenceWindows), doubtful
+	case d.Distance.Lo == 0 && d.Distance.Hi >= hiddenDistance:
+		return fmt.Sprintf("? /%d", p.DivergenceWindows), dim
 	}
-	return fmt.Sprintf("%.2f", d.Distance.Lo), plain
+	return fmt.Sprintf("%.2f /%d", d.Distance.Lo, p.DivergenceWindows), plain
 }
+
+// hiddenDistance is from which on bins hide a distance that would matter.
+const hiddenDistance = 0.1
 
 // verdict says in a word how a probe stands against its QTA.
 func verdict(p *scope.Probe) (string, tone) {

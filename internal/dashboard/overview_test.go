@@ -1,11 +1,202 @@
 package dashboard
 
 import (
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/gdamore/tcell/v2"
 
 	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
 )
+
+// One sees that not all is shown, and by what it is sorted.
+func TestFilterAndSortAreSeen(t *testing.T) {
+	h := start(t, "mm1k", 20, 120, 20, 256)
+	h.keys("o/")
+	h.answer("work")
+	h.shows("probe /work", "worker_1", "worker_2", "Esc all names")
+	h.hides("✓ met")
+	h.key(tcell.KeyEscape)
+	h.hides("/work", "Esc all names")
+	h.do(func() {
+		if n := len(h.d.overview.rows); n != 3 {
+			t.Errorf("%d rows, want 3", n)
+		}
+	})
+	h.keys("r")
+	h.shows("per s▼")
+	h.keys("r")
+	h.shows("p99▼")
+	h.keys("r")
+	h.shows("ok▲")
+}
+
+// The name of the spans is seen where it is another one than the probe's.
+func TestSpanIsSeen(t *testing.T) {
+	h := dark(t, "mm1k", 20, 256)
+	h.control.config.Outcomes[1].Span = "pay by card €"
+	name := h.control.config.Outcomes[1].Name
+	edited(t, h, func(f *scope.Frame) {
+		for i := range f.Probes {
+			if f.Probes[i].Name == name {
+				f.Probes[i].Spec.Span = "pay by card €"
+			}
+		}
+	})
+	h.screen.SetSize(120, 40)
+	h.run(120, 40)
+	h.keys("o")
+	h.shows(name + " «pay by card €»")
+	h.keys("/")
+	h.answer("by card")
+	h.shows("probe /by card", name)
+	h.keys("m")
+	h.shows("«pay by card €»")
+}
+
+// Where spans were discovered it does not say that there are none.
+func TestSpansOnTheirWay(t *testing.T) {
+	h := dark(t, "mm1k", 20, 256, discovering)
+	noSpans(t, h)
+	h.screen.SetSize(120, 40)
+	h.run(120, 40)
+	h.shows("No spans have been seen yet")
+	h.d.Notify(outcome.Notice{Text: "discovered: pay"})
+	h.do(h.d.refresh)
+	h.hides("No spans")
+	h.shows("Spans are on their way")
+}
+
+// Of VMs there are rows and curves where anything of the name has ever happened.
+func TestRowsOfVMs(t *testing.T) {
+	h := dark(t, "mm1k", 20, 256)
+	one, two := outcome.VM{PID: 1, Node: "one@host"}, outcome.VM{PID: 2, Node: "two@host"}
+	edited(t, h, func(f *scope.Frame) {
+		probes := f.Probes
+		f.Probes = nil
+		for i, p := range probes {
+			for _, vm := range []outcome.VM{one, two} {
+				q := p
+				q.VM, q.Counts.VM = vm, vm
+				if i == 0 && vm == two || i == 2 {
+					q.Counts, q.Calculated = outcome.Counts{VM: vm}, nil
+					q.Observed = mustObserved(t, p.Observed.Grid())
+				}
+				f.Probes = append(f.Probes, q)
+			}
+		}
+		f.Fired = nil
+	})
+	h.screen.SetSize(120, 40)
+	h.run(120, 40)
+	h.keys("o")
+	h.do(func() {
+		rows := h.d.overview.rows
+		if len(rows) != 4 || rows[0].vm != one || rows[1].vm != one || rows[2].vm != two || rows[3].vm != one {
+			t.Errorf("%v", rows)
+		}
+		p := h.d.grid.panel(rows[0].name)
+		if n := len(h.d.grid.series(p, h.d.scene.systemShown(), h.d.frame())); n != 1 {
+			t.Errorf("%d curves, want 1", n)
+		}
+		p.vm = two // which was asked for
+		if n := len(h.d.grid.series(p, h.d.scene.systemShown(), h.d.frame())); n != 1 {
+			t.Errorf("%d curves of what was asked for, want 1", n)
+		}
+	})
+}
+
+// Terminals send buttons and not clicks: two clicks at a time are a double click.
+func TestButtonsOfTerminal(t *testing.T) {
+	h := start(t, "mm1k", 20, 120, 40, 256)
+	twice := func(text string) {
+		t.Helper()
+		x, y := h.find(text)
+		for range 2 {
+			h.screen.InjectMouse(x, y, tcell.Button1, tcell.ModNone)
+			h.screen.InjectMouse(x, y, tcell.ButtonNone, tcell.ModNone)
+		}
+	}
+	await := func(what string, is func() bool) {
+		t.Helper()
+		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			there := false
+			h.do(func() { there = is() })
+			if there {
+				time.Sleep(600 * time.Millisecond) // so that the next one is not a third
+				return
+			}
+		}
+		t.Fatalf("%s\n%s", what, h.text())
+	}
+	twice("2 worker_1 ")
+	await("the plot is not alone", func() bool { return h.d.grid.zoomed && h.d.grid.selected == 1 })
+	twice("2 worker_1 ")
+	await("the plots are not all there", func() bool { return !h.d.grid.zoomed })
+	h.keys("o")
+	twice("worker_2 ")
+	await("the probe is not plotted", func() bool {
+		return h.d.showing("plots") && h.d.grid.zoomed && h.d.grid.current().probes[0] == "worker_2"
+	})
+	if !strings.Contains(h.text(), "worker_2") {
+		t.Error(h.text())
+	}
+}
+
+func mustObserved(t *testing.T, g dq.Grid) *dq.Observed {
+	t.Helper()
+	o, err := dq.NewObserved(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// What is only calculated is shown as such.
+func TestCalculatedFigures(t *testing.T) {
+	g, err := dq.DMaxGrid(10*time.Millisecond, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, empty := mustObserved(t, g), mustObserved(t, g)
+	for range 10 {
+		if err := o.Add(7500 * time.Microsecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := o.DeltaQ()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &scope.Probe{Observed: empty, Calculated: d}
+	if text, n := delayWithin(p, 0.5); text != "(≤8.00ms)" || n != dim {
+		t.Errorf("%q in tone %d", text, n)
+	}
+	if text, n := successes(p); text != "(100%)" || n != dim {
+		t.Errorf("%q in tone %d", text, n)
+	}
+}
+
+// How far two are apart is said with the windows it is of, and not where bins hide it.
+func TestApart(t *testing.T) {
+	for _, test := range []struct {
+		lo, hi, certain float64
+		want            string
+	}{
+		{0.04, 0.06, 0, "0.04! /16"},
+		{0.04, 0.06, 1, "0.04 /16"},
+		{0, 0.01, 1, "0.00 /16"},
+		{0, 0.9, 1, "? /16"},
+	} {
+		d := &dq.Divergence{Distance: dq.Bounds{Lo: test.lo, Hi: test.hi}, Certain: test.certain}
+		if text, _ := apart(&scope.Probe{Divergence: d, DivergenceWindows: 16}); text != test.want {
+			t.Errorf("%+v: %q", test, text)
+		}
+	}
+}
 
 // A probe is judged by what was observed, and says so where that is calculated.
 func TestVerdict(t *testing.T) {

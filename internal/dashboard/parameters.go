@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/internal/config"
@@ -218,6 +219,8 @@ func (f *paramForm) edits() ([]config.Edit, *parameter, error) {
 			continue
 		case !f.active(p):
 			text = ""
+		case p.key == "window" || p.key == "dmax":
+			text = delayOf(text)
 		case text == "":
 			return nil, p, errEmpty
 		}
@@ -247,12 +250,19 @@ func (f *paramForm) required() ([]config.Edit, *parameter, error) {
 	seen := make(map[string]bool)
 	for _, key := range []string{"p25", "p50", "p75", "failure"} {
 		if text := strings.TrimSpace(f.param("qta." + key).text); text != "" {
-			edits = append(edits, config.Edit{Path: f.path("qta", key), Value: text})
+			if key == "failure" {
+				share, err := shareOf(text)
+				if err != nil {
+					return nil, f.param("qta.failure"), err
+				}
+				text = share
+			}
+			edits = append(edits, config.Edit{Path: f.path("qta", key), Value: delayOf(text)})
 			seen[key] = true
 		}
 	}
 	points := f.param(keyPoints)
-	for _, word := range strings.Fields(strings.ReplaceAll(points.text, ",", " ")) {
+	for _, word := range strings.Fields(strings.ReplaceAll(delayOf(aroundSign.ReplaceAllString(points.text, "=")), ",", " ")) {
 		quantile, delay, _ := strings.Cut(word, "=")
 		switch {
 		case quantile == "" || delay == "":
@@ -300,11 +310,11 @@ func (f *paramForm) try(c config.Config) (*scope.System, *parameter, error) {
 		}
 		if c, err = c.Edited(edits...); err != nil {
 			wrong, text := f.blame(err)
-			return nil, wrong, text
+			return nil, wrong, f.advised(text, c.Base)
 		}
 	}
 	system, err := c.System()
-	return system, nil, err
+	return system, nil, f.advised(err, c.Base)
 }
 
 // blame returns the parameter that an error of the configuration is about, nil where
@@ -333,6 +343,55 @@ func (f *paramForm) blame(err error) (*parameter, error) {
 		return nil, err
 	}
 	return p, errors.New(at.Text)
+}
+
+// advised returns an error of a scale with what would do, and in words of what was
+// entered.
+func (f *paramForm) advised(err error, base time.Duration) error {
+	if err == nil || f.probe == "" || !strings.Contains(err.Error(), dq.ErrGrid.Error()) {
+		return err
+	}
+	text := strings.ReplaceAll(err.Error(), dq.ErrGrid.Error()+": ", "")
+	if !strings.Contains(text, "not a whole number") {
+		return errors.New(text)
+	}
+	if f.param(keyScale).text == byExponent {
+		return fmt.Errorf("%s: %d is the least that does", text, leastExponent(base))
+	}
+	dMax, wrong := time.ParseDuration(delayOf(f.param("dmax").text))
+	bins, unreadable := strconv.Atoi(strings.TrimSpace(f.param("bins").text))
+	if n := nearestBins(dMax, bins); wrong == nil && unreadable == nil && n > 0 {
+		return fmt.Errorf("%s: %d bins would do", text, n)
+	}
+	return errors.New(text)
+}
+
+// leastExponent returns the least exponent of a scale with a base.
+func leastExponent(base time.Duration) int {
+	n := 0
+	for n > -dq.MaxExponent && base%(1<<(1-n)) == 0 {
+		n--
+	}
+	return n
+}
+
+// nearestBins returns how many bins, about as many as these, a dMax can be divided into;
+// 0 for none.
+func nearestBins(dMax time.Duration, bins int) int {
+	if dMax <= 0 || bins < 1 || bins > dq.MaxBaseBins {
+		return 0
+	}
+	for by := range dq.MaxBaseBins {
+		for _, n := range []int{bins - by, bins + by} {
+			if n < 1 || n > dq.MaxBaseBins {
+				continue
+			}
+			if _, err := dq.DMaxGrid(dMax, n); err == nil {
+				return n
+			}
+		}
+	}
+	return 0
 }
 
 // gridOf returns the grid of a probe in a system.

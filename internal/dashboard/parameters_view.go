@@ -46,6 +46,9 @@ func (p *parameter) label() string {
 func (t *parametersTab) lay(width int) []paramRow {
 	rows := []paramRow{{line: t.row("probe", t.choice(t.probe, t.selected == nil, fmt.Sprintf("%d of %d", slices.Index(t.names, t.probe)+1, len(t.names))), t.selected == nil), field: true}}
 	if f := t.form(); f != nil {
+		if o := t.config.Outcome(f.probe); o.Span != "" && o.Span != f.probe {
+			rows = append(rows, t.below(dim, "of the spans «"+o.Span+"»", width)...)
+		}
 		for _, p := range f.params {
 			rows = append(rows, t.rowsOf(f, p, width)...)
 			switch p.key {

@@ -26,7 +26,7 @@ func (d *Dashboard) pick(title string, all, ticked []string, answer func([]strin
 	for _, name := range all {
 		width = max(width, columnsOf(name)+6)
 	}
-	d.cover("pick", whole, func() (int, int) { return min(width, max(d.width-4, 30)), min(len(all)+4, max(d.height-2, 6)) })
+	d.cover("pick", whole, []string{"Space", "ticks", "Enter", "done", "Esc", "as it was"}, func() (int, int) { return min(width, max(d.width-4, 30)), min(len(all)+4, max(d.height-2, 6)) })
 }
 
 // picking is a list with ticks.

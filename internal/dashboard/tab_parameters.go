@@ -132,6 +132,9 @@ func (t *parametersTab) edited() []*paramForm {
 	return slices.DeleteFunc(t.all(), func(f *paramForm) bool { return !f.edited() })
 }
 
+// unapplied tells whether something was edited that would be lost.
+func (t *parametersTab) unapplied() bool { return len(t.edited()) > 0 }
+
 // selectIn keeps a parameter selected when another probe is shown.
 func (t *parametersTab) selectIn(f *paramForm) {
 	if t.selected == nil || slices.Contains(t.system.params, t.selected) {

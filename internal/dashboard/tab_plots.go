@@ -269,7 +269,7 @@ func (t *plotsTab) enterWindow() {
 	now := t.d.control.Config().Window.String()
 	t.d.enter("polling window", "a number and a unit, as in 500ms, from 100ms to 10s", now, func(text string, settled func(error)) {
 		t.d.change("setting the polling window", func(c *config.Config) error {
-			window, err := time.ParseDuration(strings.TrimSpace(text))
+			window, err := time.ParseDuration(delayOf(text))
 			if err != nil || window < config.MinWindow || window > config.MaxWindow {
 				return fmt.Errorf("%q: write a number and a unit, as in 500ms, from 100ms to 10s", text)
 			}

@@ -76,6 +76,9 @@ func (t *systemTab) text() string {
 // edited tells whether the text is not what is in force.
 func (t *systemTab) edited() bool { return t.text() != t.taken }
 
+// unapplied tells whether something was edited that would be lost.
+func (t *systemTab) unapplied() bool { return t.edited() }
+
 // refresh shows the diagram in force, but keeps what was edited.
 func (t *systemTab) refresh() {
 	inForce := t.d.control.Config().Diagram
@@ -232,16 +235,19 @@ func (t *systemTab) path() string {
 	return filepath.Join(filepath.Dir(t.d.opts.Path), "system.dq")
 }
 
-func (t *systemTab) askLoad() { t.d.ask("load diagram", t.path(), t.load) }
-func (t *systemTab) askSave() { t.d.ask("save diagram as", t.path(), t.save) }
+func (t *systemTab) askLoad() { t.d.enter("load diagram", fileOfDiagram, t.path(), t.load) }
+func (t *systemTab) askSave() { t.d.enter("save diagram as", fileOfDiagram, t.path(), t.save) }
+
+const fileOfDiagram = "the name of a file, as in system.dq"
 
 // load puts the contents of a file into the editor.
-func (t *systemTab) load(path string) {
+func (t *systemTab) load(path string, settled func(error)) {
 	source, err := config.LoadDiagram(path)
 	if err != nil {
-		t.d.fail(err)
+		settled(err)
 		return
 	}
+	settled(nil)
 	t.editor.Replace(0, t.editor.GetTextLength(), source)
 	t.editor.Select(0, 0)
 	t.write()
@@ -256,30 +262,32 @@ func (t *systemTab) load(path string) {
 }
 
 // save writes the text to a file, and asks before it replaces one.
-func (t *systemTab) save(path string) {
+func (t *systemTab) save(path string, settled func(error)) {
 	c := t.d.control.Config().Clone()
 	c.Diagram = t.editor.GetText()
 	if there, err := config.LoadDiagram(path); err == nil && there == c.Diagram {
+		settled(nil)
 		t.d.say(plain, fmt.Sprintf("%s has this diagram already", path))
 		return
 	}
 	if _, err := config.ParseDiagram(path, c.Diagram); err != nil {
 		first, _, _ := strings.Cut(err.Error(), "\n")
-		t.d.say(alert, "not saved: "+first)
+		settled(errors.New("not saved: " + first))
 		return
 	}
-	t.d.replace(path, "", func() {
+	t.d.replace(path, "", settled, func() {
 		if err := c.SaveDiagram(path); err != nil {
-			t.d.fail(err)
+			settled(err)
 			return
 		}
+		settled(nil)
 		t.d.say(good, fmt.Sprintf("saved: beamscope draw %s shows it", path))
 	})
 }
 
 // language shows how diagrams are written.
 func (t *systemTab) language() {
-	t.d.tell("language", "outcome diagrams (Esc closes, docs/diagrams.md has more)", escape(languageText))
+	t.d.tell("language", "outcome diagrams (Esc closes, docs/diagrams.md has more)", func(int) string { return escape(languageText) })
 }
 
 const languageText = `whole = part_1 -> part_2;     part_2 is caused by part_1

@@ -231,6 +231,7 @@ func TestDiagramFiles(t *testing.T) {
 	if got, _ := os.ReadFile(path); string(got) != mm1kDiagram {
 		t.Errorf("%q was written without a yes", got)
 	}
+	h.key(tcell.KeyEscape)
 	h.keys("l")
 	h.key(tcell.KeyEnter)
 	h.see("1│ probe = worker_1 -> worker_2;", "system.dq is in the editor")
@@ -254,7 +255,8 @@ func TestDiagramFileErrors(t *testing.T) {
 	h.d.opts.Path = filepath.Join(dir, "scope.yaml")
 	h.keys("sl")
 	h.key(tcell.KeyEnter)
-	h.see("cannot be read: no such file")
+	h.see("load diagram", "cannot be read: no", "such file or directory")
+	h.key(tcell.KeyEscape)
 	h.write("x = ;")
 	h.key(tcell.KeyEscape)
 	h.keys("W")
@@ -263,6 +265,7 @@ func TestDiagramFileErrors(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "system.dq")); err == nil {
 		t.Error("a wrong diagram was saved")
 	}
+	h.key(tcell.KeyEscape)
 	if err := os.WriteFile(filepath.Join(dir, "system.dq"), []byte("a = b\nc"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,19 @@ func (t failure) Check(p *Probe) State {
 }
 
 func (t failure) Cause(p *Probe) string {
-	return fmt.Sprintf("%.3g %% failed or timed out, more than %.3g %%", failureRate(p)*100, t.limit*100)
+	rate, limit := distinct(failureRate(p)*100, t.limit*100)
+	return fmt.Sprintf("%s %% failed or timed out, more than %s %%", rate, limit)
+}
+
+// distinct returns two numbers in as many digits as tell them apart, three at least.
+func distinct(x, y float64) (a, b string) {
+	for digits := 3; digits <= 15; digits++ {
+		a, b = fmt.Sprintf("%.*g", digits, x), fmt.Sprintf("%.*g", digits, y)
+		if a != b {
+			break
+		}
+	}
+	return a, b
 }
 
 // failureRate returns the share of instances that did not succeed.
