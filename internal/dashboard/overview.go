@@ -195,7 +195,7 @@ func (o *overview) columns() []column {
 	}
 	apartName := "apart, windows"
 	if o.d.width < 140 {
-		apartName = "apart, win."
+		apartName = "apart /n" // there is little room
 	}
 	columns = append(columns,
 		column{"per s", 0, false, rate, nil},
