@@ -421,7 +421,7 @@ func TestTerminalDiscovery(t *testing.T) {
 	p := newPane(t)
 	p.run(fmt.Sprintf("beamscope run --pid %d", vm.PID()))
 	p.await("● live", "probe   ", "worker_1", "worker_2")
-	p.keys("Space", "Space", "w")
+	p.keys("Space", "Down", "Space", "w")
 	p.await("✓", "save 2 marked as")
 	p.over("found.yaml")
 	p.await("saved: beamscope run -c found.yaml")
