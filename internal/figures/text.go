@@ -29,8 +29,18 @@ func Unit(d time.Duration) (unit time.Duration, name string) {
 	return time.Microsecond, "µs"
 }
 
-// Percent shows a share in percent, with two decimals and its sign.
-func Percent(share float64) string { return percent(share * 100) }
+// Percent shows a share in percent, with two decimals and its sign. What is not all is
+// not shown as all, and what is not nothing not as nothing.
+func Percent(share float64) string {
+	text := percent(share * 100)
+	switch {
+	case share < 1 && text == "100.00%":
+		return "99.99%"
+	case share > 0 && text == "0.00%":
+		return "<0.01%"
+	}
+	return text
+}
 
 func percent(x float64) string { return strconv.FormatFloat(x, 'f', 2, 64) + "%" }
 
