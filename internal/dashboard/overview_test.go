@@ -126,7 +126,6 @@ func TestButtonsOfTerminal(t *testing.T) {
 			there := false
 			h.do(func() { there = is() })
 			if there {
-				time.Sleep(600 * time.Millisecond) // so that the next one is not a third
 				return
 			}
 		}

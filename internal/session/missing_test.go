@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/beamscope/beamscope/internal/session"
 )
@@ -29,12 +28,8 @@ func TestMissing(t *testing.T) {
 		}
 		return n
 	}
-	for deadline := time.Now().Add(20 * time.Second); said() == 0; time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("nothing is said")
-		}
-	}
-	time.Sleep(2 * time.Second)
+	r.await(t, "what is missing", func() bool { return said() > 0 })
+	r.next(8)
 	if n := said(); n != 1 {
 		t.Errorf("said %d times", n)
 	}
