@@ -2,6 +2,8 @@ package dashboard
 
 import (
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/gdamore/tcell/v2"
 )
@@ -12,6 +14,9 @@ import (
 type terminal struct {
 	tcell.Screen
 	ascii, drawing string // one after the other, each of 1 and 3 bytes
+
+	drawn    sync.Mutex // while something is written
+	finished bool       // nothing is any more
 }
 
 // The characters of which lines, blocks and braille are.
@@ -25,7 +30,7 @@ func newTerminal(s tcell.Screen) *terminal {
 	for r := firstDrawing; r <= lastDrawing; r++ {
 		drawing.WriteRune(r)
 	}
-	return &terminal{s, ascii.String(), drawing.String()}
+	return &terminal{Screen: s, ascii: ascii.String(), drawing: drawing.String()}
 }
 
 // Init implements [tcell.Screen].
@@ -44,4 +49,36 @@ func (s *terminal) SetContent(x, y int, r rune, combining []rune, style tcell.St
 	default:
 		s.Put(x, y, string(r), style)
 	}
+}
+
+// Show implements [tcell.Screen].
+func (s *terminal) Show() { s.draw(s.Screen.Show) }
+
+// Sync implements [tcell.Screen].
+func (s *terminal) Sync() { s.draw(s.Screen.Sync) }
+
+func (s *terminal) draw(do func()) {
+	s.drawn.Lock()
+	defer s.drawn.Unlock()
+	if !s.finished {
+		do()
+	}
+}
+
+// patience is for how long a drawing may go on that the end waits for: a terminal that
+// takes nothing would have it wait for good.
+const patience = 2 * time.Second
+
+// Fini implements [tcell.Screen]. While something is drawn, tcell would put what gives
+// the terminal back behind that, where a panic does not let it get.
+func (s *terminal) Fini() {
+	for begin := time.Now(); !s.drawn.TryLock(); time.Sleep(time.Millisecond) {
+		if time.Since(begin) > patience {
+			s.Screen.Fini()
+			return
+		}
+	}
+	defer s.drawn.Unlock()
+	s.finished = true
+	s.Screen.Fini()
 }
