@@ -67,8 +67,8 @@ type Options struct {
 	// Wall returns the wall time of a time of CLOCK_MONOTONIC where it was read.
 	Wall func(int64) time.Time
 
-	// Screen is drawn on; nil is the terminal. Colors is how many colours it has; 0
-	// is what it says itself, or none where NO_COLOR is set.
+	// Screen is drawn on; nil is the terminal. It has as many colours as it says, or
+	// none where NO_COLOR is set.
 	Screen tcell.Screen
 }
 

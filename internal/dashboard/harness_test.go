@@ -177,19 +177,23 @@ func (h *harness) idle() {
 }
 
 // text returns what is on the screen, without spaces at the ends of lines.
-func (h *harness) text() string {
-	var b strings.Builder
+func (h *harness) text() (text string) {
 	h.do(func() {})
-	h.do(func() {
-		cells, width, _ := h.screen.GetContents()
-		for i := 0; i < len(cells); i += width {
-			var line strings.Builder
-			for _, c := range cells[i : i+width] {
-				line.WriteString(string(c.Runes))
-			}
-			b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	h.do(func() { text = h.contents() })
+	return text
+}
+
+// contents is text, in the goroutine of the terminal: as the screen was drawn last.
+func (h *harness) contents() string {
+	var b strings.Builder
+	cells, width, _ := h.screen.GetContents()
+	for i := 0; i < len(cells); i += width {
+		var line strings.Builder
+		for _, c := range cells[i : i+width] {
+			line.WriteString(string(c.Runes))
 		}
-	})
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
 	return b.String()
 }
 

@@ -120,24 +120,13 @@ func TestButtonsOfTerminal(t *testing.T) {
 			h.screen.InjectMouse(x, y, tcell.ButtonNone, tcell.ModNone)
 		}
 	}
-	await := func(what string, is func() bool) {
-		t.Helper()
-		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-			there := false
-			h.do(func() { there = is() })
-			if there {
-				return
-			}
-		}
-		t.Fatalf("%s\n%s", what, h.text())
-	}
 	twice("2 worker_1 ")
-	await("the plot is not alone", func() bool { return h.d.grid.zoomed && h.d.grid.selected == 1 })
+	h.await("the plot is not alone", func() bool { return h.d.grid.zoomed && h.d.grid.selected == 1 })
 	twice("2 worker_1 ")
-	await("the plots are not all there", func() bool { return !h.d.grid.zoomed })
+	h.await("the plots are not all there", func() bool { return !h.d.grid.zoomed })
 	h.keys("o")
 	twice("worker_2 ")
-	await("the probe is not plotted", func() bool {
+	h.await("the probe is not plotted", func() bool {
 		return h.d.showing("plots") && h.d.grid.zoomed && h.d.grid.current().probes[0] == "worker_2"
 	})
 	if !strings.Contains(h.text(), "worker_2") {

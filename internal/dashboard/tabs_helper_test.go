@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,16 +54,26 @@ func (h *harness) hides(unwanted ...string) {
 	}
 }
 
-// until waits until something is on the screen that is found out in the background.
-func (h *harness) until(want string) {
+// await waits until something is so, as is asked in the goroutine of the terminal.
+func (h *harness) await(what string, is func() bool) {
 	h.t.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		h.do(h.d.refresh)
-		if strings.Contains(h.text(), want) {
+		there := false
+		h.do(func() { there = is() })
+		if there {
 			return
 		}
 	}
-	h.t.Fatalf("%q is not shown:\n%s", want, h.text())
+	h.t.Fatalf("%s:\n%s", what, h.text())
+}
+
+// until waits until something is on the screen that is found out in the background.
+func (h *harness) until(want string) {
+	h.t.Helper()
+	h.await(fmt.Sprintf("%q is not shown", want), func() bool {
+		h.d.refresh()                               // which is drawn next
+		return strings.Contains(h.contents(), want) // as it was drawn before
+	})
 }
 
 // last returns the configuration that was applied last, the only one after some others.
@@ -90,19 +101,12 @@ func (h *harness) selectRow(key string) {
 // awaitRow selects a row of a listing that comes when it was found in the background.
 func (h *harness) awaitRow(key string) {
 	h.t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		there := false
-		h.do(func() {
-			h.d.refresh()
-			l := listingOf(h.d.open)
-			l.choose(key)
-			there = l.selected() == key
-		})
-		if there {
-			return
-		}
-	}
-	h.t.Fatalf("there is no row %q:\n%s", key, h.text())
+	h.await(fmt.Sprintf("there is no row %q", key), func() bool {
+		h.d.refresh()
+		l := listingOf(h.d.open)
+		l.choose(key)
+		return l.selected() == key
+	})
 }
 
 func listingOf(t tab) *listing {
