@@ -32,6 +32,33 @@ type Probe struct {
 	Hot    Heat   // how often it fires while somebody is attached
 	Doc    string // when it fires, a sentence
 	Hazard string // what attaching can do to the VM beyond what hits cost; "" where nothing is known
+
+	// Subject is the name of the argument that is the process which does what the
+	// probe tells, "" where there is none.
+	Subject string
+
+	// Trace says which messages of erlang:trace/3 tell the same, "" where none does.
+	Trace string
+
+	// Function is set where the provider has no such probe, and a function that the
+	// VM's executable exports stands in for it.
+	Function *Function
+}
+
+// A Function is a place in an exported function of the VM where a probe would be.
+// Its first instruction is one that the kernel emulates: others would have to be
+// single-stepped, which takes ten times as long.
+type Function struct {
+	Symbol string
+	Return bool    // where it returns, and not where it is entered
+	Params []Param // where the arguments of the probe are, in their order
+}
+
+// A Param is where an argument of the probe is at a [Function]. Of the types [PID] and
+// [Port] it is a term there, and not text.
+type Param struct {
+	Number int  // of the function's parameters, from 1; 0: its result
+	Deref  bool // it is the word that the parameter points to: of a Process its pid
 }
 
 // DTraceName returns the probe's name as dtrace(1) has it: "process-spawn".

@@ -20,6 +20,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/beamscope/beamscope/dtrace"
 )
 
 // ErrLate says that a plan would have to begin before the source is ready for it.
@@ -52,13 +54,19 @@ func (s Status) String() string {
 }
 
 // A Spec describes an outcome to a source. Specs are comparable: equal ones
-// observe the same in the same way. Either Span or Wrapper is set.
+// observe the same in the same way. One of Span, Wrapper and VM is set.
 type Spec struct {
 	Name     string // as in the configuration
 	Span     string // name of the spans of user_trace that are its instances
 	Wrapper  string // name of the spans that the published wrapper sends over TCP
+	VM       Events // of the VM that start and end its instances
 	BinWidth time.Duration
 	Bins     int
+
+	// Group is what instances are grouped by besides, "" for nothing: [GroupPID],
+	// [GroupMFA], or the name of an argument of the events that start them. Only those
+	// of VM are grouped.
+	Group string
 
 	// ExitFails makes the exit of the process that started an instance its
 	// failure, at the moment of the exit. Otherwise such an instance times out.
@@ -67,6 +75,47 @@ type Spec struct {
 	// Detail says which single instances are wanted besides the counts.
 	Detail Detail
 }
+
+// Events are the events of a VM that are the starts and ends of instances, as a scope
+// file names them. The zero Events are none.
+type Events struct {
+	Builtin    string // name of a built-in outcome, see [dtrace.Builtins]; or
+	Start, End string // expressions
+	StartKey   string // arguments that tell instances apart
+	EndKey     string
+	Pairing    dtrace.Pairing
+}
+
+// Rule returns the rule of the events. The error is that of the expression that cannot
+// be read, or says that there is no such built-in outcome.
+func (e Events) Rule() (*dtrace.Rule, error) {
+	if e.Builtin != "" {
+		b, ok := dtrace.LookupBuiltin(e.Builtin)
+		if !ok {
+			return nil, fmt.Errorf("there is no built-in outcome %q", e.Builtin)
+		}
+		return &b.Rule, nil
+	}
+	start, err := dtrace.ParseExpr(e.Start)
+	if err != nil {
+		return nil, fmt.Errorf("start: %w", err)
+	}
+	end, err := dtrace.ParseExpr(e.End)
+	if err != nil {
+		return nil, fmt.Errorf("end: %w", err)
+	}
+	return &dtrace.Rule{
+		Start: start, End: end,
+		Key:     dtrace.Key{Start: e.StartKey, End: e.EndKey},
+		Pairing: e.Pairing,
+	}, nil
+}
+
+// What instances can be grouped by, besides the arguments of their starts.
+const (
+	GroupPID = "pid" // the process
+	GroupMFA = "mfa" // the function of the event or, where it has none, that with which the process was spawned
+)
 
 // A Detail says which single instances of an outcome a source delivers.
 type Detail uint8
@@ -171,8 +220,16 @@ type Counts struct {
 	Orphans                       uint64   // ends whose start was not seen
 	Lates                         uint64   // ends of instances that had ended before
 	Unstreamed                    uint64   // instances that were counted, and found no room in the stream
+	Dropped                       uint64   // events that did not satisfy the conditions
+	Inferred                      uint64   // instances of which start and end were paired by their order
+	Amount                        uint64   // sum over the instances of what their ends say, such as reclaimed words
 	Bins                          []uint64 // delays of the successes
 	Loss                          Loss
+
+	// Groups are the instances by what they are grouped by, those that took longest in
+	// all first. The last may be that of all that found no room among the groups, which
+	// has no key.
+	Groups []Group
 
 	// Unobserved says that we were not there for all of the window: it holds no
 	// instances, and an unknown number is missing besides those in Loss.
@@ -182,7 +239,8 @@ type Counts struct {
 // Instances returns how many instances ended in the window.
 func (c Counts) Instances() uint64 { return c.Successes + c.Failures + c.Timeouts }
 
-// Add returns the sum of two counts of one outcome and VM, without their bins.
+// Add returns the sum of two counts of one outcome and VM, without their bins and
+// groups.
 func (c Counts) Add(d Counts) Counts {
 	return Counts{
 		Outcome:    c.Outcome,
@@ -195,6 +253,9 @@ func (c Counts) Add(d Counts) Counts {
 		Orphans:    c.Orphans + d.Orphans,
 		Lates:      c.Lates + d.Lates,
 		Unstreamed: c.Unstreamed + d.Unstreamed,
+		Dropped:    c.Dropped + d.Dropped,
+		Inferred:   c.Inferred + d.Inferred,
+		Amount:     c.Amount + d.Amount,
 		Loss:       c.Loss.Add(d.Loss),
 		Unobserved: c.Unobserved || d.Unobserved,
 	}
@@ -210,11 +271,12 @@ type Loss struct {
 	Exits      uint64 // exits of processes that were not noted: failures that show as timeouts
 	Crowded    uint64 // instances and losses of VMs beyond those that can be told apart
 	Rejected   uint64 // events that were understood only so far as to know whose they are
+	Unpaired   uint64 // instances that another start of the same key overtook: their end is not known
 }
 
 // Total returns the sum over all reasons.
 func (l Loss) Total() uint64 {
-	return l.Unreadable + l.NoRoom + l.Missed + l.Cut + l.Exits + l.Crowded + l.Rejected
+	return l.Unreadable + l.NoRoom + l.Missed + l.Cut + l.Exits + l.Crowded + l.Rejected + l.Unpaired
 }
 
 // Add returns the sum of two losses, reason by reason.
@@ -227,6 +289,7 @@ func (l Loss) Add(m Loss) Loss {
 		Exits:      l.Exits + m.Exits,
 		Crowded:    l.Crowded + m.Crowded,
 		Rejected:   l.Rejected + m.Rejected,
+		Unpaired:   l.Unpaired + m.Unpaired,
 	}
 }
 

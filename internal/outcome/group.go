@@ -1,0 +1,79 @@
+package outcome
+
+import (
+	"math/bits"
+	"time"
+)
+
+// A Group is the part of an outcome's instances that have something in common.
+type Group struct {
+	Key     string // "<0.123.0>", "lists:seq/2", a node, a port; "" for the rest together
+	Process PID    // the process, where the group is one
+	Name    string // of the process, where the VM can tell; "" otherwise
+
+	Successes, Failures, Timeouts uint64
+	Total                         time.Duration // sum of the delays of the successes
+	Amount                        uint64        // as of Counts
+	Delays                        Delays        // of the successes
+}
+
+// DelayBuckets is how many buckets there are in [Delays].
+const DelayBuckets = 172
+
+// Delays counts delays in buckets whose bounds are a quarter of a power of two apart, so
+// that a bucket is at most a quarter as wide as the delays in it. It is nil, or as long
+// as DelayBuckets.
+type Delays []uint32
+
+// Bucket returns the bucket of a delay. The last one has all that are longer.
+func Bucket(d time.Duration) int {
+	ns := uint64(max(d, 0))
+	if ns < 4 {
+		return int(ns)
+	}
+	e := bits.Len64(ns) - 1
+	return min((e-1)*4+int(ns>>(e-2)&3), DelayBuckets-1)
+}
+
+// BucketBounds returns the delays from lo, and below hi, that a bucket has.
+func BucketBounds(i int) (lo, hi time.Duration) {
+	if i < 4 {
+		return time.Duration(i), time.Duration(i + 1)
+	}
+	e, sub := i/4+1, i%4
+	width := time.Duration(1) << (e - 2)
+	lo = (4 + time.Duration(sub)) * width
+	return lo, lo + width
+}
+
+// Add adds other delays.
+func (d *Delays) Add(other Delays) {
+	if *d == nil && other != nil {
+		*d = make(Delays, DelayBuckets)
+	}
+	for i, n := range other {
+		(*d)[i] += n
+	}
+}
+
+// Quantile returns bounds of the delay that a share p of the successes do not exceed; ok
+// is false where there are none.
+func (d Delays) Quantile(p float64) (lo, hi time.Duration, ok bool) {
+	var total uint64
+	for _, n := range d {
+		total += uint64(n)
+	}
+	if total == 0 {
+		return 0, 0, false
+	}
+	rank := uint64(p*float64(total) + 0.999999999)
+	rank = min(max(rank, 1), total)
+	var below uint64
+	for i, n := range d {
+		if below += uint64(n); below >= rank {
+			lo, hi = BucketBounds(i)
+			return lo, hi, true
+		}
+	}
+	return 0, 0, false
+}
