@@ -22,6 +22,10 @@ type Rule struct {
 	// none.
 	Amount string
 
+	// Loose says that ends come without starts as a rule. Those are counted as dropped,
+	// and not as orphans.
+	Loose bool
+
 	// RunQueue says that the instances are the waits of the VM's scheduler threads for a
 	// processor. The operating system's scheduler tells of them, no probe: everything
 	// else is empty.
