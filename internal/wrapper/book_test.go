@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"github.com/beamscope/beamscope/internal/intake"
 	"github.com/beamscope/beamscope/internal/monotonic"
