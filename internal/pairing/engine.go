@@ -68,6 +68,9 @@ func New(cfg Config) *Engine {
 	return &Engine{cfg: cfg, now: math.MinInt64, lines: make(map[string]*line), exact: make(map[ticket]*instance)}
 }
 
+// Idle reports whether nothing is kept.
+func (e *Engine) Idle() bool { return e.kept == 0 }
+
 // Open returns how many instances are open.
 func (e *Engine) Open() int {
 	n := 0
@@ -165,7 +168,7 @@ func (e *Engine) arm(facts []Fact, ev Event) []Fact {
 	}
 	e.unnote(l)
 	l.armed, l.note, l.notedAt = true, ev.Text, ev.Time
-	e.kept++
+	e.enter()
 	if e.cfg.Remember > 0 {
 		e.notes.push(noted{ev.Key, ev.Time})
 	}
@@ -176,7 +179,7 @@ func (e *Engine) arm(facts []Fact, ev Event) []Fact {
 func (e *Engine) unnote(l *line) {
 	if l.armed {
 		l.armed, l.note = false, ""
-		e.kept--
+		e.leave()
 	}
 }
 
@@ -312,6 +315,7 @@ func (e *Engine) Cut(facts []Fact, at int64) []Fact {
 	for i := range e.due.all() {
 		facts = e.giveUp(facts, i, Cut)
 	}
+	e.give(e.kept)
 	now := e.now
 	*e = *New(e.cfg)
 	e.now = now
@@ -347,14 +351,24 @@ func (e *Engine) exactly(ev Event) bool {
 }
 
 // full reports whether there is no room for more.
-func (e *Engine) full() bool { return e.cfg.Most > 0 && e.kept >= e.cfg.Most }
+func (e *Engine) full() bool { return e.cfg.Room != nil && e.cfg.Room.left <= 0 }
+
+// enter takes room for an instance or a note, leave gives it back.
+func (e *Engine) enter() { e.kept++; e.give(-1) }
+func (e *Engine) leave() { e.kept--; e.give(1) }
+
+func (e *Engine) give(n int) {
+	if e.cfg.Room != nil {
+		e.cfg.Room.left += n
+	}
+}
 
 // keep makes an instance that starts with an event, false where there is no room.
 func (e *Engine) keep(ev Event, s state) (*instance, bool) {
 	if e.full() {
 		return nil, false
 	}
-	e.kept++
+	e.enter()
 	i := &instance{start: ev.Time, ticket: ticket{key: ev.Key}, state: s}
 	e.due.push(i)
 	e.compact()
@@ -367,7 +381,7 @@ func (e *Engine) end(i *instance) {
 		return
 	}
 	i.state = over
-	e.kept--
+	e.leave()
 	if i.ticket.token != (Token{}) {
 		delete(e.exact, i.ticket)
 	}

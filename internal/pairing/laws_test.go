@@ -18,8 +18,10 @@ func anyConfig(t *rapid.T) pairing.Config {
 		DMax:     dMax,
 		Arm:      rapid.Bool().Draw(t, "arm"),
 		Loose:    rapid.Bool().Draw(t, "loose"),
-		Most:     rapid.SampledFrom([]int{0, 0, 1, 3, 10}).Draw(t, "most"),
 		Remember: rapid.SampledFrom([]time.Duration{0, dMax / 3, 3 * dMax}).Draw(t, "remember"),
+	}
+	if most := rapid.SampledFrom([]int{0, 0, 1, 3, 10}).Draw(t, "most"); most > 0 {
+		c.Room = pairing.NewRoom(most)
 	}
 	if c.Pairing == dtrace.FIFO {
 		c.Via = rapid.Bool().Draw(t, "via")
@@ -111,6 +113,10 @@ func TestConservation(t *testing.T) {
 func TestInstancesEndOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg, events := anyConfig(t), anyEvents(t)
+		room := 0
+		if cfg.Room != nil {
+			room = cfg.Room.Left()
+		}
 		e := pairing.New(cfg)
 		var facts []pairing.Fact
 		for i, ev := range events {
@@ -139,6 +145,9 @@ func TestInstancesEndOnce(t *testing.T) {
 		if e.Open() != 0 {
 			t.Errorf("%d are open", e.Open())
 		}
+		if e.Cut(nil, 1<<60); !e.Idle() || cfg.Room != nil && cfg.Room.Left() != room {
+			t.Error("something is kept")
+		}
 	})
 }
 
@@ -146,7 +155,11 @@ func TestInstancesEndOnce(t *testing.T) {
 func TestWindowsDoNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg, events := anyConfig(t), anyEvents(t)
-		once, often := pairing.New(cfg), pairing.New(cfg)
+		once := pairing.New(cfg)
+		if cfg.Room != nil {
+			cfg.Room = pairing.NewRoom(cfg.Room.Left())
+		}
+		often := pairing.New(cfg)
 		var want, got []pairing.Fact
 		last := int64(0)
 		for _, ev := range events {

@@ -40,10 +40,19 @@ type Config struct {
 	// their ends are known to be late, and notes of arm events. 0: for ever.
 	Remember time.Duration
 
-	// Most bounds what is kept: the instances that are open or remembered, and notes.
-	// Beyond it starts find no room. 0: without bound.
-	Most int
+	// Room is for what is kept: the instances that are open or remembered, and notes.
+	// Where there is none left, starts find none. nil: there is always room.
+	Room *Room
 }
+
+// A Room has place for so much, of all the engines that share it.
+type Room struct{ left int }
+
+// NewRoom returns a room for so many instances and notes.
+func NewRoom(most int) *Room { return &Room{most} }
+
+// Left returns how many more there is room for.
+func (r *Room) Left() int { return r.left }
 
 // ConfigOf returns how the events of a rule are paired. What bounds memory is left
 // open.
