@@ -1,0 +1,270 @@
+package procname
+
+import (
+	"errors"
+	"fmt"
+)
+
+// errTorn is the error for what cannot be so, but may have been changed while it was
+// read.
+var errTorn = errors.New("torn")
+
+// A table is the process table: where processes are, by their identifiers.
+type table struct {
+	slots               uint64 // address of the array of pointers
+	max                 uint32 // length of the array
+	lineMask, lineShift uint32
+	inMask, inShift     uint32
+}
+
+// maxProcesses is the largest process table that the VM makes (ERTS_PTAB_MAX_SIZE).
+const maxProcesses = 1 << 27
+
+// table reads where the process table is. It stays there, from early in the VM's
+// start until its end.
+func (r *Reader) table() (table, error) {
+	var data [maxStruct]byte
+	l := r.layout.table
+	v := view(data[:l.size])
+	if err := r.mem.read(r.procs, v); err != nil {
+		return table{}, fmt.Errorf("process table: %w", err)
+	}
+	t := table{
+		slots:    v.u64(l.slots),
+		max:      v.u32(l.max),
+		lineMask: v.u32(l.lineMask), lineShift: v.u32(l.lineShift),
+		inMask: v.u32(l.inMask), inShift: v.u32(l.inShift),
+	}
+	if t.slots == 0 {
+		return table{}, ErrStarting
+	}
+	// VMs whose identifiers have more bits say so here.
+	if invalid := v.u64(l.invalid); invalid != 1<<pidBits-1 {
+		return table{}, fmt.Errorf("%w: it has process identifiers of a form that is not known (%#x)", ErrNoLayout, invalid)
+	}
+	if t.max == 0 || t.max > maxProcesses {
+		return table{}, fmt.Errorf("%w: its process table has %d places", ErrNoLayout, t.max)
+	}
+	return t, nil
+}
+
+// place returns where in the table the process with this data is, if it is: places
+// next to each other are in different cache lines (erl_ptab.h, erts_ptab_data2pix).
+func (t table) place(data uint32) (place uint32, ok bool) {
+	place = data&t.lineMask<<t.lineShift + data>>t.inShift&t.inMask
+	return place, place < t.max
+}
+
+// A sample is what was read of a process at about one time, in terms of the VM. Two
+// samples that are equal are believed.
+type sample struct {
+	identity
+	call call
+}
+
+// An identity is what the VM has of a process beside its heap.
+type identity struct {
+	address uint64 // of the process structure
+	spawned mfa
+	regProc uint64 // address of the registration, or 0
+	name    term   // it is registered under, or 0
+}
+
+// A call is what a process has noted as its initial call in its dictionary, which is
+// on its heap.
+type call struct {
+	torn  bool // nothing can be said
+	found bool
+	mfa   mfa
+	entry term // of the dictionary
+	value term
+}
+
+// sample reads a process. The error is ErrNoProcess where it is not the one in its
+// place of the table, or does not run any more.
+func (r *Reader) sample(t table, place uint32, id uint64) (sample, error) {
+	address, err := r.mem.word(t.slots + uint64(place)*wordSize)
+	if err != nil {
+		return sample{}, err
+	}
+	if address == 0 {
+		return sample{}, ErrNoProcess
+	}
+	l := r.layout.process
+	p := view(r.process[:l.size])
+	if err := r.mem.read(address, p); err != nil {
+		return sample{}, err
+	}
+	if p.u64(l.id) != id {
+		return sample{}, ErrNoProcess
+	}
+	s := sample{identity: identity{
+		address: address,
+		spawned: mfa{term(p.u64(l.module)), term(p.u64(l.function)), p.u64(l.arity)},
+		regProc: p.u64(l.registered),
+	}}
+	if !s.spawned.valid() { // overwritten when it exits
+		return sample{}, ErrNoProcess
+	}
+	if s.regProc != 0 {
+		if s.name, err = r.registered(s.regProc, address); err != nil {
+			return sample{}, err
+		}
+	}
+	s.call = r.initialCall(p)
+	return s, nil
+}
+
+// registered reads the name in a registration, which has to be that of the process.
+func (r *Reader) registered(regProc, process uint64) (term, error) {
+	var data [maxStruct]byte
+	l := r.layout.regProc
+	v := view(data[:l.size])
+	if err := r.mem.read(regProc, v); err != nil {
+		return 0, fmt.Errorf("registered name: %w", err)
+	}
+	name := term(v.u64(l.name))
+	if _, ok := name.atom(); !ok || v.u64(l.process) != process {
+		return 0, fmt.Errorf("registered name: %w", errTorn)
+	}
+	return name, nil
+}
+
+// initialCall reads what a process has noted as its initial call.
+func (r *Reader) initialCall(process view) call {
+	dict := process.u64(r.layout.process.dict)
+	if dict == 0 || !r.initial.found() {
+		return call{}
+	}
+	c, err := r.noted(dict, r.heap(process))
+	if err != nil {
+		return call{torn: true}
+	}
+	return c
+}
+
+// noted looks the key up in a dictionary (erl_process_dict.c): a table of buckets,
+// each the empty list, an entry, or a list of entries.
+func (r *Reader) noted(dict uint64, h heap) (call, error) {
+	const maxEntries = 64 // of a bucket
+
+	bucket, err := r.bucket(dict)
+	if err != nil {
+		return call{}, err
+	}
+	for range maxEntries {
+		if bucket == emptyList {
+			return call{}, nil
+		}
+		entry, rest := bucket, emptyList
+		if _, ok := bucket.list(); ok {
+			var cell [2]uint64
+			if err := r.cell(bucket, h, cell[:]); err != nil {
+				return call{}, err
+			}
+			entry, rest = term(cell[0]), term(cell[1])
+		}
+		var pair [2]uint64
+		if err := r.tuple(entry, h, pair[:]); err != nil {
+			return call{}, err
+		}
+		if term(pair[0]) == r.initial.term {
+			return r.call(entry, term(pair[1]), h)
+		}
+		bucket = rest
+	}
+	return call{}, errTorn
+}
+
+// bucket reads the bucket of a dictionary that the key is in if it is there.
+func (r *Reader) bucket(dict uint64) (term, error) {
+	var data [maxStruct]byte
+	l := r.layout.dict
+	v := view(data[:l.size])
+	if err := r.mem.read(dict, v); err != nil {
+		return 0, err
+	}
+	mask, used, room := v.u32(l.mask), v.u32(l.used), v.u32(l.room)
+	if mask&(mask+1) != 0 || used > room {
+		return 0, errTorn
+	}
+	index, _ := r.initial.term.atom()
+	at := uint32(index) & mask
+	if at >= used {
+		at &= mask >> 1
+	}
+	if at >= used {
+		return 0, errTorn
+	}
+	bucket, err := r.mem.word(dict + l.buckets + uint64(at)*wordSize)
+	return term(bucket), err
+}
+
+// call reads the value of the entry: {Module, Function, Arity}, or something that a
+// program has put there, which is none of ours.
+func (r *Reader) call(entry, value term, h heap) (call, error) {
+	var words [3]uint64
+	if _, ok := value.boxed(); !ok {
+		return call{}, nil
+	}
+	if err := r.tuple(value, h, words[:]); err != nil {
+		return call{}, err
+	}
+	arity, ok := term(words[2]).small()
+	c := call{
+		found: true,
+		mfa:   mfa{term(words[0]), term(words[1]), uint64(arity)},
+		entry: entry,
+		value: value,
+	}
+	if !ok || !c.mfa.valid() {
+		return call{}, errTorn
+	}
+	return c, nil
+}
+
+// A heap is where the terms of a process are: the young ones and the old ones. Those
+// of its dictionary are nowhere else, but while they are moved.
+type heap struct{ young, youngEnd, old, oldEnd uint64 }
+
+func (r *Reader) heap(process view) heap {
+	l := r.layout.process
+	return heap{process.u64(l.heap), process.u64(l.heapEnd), process.u64(l.old), process.u64(l.oldEnd)}
+}
+
+// has tells whether some words are on the heap.
+func (h heap) has(address uint64, words int) bool {
+	size := uint64(words) * wordSize
+	in := func(from, to uint64) bool {
+		return address >= from && address < to && to-address >= size
+	}
+	return address%wordSize == 0 && (in(h.young, h.youngEnd) || in(h.old, h.oldEnd))
+}
+
+// cell reads the head and the rest of a list.
+func (r *Reader) cell(t term, h heap, words []uint64) error {
+	address, ok := t.list()
+	if !ok || !h.has(address, len(words)) {
+		return errTorn
+	}
+	return r.mem.words(address, words)
+}
+
+// tuple reads the elements of a tuple that has so many.
+func (r *Reader) tuple(t term, h heap, elements []uint64) error {
+	const most = 3
+	var words [1 + most]uint64
+	all := words[:1+len(elements)]
+	address, ok := t.boxed()
+	if !ok || !h.has(address, len(all)) {
+		return errTorn
+	}
+	if err := r.mem.words(address, all); err != nil {
+		return err
+	}
+	if words[0] != tupleHeader(uint64(len(elements))) {
+		return errTorn
+	}
+	copy(elements, all[1:])
+	return nil
+}
