@@ -82,7 +82,17 @@ func (a *atoms) recount() error {
 // raw returns the characters of the atom at an index below the count, until it is
 // called again.
 func (a *atoms) raw(index uint64) ([]byte, error) {
-	text, size, err := a.find(index)
+	const inPage = 1<<pageShift - 1
+
+	page, err := a.page(index)
+	if err != nil {
+		return nil, err
+	}
+	address, err := a.mem.word(page + index&inPage*wordSize)
+	if err != nil {
+		return nil, err
+	}
+	text, size, err := a.entry(address, index)
 	if err != nil {
 		return nil, err
 	}
@@ -98,20 +108,19 @@ func (a *atoms) raw(index uint64) ([]byte, error) {
 	return raw, nil
 }
 
-// find returns where the characters of the atom at an index are, and how many bytes.
-func (a *atoms) find(index uint64) (text, size uint64, err error) {
-	const page = 1<<pageShift - 1
-
-	address, err := a.mem.word(a.table + a.layout.pages)
+// page returns the address of the page that an index is on: an array of pointers to
+// atoms.
+func (a *atoms) page(index uint64) (uint64, error) {
+	pages, err := a.mem.word(a.table + a.layout.pages)
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
-	if address, err = a.mem.word(address + index>>pageShift*wordSize); err != nil {
-		return 0, 0, err
-	}
-	if address, err = a.mem.word(address + index&page*wordSize); err != nil {
-		return 0, 0, err
-	}
+	return a.mem.word(pages + index>>pageShift*wordSize)
+}
+
+// entry reads the atom at an address, which has to have the index: where its
+// characters are, and how many bytes.
+func (a *atoms) entry(address, index uint64) (text, size uint64, err error) {
 	var data [maxStruct]byte
 	atom := view(data[:a.layout.size])
 	if err := a.mem.read(address, atom); err != nil {
@@ -135,37 +144,64 @@ type search struct {
 	term term   // of the atom, once it is found
 }
 
-const (
-	// maxSearch is where a search ends: an atom that the VM's own applications use
-	// is among its first.
-	maxSearch = 1 << 16
-
-	// searchStep bounds how much is looked at at once: one look at an atom takes
-	// about three microseconds.
-	searchStep = 1 << 14
-)
+// maxSearch is where a search ends: an atom that the VM's own applications use is
+// among its first.
+const maxSearch = 1 << 16
 
 // found tells whether the atom has been found.
 func (s *search) found() bool { return s.term != 0 }
 
-// goOn looks at more atoms.
+// goOn looks at the atoms that are new, those of a few pages at most.
 func (s *search) goOn(a *atoms) error {
+	const most = 16 // pages
+
 	if s.found() || s.next >= maxSearch {
 		return nil
 	}
 	if err := a.recount(); err != nil {
 		return err
 	}
-	for end := min(a.count, maxSearch, s.next+searchStep); s.next < end; s.next++ {
-		text, size, err := a.find(s.next)
-		if err != nil || size != uint64(len(s.text)) {
-			continue // not every index has an atom
-		}
-		raw := a.scratch[:size]
-		if a.mem.read(text, raw) == nil && string(raw) == s.text {
-			s.term = term(s.next<<6 | 0x0b)
+	for range most {
+		if s.found() || s.next >= a.count {
 			return nil
+		}
+		if err := s.searchPage(a); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// searchPage looks at the rest of the page that it is on.
+func (s *search) searchPage(a *atoms) error {
+	address, err := a.page(s.next)
+	if err != nil {
+		return fmt.Errorf("page of atoms: %w", err)
+	}
+	end := min(a.count, s.next|(1<<pageShift-1)+1)
+	from := s.next & (1<<pageShift - 1)
+	var data [1 << pageShift * wordSize]byte
+	page := view(data[:(end-s.next)*wordSize])
+	if err := a.mem.read(address+from*wordSize, page); err != nil {
+		return fmt.Errorf("page of atoms: %w", err)
+	}
+	for i := uint64(0); i < uint64(len(page)); i += wordSize {
+		if a.is(page.u64(i), s.next, s.text) {
+			s.term = term(s.next<<6 | atomTag)
+			return nil
+		}
+		s.next++
+	}
+	return nil
+}
+
+// is tells whether the atom at an address has an index and a text. Not every index has
+// an atom, so that an error means no.
+func (a *atoms) is(address, index uint64, want string) bool {
+	text, size, err := a.entry(address, index)
+	if err != nil || size != uint64(len(want)) {
+		return false
+	}
+	raw := a.scratch[:size]
+	return a.mem.read(text, raw) == nil && string(raw) == want
 }

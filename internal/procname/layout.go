@@ -37,6 +37,7 @@ type processLayout struct {
 	module, function, arity    uint64 // spawned with
 	dict                       uint64 // pointer to a ProcDict, or nil
 	heap, heapEnd, old, oldEnd uint64
+	state                      uint64 // flags
 }
 
 // regProcLayout is of struct reg_proc.
@@ -91,6 +92,7 @@ func (l *layout) members() []member {
 		{process, "hend", 8, &p.heapEnd, &p.size},
 		{process, "old_heap", 8, &p.old, &p.size},
 		{process, "old_hend", 8, &p.oldEnd, &p.size},
+		{process, "state", 4, &p.state, &p.size},
 
 		{"reg_proc", "p", 8, &l.regProc.process, &l.regProc.size},
 		{"reg_proc", "name", 8, &l.regProc.name, &l.regProc.size},

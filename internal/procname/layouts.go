@@ -58,11 +58,11 @@ func (l *Layouts) reading(exe usdt.MappedFile, buildID string) *reading {
 }
 
 // findLayout reads the layout from the executable or, where it has been stripped,
-// from its separate debugging information.
+// from its separate debugging information: as the process sees it, or else as we do.
 func findLayout(p usdt.Process, exe usdt.MappedFile, f *usdt.File) (layout, error) {
 	l, err := readLayout(exe.Path)
 	if errors.Is(err, errNoDebugInfo) {
-		path, ok := debugFile(p, f.BuildID())
+		path, ok := debugFile(f.BuildID(), fmt.Sprintf("/proc/%d/root", p.PID), "/")
 		if !ok {
 			return layout{}, fmt.Errorf("%w: %s has been stripped of its debugging information; install the package that has it (-dbg, -dbgsym or -debuginfo), or use a VM built with it",
 				ErrNoLayout, exe.Name)
@@ -85,14 +85,14 @@ func findLayout(p usdt.Process, exe usdt.MappedFile, f *usdt.File) (layout, erro
 // manual, "Debugging Information in Separate Files").
 const debugRoot = "/usr/lib/debug/.build-id"
 
-// debugFile returns the separate debugging information of a process's executable: as
-// the process sees it, or else as we do.
-func debugFile(p usdt.Process, buildID string) (path string, ok bool) {
+// debugFile returns the separate debugging information of an executable, from below
+// the first of the roots that has it. It must be of the same build.
+func debugFile(buildID string, roots ...string) (path string, ok bool) {
 	if len(buildID) < 3 {
 		return "", false
 	}
 	name := filepath.Join(debugRoot, buildID[:2], buildID[2:]+".debug")
-	for _, root := range []string{fmt.Sprintf("/proc/%d/root", p.PID), "/"} {
+	for _, root := range roots {
 		if path := filepath.Join(root, name); hasBuildID(path, buildID) {
 			return path, true
 		}

@@ -16,6 +16,8 @@ type Reader struct {
 	procs  uint64 // address of the process table
 	atoms  atoms
 
+	processes table // zero until it has been read
+
 	checked bool   // that what is read makes sense
 	initial search // for the key of the initial call in process dictionaries
 
@@ -64,6 +66,10 @@ func (l *Layouts) open(pid int) (*Reader, error) {
 	}
 	r := newReader(mem, known, bias)
 	r.closer = mem
+	if err := r.check(); err != nil && !errors.Is(err, ErrStarting) {
+		mem.Close()
+		return nil, err
+	}
 	return r, nil
 }
 
@@ -125,11 +131,10 @@ func (r *Reader) lookup(number, serial uint32) (Name, error) {
 	if !ok {
 		return Name{}, ErrNoProcess
 	}
-	table, err := r.table()
-	if err != nil {
+	if err := r.findTable(); err != nil {
 		return Name{}, gone(err)
 	}
-	place, ok := table.place(data)
+	place, ok := r.processes.place(data)
 	if !ok {
 		return Name{}, fmt.Errorf("%w: its process table has no place for %d", ErrNoLayout, data)
 	}
@@ -138,7 +143,7 @@ func (r *Reader) lookup(number, serial uint32) (Name, error) {
 		problem       error
 	)
 	for range tries {
-		s, err := r.sample(table, place, pidTerm(data, place))
+		s, err := r.sample(place, pidTerm(data, place))
 		if errors.Is(err, ErrNoProcess) || errors.Is(err, io.EOF) {
 			return Name{}, gone(err)
 		}
@@ -216,10 +221,7 @@ func (r *Reader) All() ([]Process, error) {
 	if err := r.check(); err != nil {
 		return nil, err
 	}
-	table, err := r.table()
-	if err != nil {
-		return nil, gone(err)
-	}
+	table := r.processes
 	var (
 		all   []Process
 		slots [chunk * wordSize]byte

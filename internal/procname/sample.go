@@ -20,14 +20,17 @@ type table struct {
 // maxProcesses is the largest process table that the VM makes (ERTS_PTAB_MAX_SIZE).
 const maxProcesses = 1 << 27
 
-// table reads where the process table is. It stays there, from early in the VM's
-// start until its end.
-func (r *Reader) table() (table, error) {
+// findTable reads, once, where the process table is. It stays there from early in the
+// VM's start until its end.
+func (r *Reader) findTable() error {
+	if r.processes != (table{}) {
+		return nil
+	}
 	var data [maxStruct]byte
 	l := r.layout.table
 	v := view(data[:l.size])
 	if err := r.mem.read(r.procs, v); err != nil {
-		return table{}, fmt.Errorf("process table: %w", err)
+		return fmt.Errorf("process table: %w", err)
 	}
 	t := table{
 		slots:    v.u64(l.slots),
@@ -35,17 +38,18 @@ func (r *Reader) table() (table, error) {
 		lineMask: v.u32(l.lineMask), lineShift: v.u32(l.lineShift),
 		inMask: v.u32(l.inMask), inShift: v.u32(l.inShift),
 	}
-	if t.slots == 0 {
-		return table{}, ErrStarting
-	}
 	// VMs whose identifiers have more bits say so here.
-	if invalid := v.u64(l.invalid); invalid != 1<<pidBits-1 {
-		return table{}, fmt.Errorf("%w: it has process identifiers of a form that is not known (%#x)", ErrNoLayout, invalid)
+	invalid := v.u64(l.invalid)
+	switch {
+	case t.slots == 0:
+		return ErrStarting
+	case invalid != 1<<pidBits-1:
+		return fmt.Errorf("%w: it has process identifiers of a form that is not known (%#x)", ErrNoLayout, invalid)
+	case t.max == 0 || t.max > maxProcesses:
+		return fmt.Errorf("%w: its process table has %d places", ErrNoLayout, t.max)
 	}
-	if t.max == 0 || t.max > maxProcesses {
-		return table{}, fmt.Errorf("%w: its process table has %d places", ErrNoLayout, t.max)
-	}
-	return t, nil
+	r.processes = t
+	return nil
 }
 
 // place returns where in the table the process with this data is, if it is: places
@@ -82,8 +86,8 @@ type call struct {
 
 // sample reads a process. The error is ErrNoProcess where it is not the one in its
 // place of the table, or does not run any more.
-func (r *Reader) sample(t table, place uint32, id uint64) (sample, error) {
-	address, err := r.mem.word(t.slots + uint64(place)*wordSize)
+func (r *Reader) sample(place uint32, id uint64) (sample, error) {
+	address, err := r.mem.word(r.processes.slots + uint64(place)*wordSize)
 	if err != nil {
 		return sample{}, err
 	}
@@ -130,11 +134,19 @@ func (r *Reader) registered(regProc, process uint64) (term, error) {
 	return name, nil
 }
 
+// collecting is the flag of a process whose garbage is being collected, and its heap
+// moved (erl_process.h, ERTS_PSFLG_GC).
+const collecting = 1 << 17
+
 // initialCall reads what a process has noted as its initial call.
 func (r *Reader) initialCall(process view) call {
-	dict := process.u64(r.layout.process.dict)
+	l := r.layout.process
+	dict := process.u64(l.dict)
 	if dict == 0 || !r.initial.found() {
 		return call{}
+	}
+	if process.u32(l.state)&collecting != 0 {
+		return call{torn: true}
 	}
 	c, err := r.noted(dict, r.heap(process))
 	if err != nil {
@@ -158,18 +170,16 @@ func (r *Reader) noted(dict uint64, h heap) (call, error) {
 		}
 		entry, rest := bucket, emptyList
 		if _, ok := bucket.list(); ok {
-			var cell [2]uint64
-			if err := r.cell(bucket, h, cell[:]); err != nil {
+			if entry, rest, err = r.cell(bucket, h); err != nil {
 				return call{}, err
 			}
-			entry, rest = term(cell[0]), term(cell[1])
 		}
-		var pair [2]uint64
-		if err := r.tuple(entry, h, pair[:]); err != nil {
+		key, value, err := r.pair(entry, h)
+		if err != nil {
 			return call{}, err
 		}
-		if term(pair[0]) == r.initial.term {
-			return r.call(entry, term(pair[1]), h)
+		if key == r.initial.term {
+			return r.call(entry, value)
 		}
 		bucket = rest
 	}
@@ -200,25 +210,25 @@ func (r *Reader) bucket(dict uint64) (term, error) {
 	return term(bucket), err
 }
 
-// call reads the value of the entry: {Module, Function, Arity}, or something that a
-// program has put there, which is none of ours.
-func (r *Reader) call(entry, value term, h heap) (call, error) {
-	var words [3]uint64
-	if _, ok := value.boxed(); !ok {
-		return call{}, nil
+// call reads the value of the entry: {Module, Function, Arity}, which may be a constant
+// of a module and not on the heap, or something else that a program has put there.
+func (r *Reader) call(entry, value term) (call, error) {
+	c := call{entry: entry, value: value}
+	address, ok := value.boxed()
+	if !ok {
+		return c, nil
 	}
-	if err := r.tuple(value, h, words[:]); err != nil {
-		return call{}, err
+	var words [4]uint64
+	if address%wordSize != 0 {
+		return c, errTorn
 	}
-	arity, ok := term(words[2]).small()
-	c := call{
-		found: true,
-		mfa:   mfa{term(words[0]), term(words[1]), uint64(arity)},
-		entry: entry,
-		value: value,
+	if err := r.mem.words(address, words[:]); err != nil {
+		return c, err
 	}
-	if !ok || !c.mfa.valid() {
-		return call{}, errTorn
+	arity, ok := term(words[3]).small()
+	f := mfa{term(words[1]), term(words[2]), uint64(arity)}
+	if ok && words[0] == tupleHeader(3) && f.valid() {
+		c.found, c.mfa = true, f
 	}
 	return c, nil
 }
@@ -242,29 +252,30 @@ func (h heap) has(address uint64, words int) bool {
 }
 
 // cell reads the head and the rest of a list.
-func (r *Reader) cell(t term, h heap, words []uint64) error {
+func (r *Reader) cell(t term, h heap) (head, rest term, err error) {
+	var words [2]uint64
 	address, ok := t.list()
 	if !ok || !h.has(address, len(words)) {
-		return errTorn
+		return 0, 0, errTorn
 	}
-	return r.mem.words(address, words)
+	if err := r.mem.words(address, words[:]); err != nil {
+		return 0, 0, err
+	}
+	return term(words[0]), term(words[1]), nil
 }
 
-// tuple reads the elements of a tuple that has so many.
-func (r *Reader) tuple(t term, h heap, elements []uint64) error {
-	const most = 3
-	var words [1 + most]uint64
-	all := words[:1+len(elements)]
+// pair reads the elements of a tuple that has two.
+func (r *Reader) pair(t term, h heap) (first, second term, err error) {
+	var words [3]uint64
 	address, ok := t.boxed()
-	if !ok || !h.has(address, len(all)) {
-		return errTorn
+	if !ok || !h.has(address, len(words)) {
+		return 0, 0, errTorn
 	}
-	if err := r.mem.words(address, all); err != nil {
-		return err
+	if err := r.mem.words(address, words[:]); err != nil {
+		return 0, 0, err
 	}
-	if words[0] != tupleHeader(uint64(len(elements))) {
-		return errTorn
+	if words[0] != tupleHeader(2) {
+		return 0, 0, errTorn
 	}
-	copy(elements, all[1:])
-	return nil
+	return term(words[1]), term(words[2]), nil
 }

@@ -4,7 +4,10 @@ package procname
 // words on a heap, told apart by the lowest bits (erts/emulator/beam/erl_term.h).
 type term uint64
 
-const emptyList term = 0x3b
+const (
+	emptyList term = 0x3b
+	atomTag        = 0x0b
+)
 
 // list returns the address of a list's first cell: its head, and the rest.
 func (t term) list() (address uint64, ok bool) { return uint64(t &^ 3), t&3 == 1 }
@@ -17,7 +20,7 @@ func (t term) boxed() (address uint64, ok bool) { return uint64(t &^ 3), t&3 == 
 func (t term) small() (value int64, ok bool) { return int64(t) >> 4, t&15 == 15 }
 
 // atom returns an atom's place in the atom table.
-func (t term) atom() (index uint64, ok bool) { return uint64(t >> 6), t&63 == 0x0b }
+func (t term) atom() (index uint64, ok bool) { return uint64(t >> 6), t&63 == atomTag }
 
 // tupleHeader is the header of a tuple.
 func tupleHeader(arity uint64) uint64 { return arity << 6 }
