@@ -45,9 +45,8 @@ type regProcLayout struct{ size, process, name uint64 }
 
 // dictLayout is of struct proc_dict.
 type dictLayout struct {
-	size             uint64 // up to the buckets
 	mask, used, room uint64
-	buckets          uint64
+	buckets          uint64 // the first of them
 }
 
 // atomLayout is of struct index_table, for the atom table, and of struct atom.
@@ -97,9 +96,9 @@ func (l *layout) members() []member {
 		{"reg_proc", "p", 8, &l.regProc.process, &l.regProc.size},
 		{"reg_proc", "name", 8, &l.regProc.name, &l.regProc.size},
 
-		{dict, "sizeMask", 4, &d.mask, &d.size},
-		{dict, "usedSlots", 4, &d.used, &d.size},
-		{dict, "arraySize", 4, &d.room, &d.size},
+		{dict, "sizeMask", 4, &d.mask, nil},
+		{dict, "usedSlots", 4, &d.used, nil},
+		{dict, "arraySize", 4, &d.room, nil},
 		{dict, "data", 8, &d.buckets, nil},
 
 		{"index_table", "entries", 4, &a.entries, nil},

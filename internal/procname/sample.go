@@ -186,11 +186,14 @@ func (r *Reader) noted(dict uint64, h heap) (call, error) {
 	return call{}, errTorn
 }
 
+// firstBuckets is for how many buckets there is room in the smallest dictionary.
+const firstBuckets = 10
+
 // bucket reads the bucket of a dictionary that the key is in if it is there.
 func (r *Reader) bucket(dict uint64) (term, error) {
-	var data [maxStruct]byte
+	var data [maxStruct + firstBuckets*wordSize]byte
 	l := r.layout.dict
-	v := view(data[:l.size])
+	v := view(data[:l.buckets+firstBuckets*wordSize])
 	if err := r.mem.read(dict, v); err != nil {
 		return 0, err
 	}
@@ -205,6 +208,9 @@ func (r *Reader) bucket(dict uint64) (term, error) {
 	}
 	if at >= used {
 		return 0, errTorn
+	}
+	if at < firstBuckets {
+		return term(v.u64(l.buckets + uint64(at)*wordSize)), nil
 	}
 	bucket, err := r.mem.word(dict + l.buckets + uint64(at)*wordSize)
 	return term(bucket), err
