@@ -45,8 +45,9 @@ type regProcLayout struct{ size, process, name uint64 }
 
 // dictLayout is of struct proc_dict.
 type dictLayout struct {
+	size             uint64 // with firstBuckets, and more of them may follow
 	mask, used, room uint64
-	buckets          uint64 // the first of them
+	buckets          uint64
 }
 
 // atomLayout is of struct index_table, for the atom table, and of struct atom.
@@ -96,9 +97,9 @@ func (l *layout) members() []member {
 		{"reg_proc", "p", 8, &l.regProc.process, &l.regProc.size},
 		{"reg_proc", "name", 8, &l.regProc.name, &l.regProc.size},
 
-		{dict, "sizeMask", 4, &d.mask, nil},
-		{dict, "usedSlots", 4, &d.used, nil},
-		{dict, "arraySize", 4, &d.room, nil},
+		{dict, "sizeMask", 4, &d.mask, &d.size},
+		{dict, "usedSlots", 4, &d.used, &d.size},
+		{dict, "arraySize", 4, &d.room, &d.size},
 		{dict, "data", 8, &d.buckets, nil},
 
 		{"index_table", "entries", 4, &a.entries, nil},
@@ -138,6 +139,7 @@ func readLayout(path string) (l layout, err error) {
 			return layout{}, fmt.Errorf("%s: %w", path, err)
 		}
 	}
+	l.dict.size = max(l.dict.size, l.dict.buckets+firstBuckets*wordSize)
 	return l, nil
 }
 

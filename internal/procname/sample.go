@@ -193,7 +193,7 @@ const firstBuckets = 10
 func (r *Reader) bucket(dict uint64) (term, error) {
 	var data [maxStruct + firstBuckets*wordSize]byte
 	l := r.layout.dict
-	v := view(data[:l.buckets+firstBuckets*wordSize])
+	v := view(data[:l.size])
 	if err := r.mem.read(dict, v); err != nil {
 		return 0, err
 	}
