@@ -187,7 +187,7 @@ func (s *search) searchPage(a *atoms) error {
 	}
 	for i := uint64(0); i < uint64(len(page)); i += wordSize {
 		if a.is(page.u64(i), s.next, s.text) {
-			s.term = term(s.next<<6 | atomTag)
+			s.term = term(s.next<<6) | atomTag
 			return nil
 		}
 		s.next++

@@ -2,6 +2,7 @@ package procname
 
 import (
 	"strconv"
+	"syscall"
 	"testing"
 
 	"github.com/beamscope/beamscope/erlang"
@@ -35,10 +36,25 @@ func startBusy(b *testing.B) (*erlang.VM, []Process) {
 	return vm, workers
 }
 
+// reportCPU adds what of the processors is taken, which the load of the machine does
+// not change as it does the time.
+func reportCPU(b *testing.B) (end func()) {
+	used := func() int64 {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+			b.Fatal(err)
+		}
+		return u.Utime.Nano() + u.Stime.Nano()
+	}
+	before := used()
+	return func() { b.ReportMetric(float64(used()-before)/float64(b.N), "cpu-ns/op") }
+}
+
 // The names of a window's groups, all read anew.
 func BenchmarkLookup50(b *testing.B) {
 	vm, workers := startBusy(b)
 	r := open(b, vm)
+	defer reportCPU(b)()
 	for b.Loop() {
 		for _, p := range workers {
 			if _, err := r.Lookup(p.Number, p.Serial); err != nil {
@@ -56,6 +72,7 @@ func BenchmarkWindow50(b *testing.B) {
 	<-n.opened
 	now := int64(0)
 	n.now = func() int64 { return now }
+	defer reportCPU(b)()
 	for b.Loop() {
 		for _, p := range workers {
 			if _, ok := n.Name(p.Number, p.Serial); !ok {

@@ -107,7 +107,7 @@ func (f *fake) atom(text string) term {
 	f.set(entry+l.text, chars)
 	f.set(f.page+index*wordSize, entry)
 	f.set32(fakeBase+fakeLayout.allAtoms+l.entries, uint32(index+1))
-	f.atoms[text] = term(index<<6 | atomTag)
+	f.atoms[text] = term(index<<6) | atomTag
 	return f.atoms[text]
 }
 
@@ -370,7 +370,7 @@ func TestRefused(t *testing.T) {
 			s.register(s.process, fmt.Sprintf("%*d", maxAtomChars+1, 0))
 		}},
 		{"no atom", ErrUnsettled, func(s subject) {
-			s.set(s.regProc+fakeLayout.regProc.name, 1000<<6|atomTag)
+			s.set(s.regProc+fakeLayout.regProc.name, uint64(1000<<6|atomTag))
 		}},
 		{"bucket without end", ErrUnsettled, func(s subject) {
 			s.set(s.heap+4*wordSize, tupleHeader(2))

@@ -6,7 +6,7 @@ type term uint64
 
 const (
 	emptyList term = 0x3b
-	atomTag        = 0x0b
+	atomTag   term = 0x0b
 )
 
 // list returns the address of a list's first cell: its head, and the rest.
