@@ -110,7 +110,7 @@ type builtinLine struct {
 	Builtin  string    `json:"builtin"`
 	Exe      string    `json:"exe"`
 	PIDs     []int     `json:"pids"`
-	Possible bool      `json:"possible"` // with this executable
+	Possible *bool     `json:"possible"` // with this executable; null: up to the kernel
 	Missing  []string  `json:"missing"`  // probes
 	Start    string    `json:"start"`    // expressions
 	Arm      string    `json:"arm"`
@@ -127,11 +127,12 @@ type builtinLine struct {
 }
 
 func (l Listing) builtin(b Builtin) builtinLine {
-	return builtinLine{
+	possible := len(b.Missing) == 0
+	line := builtinLine{
 		Builtin:  b.Name,
 		Exe:      l.Exe,
 		PIDs:     append([]int{}, l.PIDs...),
-		Possible: len(b.Missing) == 0,
+		Possible: &possible,
 		Missing:  append([]string{}, b.Missing...),
 		Start:    b.Rule.Start.String(),
 		Arm:      b.Rule.Arm.String(),
@@ -146,6 +147,10 @@ func (l Listing) builtin(b Builtin) builtinLine {
 		Blind:    b.Blind,
 		Cost:     b.Cost,
 	}
+	if b.Rule.RunQueue {
+		line.Possible, line.Pairing = nil, ""
+	}
+	return line
 }
 
 func argumentsJSON(args []dtrace.Arg) []argument {
