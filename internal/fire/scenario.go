@@ -113,7 +113,7 @@ func scenarios(flavour vm.Flavour) []scenario {
 		{name: "processes", times: times, makes: all(exactly(times, "process__spawn", "process__exit"), silent("process__exit_signal"))},
 		{name: "exit_signals", times: times, makes: all(exactly(times, "process__exit_signal", "process__exit"), silent("process__exit_signal__remote"))},
 		{name: "hibernations", times: times, makes: exactly(times, "process__hibernate")},
-		{name: "monitors", times: times, makes: atLeast(2*times, "process__monitor", "process__demonitor")},
+		{name: "monitors", times: times, makes: exactly(times, "process__monitor", "process__demonitor")},
 		{name: "yields", times: times, makes: all(silentInJIT("process__scheduled"), atLeast(times, "process__unscheduled", "process__in", "process__out"))},
 		{name: "dirty_nifs", times: times, makes: all(exactly(times, "nif__entry", "nif__return"), atLeast(times, "process__scheduled"))},
 		{name: "clean_nifs", times: times, makes: silentInJIT("nif__entry", "nif__return")},
@@ -132,7 +132,7 @@ func scenarios(flavour vm.Flavour) []scenario {
 		{name: "accept_timeouts", times: few, makes: exactly(few, "driver__timeout")},
 		{name: "acceptors", times: few, makes: exactly(few, "driver__process_exit")},
 		{name: "drivers", times: few, makes: exactly(few, "driver__finish")},
-		{name: "standard_errors", times: few, makes: atLeast(1, "driver__ready_async")},
+		{name: "standard_errors", times: few, makes: exactly(few, "driver__ready_async")},
 
 		{name: "remote_messages", times: times, peer: true, makes: all(exactly(2*times+1, sent, "message__send__remote"), exactly(1, received), atLeast(1, "dist__outputv"))},
 		{name: "remote_links", times: times, peer: true, makes: exactly(times, "process__exit_signal__remote")},
