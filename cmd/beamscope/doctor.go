@@ -112,7 +112,11 @@ func (f doctorFlags) testProbes(ctx context.Context, out, log io.Writer) error {
 func (f doctorFlags) installation(ctx context.Context, log io.Writer) (erlang.OTP, error) {
 	switch {
 	case f.otp != "":
-		return erlang.OpenOTP(ctx, f.otp)
+		otp, err := erlang.OpenOTP(ctx, f.otp)
+		if err != nil {
+			return erlang.OTP{}, fmt.Errorf("--otp %s: %w", f.otp, err)
+		}
+		return otp, nil
 	case f.pid != 0:
 		found, err := vm.Find(vm.Target{PID: f.pid})
 		if err != nil {

@@ -29,7 +29,7 @@ func Text(w io.Writer, r Report) error {
 		return err
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s: a VM of its own was started from a copy of it, and has ended.\n\n", r.title())
+	fmt.Fprintf(&text, "%s\nThe VM that was tested was started from a copy of it, and has ended.\n\n", r.title())
 	for line := range strings.Lines(table.String()) {
 		fmt.Fprintln(&text, strings.TrimRight(line, " \n"))
 	}
