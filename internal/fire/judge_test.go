@@ -182,7 +182,7 @@ func mixed() Report {
 		one("port_floods", exactly(5, "driver__flush"), map[string]uint64{"driver__flush": 5}),
 		one("accept_timeouts", exactly(5, "driver__timeout"), map[string]uint64{"driver__timeout": 0}),
 		one("user_traces", exactly(1, dtrace.UserTrace), map[string]uint64{"user_trace__n0": 1, "user_trace__n1": 1}),
-		result{scenario: scenario{name: "sockets", makes: exactly(100, "port__open")}, err: errors.New("it took more than 20s")},
+		result{scenario: scenario{name: "sockets", makes: exactly(100, "port__open")}, err: errors.New("it took more than 30s")},
 	)
 	return judge(e, catalogue)
 }

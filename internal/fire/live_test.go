@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -66,6 +67,8 @@ func TestOthersUntouched(t *testing.T) {
 		_, err := Run(t.Context(), otp)
 		done <- err
 	}()
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
 	for {
 		select {
 		case err := <-done:
@@ -73,7 +76,7 @@ func TestOthersUntouched(t *testing.T) {
 				t.Error(err)
 			}
 			return
-		default:
+		case <-look.C:
 			for _, probe := range []string{"message__send", "process__exit"} {
 				if n := vmtest.Semaphore(t, other.PID(), probe); n != 0 {
 					t.Errorf("%s of the other VM is switched on", probe)

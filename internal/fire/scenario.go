@@ -8,8 +8,9 @@ import (
 // times is how often a scenario does what it is about, unless that takes long.
 const times = 100
 
-// few is how often it does what takes long.
-const few = 5
+// some is how often it does what has another thread or process of the operating
+// system take part, and few what takes long.
+const some, few = 20, 5
 
 // A scenario is something that the VM under test is made to do.
 type scenario struct {
@@ -104,7 +105,7 @@ func scenarios(flavour vm.Flavour) []scenario {
 		{name: "messages_by_name", times: times, makes: exactly(2*times, sent, queued, received)},
 		{name: "gen_server_calls", times: times, makes: all(exactly(times, sent), exactly(2*times, queued, received))},
 		{name: "timers", times: times, makes: all(silent(sent), exactly(times, queued, received))},
-		{name: "port_messages", times: times, makes: all(silent(sent), exactly(times, queued, received, "port__command", "driver__output", "driver__ready_input"))},
+		{name: "port_messages", times: some, makes: all(silent(sent), exactly(some, queued, received, "port__command", "driver__output", "driver__ready_input"))},
 
 		{name: "minor_gcs", times: times, makes: exactly(times, minorStart, minorEnd)},
 		{name: "major_gcs", times: times, makes: all(exactly(times, majorStart, majorEnd), silent(minorStart, minorEnd))},
@@ -115,7 +116,7 @@ func scenarios(flavour vm.Flavour) []scenario {
 		{name: "hibernations", times: times, makes: exactly(times, "process__hibernate")},
 		{name: "monitors", times: times, makes: exactly(times, "process__monitor", "process__demonitor")},
 		{name: "yields", times: times, makes: all(silentInJIT("process__scheduled"), atLeast(times, "process__unscheduled", "process__in", "process__out"))},
-		{name: "dirty_nifs", times: times, makes: all(exactly(times, "nif__entry", "nif__return"), atLeast(times, "process__scheduled"))},
+		{name: "dirty_nifs", times: some, makes: all(exactly(some, "nif__entry", "nif__return"), atLeast(some, "process__scheduled"))},
 		{name: "clean_nifs", times: times, makes: silentInJIT("nif__entry", "nif__return")},
 
 		{name: "applies", times: times, makes: atLeast(times, "global__function__entry")},
@@ -126,7 +127,7 @@ func scenarios(flavour vm.Flavour) []scenario {
 		{name: "sockets", times: times, makes: exactly(times, "port__open", "port__exit", "driver__start", "driver__stop", "driver__stop_select")},
 		{name: "socket_controls", times: times, makes: exactly(times, "port__control", "driver__control")},
 		{name: "port_owners", times: times, makes: exactly(times, "port__connect")},
-		{name: "port_commands", times: times, makes: exactly(times, "port__command")},
+		{name: "port_commands", times: some, makes: exactly(some, "port__command")},
 		{name: "port_floods", times: few, makes: all(atLeast(few, "port__busy", "port__not_busy", "driver__outputv", "driver__ready_output"), exactly(few, "driver__flush"))},
 		{name: "datagrams", times: times, makes: exactly(times, "driver__output")},
 		{name: "accept_timeouts", times: few, makes: exactly(few, "driver__timeout")},
