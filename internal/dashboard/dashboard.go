@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -23,6 +22,7 @@ import (
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/tui"
 )
 
 // A Control is what the dashboard commands: a session, or something that plays a
@@ -87,12 +87,12 @@ type Dashboard struct {
 	scene *scene // that is shown: the live one, or a snapshot
 
 	keys     keymap
-	root     pages
+	root     tui.Pages
 	header   *tview.TextView
 	message  *tview.TextView
 	hintline *tview.TextView
 	body     *tview.Flex
-	main     pages // the overview, or the plots
+	main     tui.Pages // the overview, or the plots
 	overview *overview
 	grid     *grid
 	tabs     []tab
@@ -138,16 +138,17 @@ func (d *Dashboard) Run(ctx context.Context, control Control, work func(context.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	d.ctx, d.control = ctx, control
-	screen, err := d.screen()
+	screen, look, err := tui.Open(d.opts.Screen)
 	if err != nil {
 		return fmt.Errorf("the terminal: %w", err)
 	}
-	defer restore(screen)
+	defer tui.Restore(screen)
+	d.terminal, d.theme = screen, &theme{look}
 	d.build(screen)
 
 	worked := make(chan error, 1)
 	go func() {
-		defer restore(screen)
+		defer tui.Restore(screen)
 		err := work(ctx)
 		worked <- err
 		if ctx.Err() == nil {
@@ -157,7 +158,7 @@ func (d *Dashboard) Run(ctx context.Context, control Control, work func(context.
 	drawn := make(chan struct{})
 	go func() {
 		defer close(drawn)
-		defer restore(screen)
+		defer tui.Restore(screen)
 		d.follow(ctx)
 	}()
 	// By the terminal's goroutine: what is stopped before it runs would begin anew.
@@ -167,35 +168,6 @@ func (d *Dashboard) Run(ctx context.Context, control Control, work func(context.
 	cancel()
 	<-drawn
 	return errors.Join(shown, <-worked)
-}
-
-// screen returns the screen to draw on.
-func (d *Dashboard) screen() (tcell.Screen, error) {
-	screen := d.opts.Screen
-	if screen == nil {
-		var err error
-		if screen, err = tcell.NewScreen(); err != nil {
-			return nil, err
-		}
-	}
-	if err := screen.Init(); err != nil {
-		return nil, err
-	}
-	colors := screen.Colors()
-	if os.Getenv("NO_COLOR") != "" {
-		colors = 0
-	}
-	d.theme = newTheme(colors)
-	d.terminal = newTerminal(screen)
-	return d.terminal, nil
-}
-
-// restore gives the terminal back before a panic is reported.
-func restore(screen tcell.Screen) {
-	if p := recover(); p != nil {
-		screen.Fini()
-		panic(p)
-	}
 }
 
 // follow redraws when something is new, until the context is done.
@@ -400,7 +372,7 @@ func (d *Dashboard) background(what string, do func(context.Context) error, done
 	d.busy = what
 	d.hints()
 	go func() {
-		defer restore(d.terminal)
+		defer tui.Restore(d.terminal)
 		err := do(d.ctx)
 		d.update(func() {
 			d.busy = ""

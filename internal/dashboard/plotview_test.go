@@ -20,6 +20,7 @@ import (
 	"github.com/beamscope/beamscope/internal/recording"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/session"
+	"github.com/beamscope/beamscope/internal/tui"
 )
 
 var update = flag.Bool("update", false, "write what is drawn into the golden files")
@@ -183,7 +184,7 @@ func TestSix(t *testing.T) {
 	screen := newScreen(t, 3*width, 2*height)
 	for i := range 6 {
 		name := []string{"worker_1", "worker_2", "probe"}[i%3]
-		v := newPlotView(newTheme(256))
+		v := newPlotView(&theme{tui.NewTheme(256)})
 		v.SetRect(i%3*width, i/3*height, width, height)
 		v.show(name, []plot.Series{r.series(t, 8+7*(i/3), -1, name)})
 		if i == 4 {
@@ -197,7 +198,7 @@ func TestSix(t *testing.T) {
 // draw returns what the picture looks like, and below it how each cell looks.
 func (p picture) draw(t *testing.T) string {
 	t.Helper()
-	v := newPlotView(newTheme(p.colors))
+	v := newPlotView(&theme{tui.NewTheme(p.colors)})
 	v.SetRect(0, 0, p.width, p.height)
 	v.show("probe", p.series)
 	if p.do != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/session"
+	"github.com/beamscope/beamscope/internal/tui"
 	"github.com/beamscope/beamscope/internal/wrapper"
 )
 
@@ -335,8 +336,8 @@ func TestHelpFits(t *testing.T) {
 	}
 	const room = 80 - 4 - 2 - len("  ") - 12 - len(" ")
 	for _, b := range all {
-		if columnsOf(b.help) > room || columnsOf(b.show) > 12 {
-			t.Errorf("%s: %s: %d columns, want at most 12 and %d", b.show, b.help, columnsOf(b.help), room)
+		if tui.Columns(b.help) > room || tui.Columns(b.show) > 12 {
+			t.Errorf("%s: %s: %d columns, want at most 12 and %d", b.show, b.help, tui.Columns(b.help), room)
 		}
 	}
 }
