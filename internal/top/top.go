@@ -1,0 +1,205 @@
+// Package top tells which processes of running Erlang VMs use the time: by garbage
+// collections, by the time that they run, and by how long messages wait for them. It needs
+// no configuration, and is bounded: where observing costs too much it observes less, and
+// says so.
+package top
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/scope"
+)
+
+// ErrLimit says that even the least that there is to observe costs too much.
+var ErrLimit = errors.New("too many events")
+
+// Options say what a [Top] observes.
+type Options struct {
+	Window time.Duration // length of a window
+	By     string        // what the rows are, [outcome.GroupPID] or [outcome.GroupMFA]
+	Limit  Limit
+
+	// Open opens the source, for its first plan.
+	Open func(outcome.Plan) (outcome.Source, error)
+
+	// System returns what is observed at a level; nil is [NewSystem].
+	System func(l Level, by string, window time.Duration) (*scope.System, error)
+
+	// Tabled, where it is not nil, is called for each window, with the lines that the
+	// model makes of it. Noticed is called with what a person should know. Both are called from the
+	// goroutine of Run; an error of Tabled ends that.
+	Tabled  func(*Table) error
+	Noticed func(outcome.Notice)
+}
+
+// A Top observes a source with a model. It is a [scope.Observer] of the scope that it
+// runs.
+type Top struct {
+	opts    Options
+	changed chan struct{} // something is new; has room for one
+	wanted  chan struct{} // something else is wanted; likewise
+
+	mu      sync.Mutex
+	model   *Model
+	notices []outcome.Notice // the last ones
+	ended   []string         // VMs that have exited
+	running bool             // a VM was seen
+}
+
+// New returns a Top that is yet to run.
+func New(o Options) *Top {
+	if o.System == nil {
+		o.System = NewSystem
+	}
+	return &Top{
+		opts: o, model: NewModel(o.By, o.Limit),
+		changed: make(chan struct{}, 1), wanted: make(chan struct{}, 1),
+	}
+}
+
+// attaching is how long it takes to attach, as a rule.
+const attaching = 700 * time.Millisecond
+
+// errEnded ends the scope when no VM is left.
+var errEnded = errors.New("no VM is left")
+
+// Run observes until the context is done, for so long (0: without end), or until no VM is
+// left.
+func (t *Top) Run(ctx context.Context, limit time.Duration) (err error) {
+	system, err := t.opts.System(Everything, t.opts.By, t.opts.Window)
+	if err != nil {
+		return err
+	}
+	plan := system.Plan(monotonic.Now() + int64(attaching))
+	source, err := t.opts.Open(plan)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	s, err := scope.New(source, system, plan, t)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var changing sync.WaitGroup
+	changing.Go(func() { t.change(ctx, s) })
+	defer changing.Wait()
+	defer cancel()
+	if err := s.Run(ctx, limit); !errors.Is(err, errEnded) {
+		return err
+	}
+	return nil
+}
+
+// change has what the model wants observed, until the context is done.
+func (t *Top) change(ctx context.Context, s *scope.Scope) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.wanted:
+		}
+		t.mu.Lock()
+		level, by := t.model.Wanted()
+		t.mu.Unlock()
+		system, err := t.opts.System(level, by, t.opts.Window)
+		if err == nil {
+			err = s.Apply(ctx, system)
+		}
+		if err != nil && ctx.Err() == nil && !errors.Is(err, outcome.ErrEnded) {
+			t.Do(func(m *Model) { m.Refused() })
+			t.notice(fmt.Sprintf("what is observed stays as it is: %v", err))
+		}
+	}
+}
+
+// Do does something with the model. What it then wants is observed from the beginning of
+// a window on. It may be called from any goroutine.
+func (t *Top) Do(do func(*Model)) {
+	t.mu.Lock()
+	level, by := t.model.Wanted()
+	do(t.model)
+	newLevel, newBy := t.model.Wanted()
+	t.mu.Unlock()
+	if newLevel != level || newBy != by {
+		signal(t.wanted)
+	}
+	signal(t.changed)
+}
+
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Table returns what the model shows. It may be called from any goroutine.
+func (t *Top) Table() *Table {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.model.Table()
+}
+
+// Configured implements [scope.Observer].
+func (t *Top) Configured(_ *scope.System, p outcome.Plan) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.model.Configure(p)
+	return nil
+}
+
+// Framed implements [scope.Observer].
+func (t *Top) Framed(b *outcome.Batch, _ *scope.Frame) error {
+	var notice string
+	var err error
+	t.Do(func(m *Model) { notice, err = m.Add(b) })
+	if t.opts.Tabled != nil {
+		if err := t.opts.Tabled(t.Table()); err != nil {
+			return err
+		}
+	}
+	if notice != "" {
+		t.notice(notice)
+	}
+	if err != nil {
+		return err
+	}
+	return t.left(b)
+}
+
+// left returns errEnded where there were VMs, and none is left.
+func (t *Top) left(b *outcome.Batch) error {
+	for i := range b.Counts {
+		if b.Counts[i].VM.PID != 0 {
+			t.running = true
+			return nil
+		}
+	}
+	if t.running {
+		return errEnded
+	}
+	return nil
+}
+
+// Noticed implements [scope.Observer].
+func (t *Top) Noticed(n outcome.Notice) error {
+	t.tell(n)
+	return nil
+}
+
+// notice tells something that is noticed now.
+func (t *Top) notice(text string) { t.tell(outcome.Notice{Time: monotonic.Now(), Text: text}) }
+
+func (t *Top) tell(n outcome.Notice) {
+	if t.opts.Noticed != nil {
+		t.opts.Noticed(n)
+	}
+	signal(t.changed)
+}
