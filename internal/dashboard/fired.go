@@ -41,7 +41,7 @@ func (s *shelf) look() {
 	s.looking = true
 	seen := s.seen
 	go func() {
-		defer tui.Restore(s.d.terminal)
+		defer tui.Restore(s.d.app.Screen)
 		now := filesIn(dir)
 		if now == seen {
 			s.d.update(func() { s.looking, s.looked = false, time.Now() })

@@ -42,9 +42,7 @@ const wide = 110
 const narrow = 60
 
 // build makes everything that is on the screen.
-func (d *Dashboard) build(screen tcell.Screen) {
-	d.app = tview.NewApplication().SetScreen(screen).EnableMouse(true)
-	d.theme.Apply()
+func (d *Dashboard) build() {
 	d.header, d.message, d.hintline = tui.Line(), tui.Line(), tui.Line()
 	d.overview, d.grid = newOverview(d), newGrid(d)
 	d.main = tui.NewPages()
@@ -60,7 +58,7 @@ func (d *Dashboard) build(screen tcell.Screen) {
 	d.root = tui.NewPages()
 	d.root.AddPage("main", screenful, true, true)
 	d.app.SetRoot(d.root, true).SetInputCapture(d.press).SetBeforeDrawFunc(d.resize)
-	d.width, _ = screen.Size()
+	d.width, _ = d.app.Screen.Size()
 	d.layout()
 	if d.opts.Intro != "" {
 		d.say(plain, d.opts.Intro)

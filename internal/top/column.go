@@ -2,6 +2,9 @@ package top
 
 import (
 	"math"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/figures"
 )
 
 // A Column is a column of the table, by which it can be sorted.
@@ -25,7 +28,10 @@ const (
 
 // A columnInfo says what a column is.
 type columnInfo struct {
-	name  string // for --sort, and the head of the column
+	name  string // for --sort
+	head  string // of the column, "" for that of ByOver
+	least int    // width of the screen from which on it is shown
+	width int    // of the column; 0: as there is room
 	key   rune   // by which it is sorted
 	kind  Kind
 	help  string
@@ -34,17 +40,17 @@ type columnInfo struct {
 
 func (c Column) info() columnInfo {
 	return [columns]columnInfo{
-		ByProcess:  {"process", 'n', 0, "the name of the process or function", nil},
-		ByVM:       {"vm", 'v', 0, "the VM", nil},
-		ByRun:      {"run", 'u', Run, "time that it ran", func(f *Figures) float64 { return f.Share }},
-		BySlices:   {"slices", 's', Run, "time slices that it ran in, a second", perSecond},
-		ByGC:       {"gc", 'c', GC, "time in garbage collections", func(f *Figures) float64 { return f.Share }},
-		ByGCs:      {"gcs", 'C', GC, "garbage collections a second", perSecond},
-		ByWords:    {"words", 'w', GC, "words that they reclaimed, a second", func(f *Figures) float64 { return f.Amount }},
-		ByMessages: {"messages", 'm', Mailbox, "messages a second", perSecond},
-		ByP50:      {"p50", '5', Mailbox, "median of the wait in the mailbox", func(f *Figures) float64 { return f.P50.order() }},
-		ByP99:      {"p99", '9', Mailbox, "99th percentile of the wait in the mailbox", func(f *Figures) float64 { return f.P99.order() }},
-		ByOver: {"over", 'o', Mailbox, "messages a second that waited for longer than the scale", func(f *Figures) float64 {
+		ByProcess:  {"process", "process", 0, 0, 'n', 0, "the name of the process or function", nil},
+		ByVM:       {"vm", "VM", 0, 0, 'v', 0, "the VM", nil},
+		ByRun:      {"run", "run%", 0, 6, 'u', Run, "time that it ran", func(f *Figures) float64 { return f.Share }},
+		BySlices:   {"slices", "runs/s", 0, 7, 's', Run, "time slices that it ran in, a second", perSecond},
+		ByGC:       {"gc", "gc%", 0, 6, 'c', GC, "time in garbage collections", func(f *Figures) float64 { return f.Share }},
+		ByGCs:      {"gcs", "gc/s", 0, 6, 'C', GC, "garbage collections a second", perSecond},
+		ByWords:    {"words", "words/s", 110, 8, 'w', GC, "words that they reclaimed, a second", func(f *Figures) float64 { return f.Amount }},
+		ByMessages: {"messages", "msg/s", 0, 7, 'm', Mailbox, "messages a second", perSecond},
+		ByP50:      {"p50", "wait p50", 90, 10, '5', Mailbox, "median of the wait in the mailbox", func(f *Figures) float64 { return f.P50.order() }},
+		ByP99:      {"p99", "wait p99", 0, 10, '9', Mailbox, "99th percentile of the wait in the mailbox", func(f *Figures) float64 { return f.P99.order() }},
+		ByOver: {"over", "", 100, 8, 'o', Mailbox, "messages a second that waited for longer than the scale", func(f *Figures) float64 {
 			if f.Instances == 0 {
 				return 0
 			}
@@ -65,6 +71,14 @@ func (q Quantile) order() float64 {
 		return math.Inf(1)
 	}
 	return q.AtMost.Seconds()
+}
+
+// heading returns the head of the column.
+func (c Column) heading(dmax *[kinds]time.Duration) string {
+	if i := c.info(); i.head != "" {
+		return i.head
+	}
+	return "≥" + figures.ExactDelay(dmax[Mailbox]) + "/s"
 }
 
 // String returns the name of the column, as for --sort.

@@ -261,10 +261,7 @@ func compareBools(a, b bool) int {
 // the last n: NaN where it is not known, or there was no window. Names have the trend of
 // the run time.
 func (t *Table) Trend(r *Row, n int) []float64 {
-	c := t.Sort
-	if c.isText() {
-		c = ByRun
-	}
+	c := t.trendOf()
 	k := c.info().kind
 	values := make([]float64, n)
 	windows := t.shown.last(n)
@@ -279,7 +276,10 @@ func (t *Table) Trend(r *Row, n int) []float64 {
 	return values
 }
 
-// GivenUp returns the kinds that are not observed.
-func (t *Table) GivenUp() []Kind {
-	return slices.DeleteFunc([]Kind{GC, Mailbox, Run}, t.Level.Has)
+// trendOf returns the column of the trend.
+func (t *Table) trendOf() Column {
+	if t.Sort.isText() {
+		return ByRun
+	}
+	return t.Sort
 }

@@ -33,8 +33,15 @@ const Everything = Level(kinds)
 // Has reports whether a kind is observed at the level.
 func (l Level) Has(k Kind) bool { return Level(k) < l }
 
-// NewSystem returns what a scope has to observe at a level: the built-in outcomes, with
-// their own scales, grouped by [outcome.GroupPID] or [outcome.GroupMFA].
+// The scale of the outcomes. It is long, because what takes longer is not in the totals;
+// the bins are of no account, as groups have their own.
+const (
+	dMax = 10 * time.Second
+	bins = 1000
+)
+
+// NewSystem returns what a scope has to observe at a level: the built-in outcomes on a
+// scale of ten seconds, grouped by [outcome.GroupPID] or [outcome.GroupMFA].
 func NewSystem(l Level, by string, window time.Duration) (*scope.System, error) {
 	s := &scope.System{Window: window, History: 1, Z: 1, Samples: 1}
 	for k := range kinds {
@@ -48,8 +55,8 @@ func NewSystem(l Level, by string, window time.Duration) (*scope.System, error) 
 		s.Probes = append(s.Probes, scope.ProbeSystem{Spec: outcome.Spec{
 			Name:     b.Name,
 			VM:       outcome.Events{Builtin: b.Name},
-			BinWidth: b.DMax / time.Duration(b.Bins),
-			Bins:     b.Bins,
+			BinWidth: dMax / bins,
+			Bins:     bins,
 			Group:    by,
 		}})
 	}

@@ -25,15 +25,15 @@ type Options struct {
 	By     string        // what the rows are, [outcome.GroupPID] or [outcome.GroupMFA]
 	Limit  Limit
 
-	// Open opens the source, for its first plan.
-	Open func(outcome.Plan) (outcome.Source, error)
+	// Source opens the source, for its first plan.
+	Source func(outcome.Plan) (outcome.Source, error)
 
 	// System returns what is observed at a level; nil is [NewSystem].
 	System func(l Level, by string, window time.Duration) (*scope.System, error)
 
-	// Tabled, where it is not nil, is called for each window, with the lines that the
-	// model makes of it. Noticed is called with what a person should know. Both are called from the
-	// goroutine of Run; an error of Tabled ends that.
+	// Tabled, where it is not nil, is called for each window; an error ends Run. Noticed,
+	// where it is not nil, is called with what a person should know. One call is over
+	// when the next one begins.
 	Tabled  func(*Table) error
 	Noticed func(outcome.Notice)
 }
@@ -42,63 +42,69 @@ type Options struct {
 // runs.
 type Top struct {
 	opts    Options
+	source  outcome.Source
+	scope   *scope.Scope
 	changed chan struct{} // something is new; has room for one
 	wanted  chan struct{} // something else is wanted; likewise
 
-	mu      sync.Mutex
-	model   *Model
-	notices []outcome.Notice // the last ones
-	ended   []string         // VMs that have exited
-	running bool             // a VM was seen
-}
+	running bool // a VM was seen
 
-// New returns a Top that is yet to run.
-func New(o Options) *Top {
-	if o.System == nil {
-		o.System = NewSystem
-	}
-	return &Top{
-		opts: o, model: NewModel(o.By, o.Limit),
-		changed: make(chan struct{}, 1), wanted: make(chan struct{}, 1),
-	}
+	mu    sync.Mutex
+	model *Model
+
+	telling sync.Mutex
 }
 
 // attaching is how long it takes to attach, as a rule.
 const attaching = 700 * time.Millisecond
 
+// Open opens the source. The caller closes the Top.
+func Open(o Options) (*Top, error) {
+	if o.System == nil {
+		o.System = NewSystem
+	}
+	t := &Top{
+		opts: o, model: NewModel(o.By, o.Limit),
+		changed: make(chan struct{}, 1), wanted: make(chan struct{}, 1),
+	}
+	system, err := o.System(Everything, o.By, o.Window)
+	if err != nil {
+		return nil, err
+	}
+	plan := system.Plan(monotonic.Now() + int64(attaching))
+	if t.source, err = o.Source(plan); err != nil {
+		return nil, err
+	}
+	if t.scope, err = scope.New(t.source, system, plan, t); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
+}
+
+// Close detaches.
+func (t *Top) Close() error { return t.source.Close() }
+
 // errEnded ends the scope when no VM is left.
 var errEnded = errors.New("no VM is left")
 
 // Run observes until the context is done, for so long (0: without end), or until no VM is
-// left.
-func (t *Top) Run(ctx context.Context, limit time.Duration) (err error) {
-	system, err := t.opts.System(Everything, t.opts.By, t.opts.Window)
-	if err != nil {
-		return err
-	}
-	plan := system.Plan(monotonic.Now() + int64(attaching))
-	source, err := t.opts.Open(plan)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, source.Close()) }()
-	s, err := scope.New(source, system, plan, t)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(ctx)
+// left. It is called once. The error wraps [ErrLimit] where observing costs too much.
+func (t *Top) Run(ctx context.Context, limit time.Duration) error {
+	scopeDone, cancel := context.WithCancel(ctx)
 	var changing sync.WaitGroup
-	changing.Go(func() { t.change(ctx, s) })
+	changing.Go(func() { t.change(scopeDone) })
 	defer changing.Wait()
 	defer cancel()
-	if err := s.Run(ctx, limit); !errors.Is(err, errEnded) {
-		return err
+	err := t.scope.Run(ctx, limit)
+	if errors.Is(err, errEnded) {
+		t.notice("no VM is left")
+		return nil
 	}
-	return nil
+	return err
 }
 
 // change has what the model wants observed, until the context is done.
-func (t *Top) change(ctx context.Context, s *scope.Scope) {
+func (t *Top) change(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -110,7 +116,7 @@ func (t *Top) change(ctx context.Context, s *scope.Scope) {
 		t.mu.Unlock()
 		system, err := t.opts.System(level, by, t.opts.Window)
 		if err == nil {
-			err = s.Apply(ctx, system)
+			err = t.scope.Apply(ctx, system)
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, outcome.ErrEnded) {
 			t.Do(func(m *Model) { m.Refused() })
@@ -160,10 +166,8 @@ func (t *Top) Framed(b *outcome.Batch, _ *scope.Frame) error {
 	var notice string
 	var err error
 	t.Do(func(m *Model) { notice, err = m.Add(b) })
-	if t.opts.Tabled != nil {
-		if err := t.opts.Tabled(t.Table()); err != nil {
-			return err
-		}
+	if err := t.show(t.Table()); err != nil {
+		return err
 	}
 	if notice != "" {
 		t.notice(notice)
@@ -172,6 +176,15 @@ func (t *Top) Framed(b *outcome.Batch, _ *scope.Frame) error {
 		return err
 	}
 	return t.left(b)
+}
+
+func (t *Top) show(table *Table) error {
+	if t.opts.Tabled == nil {
+		return nil
+	}
+	t.telling.Lock()
+	defer t.telling.Unlock()
+	return t.opts.Tabled(table)
 }
 
 // left returns errEnded where there were VMs, and none is left.
@@ -198,8 +211,10 @@ func (t *Top) Noticed(n outcome.Notice) error {
 func (t *Top) notice(text string) { t.tell(outcome.Notice{Time: monotonic.Now(), Text: text}) }
 
 func (t *Top) tell(n outcome.Notice) {
-	if t.opts.Noticed != nil {
-		t.opts.Noticed(n)
+	if t.opts.Noticed == nil {
+		return
 	}
-	signal(t.changed)
+	t.telling.Lock()
+	defer t.telling.Unlock()
+	t.opts.Noticed(n)
 }
