@@ -16,6 +16,7 @@ import (
 	"github.com/beamscope/beamscope/internal/plot"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/tui"
+	"github.com/beamscope/beamscope/internal/tui/tuitest"
 )
 
 const ms = time.Millisecond
@@ -486,7 +487,7 @@ func TestPut(t *testing.T) {
 	} {
 		screen := newScreen(t, 10, 1)
 		used := put(screen, 0, 0, tt.columns, tt.text, tcell.StyleDefault)
-		if got := strings.TrimSpace(text(screen)); got != tt.want || used > tt.columns {
+		if got := strings.TrimSpace(tuitest.Text(screen)); got != tt.want || used > tt.columns {
 			t.Errorf("%q in %d columns: %q in %d", tt.text, tt.columns, got, used)
 		}
 	}

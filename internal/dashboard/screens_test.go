@@ -17,6 +17,7 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/session"
 	"github.com/beamscope/beamscope/internal/tui"
+	"github.com/beamscope/beamscope/internal/tui/tuitest"
 	"github.com/beamscope/beamscope/internal/wrapper"
 )
 
@@ -204,7 +205,7 @@ func TestScreens(t *testing.T) {
 				for _, colors := range []int{256, 16, 0} {
 					got = withLook(got, colors, s.begin(t, size[0], size[1], colors))
 				}
-				golden(t, filepath.Join("testdata", "screens", name+".txt"), got)
+				tuitest.Golden(t, *update, filepath.Join("testdata", "screens", name+".txt"), got)
 			})
 		}
 	}
@@ -227,7 +228,7 @@ func withLook(more string, colors int, h *harness) string {
 func (h *harness) look() (written, how, legend string) {
 	written = h.text()
 	h.do(func() {
-		cells := styles(h.screen)
+		cells := tuitest.Styles(h.screen)
 		_, height := h.screen.Size()
 		lines := strings.SplitAfter(cells, "\n")
 		for i := range lines[:height] {
@@ -296,7 +297,7 @@ func TestSizes(t *testing.T) {
 			if kind.change != nil {
 				kind.change(o)
 			}
-			screen := o.Screen.(colored)
+			screen := o.Screen.(tuitest.Colored)
 			o.Screen = strictScreen{screen.SimulationScreen, func(x, y int) {
 				w, h := screen.Size()
 				r.Errorf("drawn at %d,%d of %d×%d\n%s", x, y, w, h, debug.Stack())
@@ -319,7 +320,7 @@ func TestSizes(t *testing.T) {
 // wantWidth reports lines on the screen that are not of a width.
 func (h *harness) wantWidth(r *rapid.T, width int) {
 	h.do(func() {
-		for line := range strings.Lines(text(h.screen)) {
+		for line := range strings.Lines(tuitest.Text(h.screen)) {
 			if got := uniseg.StringWidth(strings.TrimSuffix(line, "\n")); got != width {
 				r.Errorf("a line has %d columns, want %d: %q", got, width, line)
 			}

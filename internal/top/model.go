@@ -105,7 +105,7 @@ const MaxAverage = 30
 // Filter has only rows shown whose process, name or VM has the text in it, or matches it
 // as a regular expression; case does not matter. "" shows all.
 func (m *Model) Filter(text string) {
-	m.filter = strings.ToLower(text)
+	m.filter = text
 	m.pattern, _ = regexp.Compile("(?i)" + text) // nil for a text that is none
 }
 
@@ -213,7 +213,7 @@ func (m *Model) matches(id ID, known name) bool {
 		return true
 	}
 	text := id.Key + " " + known.name + " " + id.VM.String()
-	return strings.Contains(strings.ToLower(text), m.filter) || m.pattern != nil && m.pattern.MatchString(text)
+	return strings.Contains(strings.ToLower(text), strings.ToLower(m.filter)) || m.pattern != nil && m.pattern.MatchString(text)
 }
 
 // comparer returns the order of rows by a column: the largest numbers and the first names

@@ -29,7 +29,7 @@ func (p *Text) Table(t *Table) error {
 	for _, c := range columns {
 		fmt.Fprint(tw, t.head(c), "\t")
 	}
-	fmt.Fprintf(tw, "%s\tprocess\n", t.trendHead())
+	fmt.Fprintf(tw, "trend\tprocess\n")
 	line := func(f *[kinds]Figures, trend, name string) {
 		for _, c := range columns {
 			fmt.Fprint(tw, c.cell(f, &t.DMax), "\t")
@@ -76,9 +76,6 @@ func (t *Table) head(c Column) string {
 	}
 	return name + "▼"
 }
-
-// trendHead returns the head of the trend.
-func (t *Table) trendHead() string { return "trend of " + t.trendOf().String() }
 
 // nameOf returns what a row is called, with its VM where there are several.
 func (t *Table) nameOf(r *Row) string {
@@ -151,6 +148,17 @@ func (t *Table) givenUpText() string {
 		text += ": " + t.GaveUp
 	}
 	return text
+}
+
+// observing names what is observed.
+func (t *Table) observing() string {
+	var names []string
+	for k := range kinds {
+		if t.Level.Has(k) {
+			names = append(names, k.String())
+		}
+	}
+	return strings.Join(names, " ")
 }
 
 // costText says what observing the last window cost.

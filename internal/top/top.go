@@ -215,6 +215,7 @@ func (t *Top) tell(n outcome.Notice) {
 		return
 	}
 	t.telling.Lock()
-	defer t.telling.Unlock()
 	t.opts.Noticed(n)
+	t.telling.Unlock()
+	signal(t.changed)
 }
