@@ -30,10 +30,10 @@ func (v *View) bindings() []binding {
 	all := []binding{
 		{"?h", key(tcell.KeyF1), "?", "help", "what the keys do", v.showHelp},
 		{"q", key(tcell.KeyCtrlC), "q", "quit", "leave; the terminal is as it was", v.app.Stop},
-		{"<", key(tcell.KeyLeft), "< >", "sort", "sort by the column to the left, or to the right; each has a letter too", func() { v.step(-1) }},
+		{"<", key(tcell.KeyLeft), "< >", "sort", "sort by the column to the left, or to the right", func() { v.step(-1) }},
 		{">", key(tcell.KeyRight), ">", "", "", func() { v.step(1) }},
 		{"iI", nil, "i", "reverse", "sort the other way round", func() { v.do((*Model).Reverse) }},
-		{"/", nil, "/", "filter", "only rows with a text in them, or that match it as a regular expression", v.ask},
+		{"/", nil, "/", "filter", "only rows with a text in them, or that match a regular expression", v.ask},
 		{"", key(tcell.KeyEscape), "Esc", "", "all rows again", v.unfilter},
 		{"f ", nil, "f Space", "freeze", "stop at this window, or follow again; what comes meanwhile is counted", v.freeze},
 		{"g", nil, "g", "pid/mfa", "rows by process, or by the function that processes were spawned with", v.regroup},

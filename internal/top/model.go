@@ -41,7 +41,7 @@ func (m *Model) Wanted() (l Level, by string) { return m.want, m.wantBy }
 
 // Configure notes what the batches from now on are of. Rows of another sort begin anew.
 func (m *Model) Configure(p outcome.Plan) {
-	next := history{by: m.live.by, windows: m.live.windows}
+	next := history{by: m.live.by, dmax: m.live.dmax, windows: m.live.windows}
 	for _, s := range p.Specs {
 		if k, ok := kindOf(s.Name); ok {
 			next.level = max(next.level, Level(k)+1)
@@ -71,7 +71,7 @@ func (m *Model) Add(b *outcome.Batch) (notice string, err error) {
 		return "", nil
 	}
 	if m.want == 1 {
-		return "", fmt.Errorf("%w: %s of %s alone", ErrLimit, GC, why)
+		return "", fmt.Errorf("%w, even of %s alone: %s. Detached; --rate allows more", ErrLimit, GC, why)
 	}
 	m.want--
 	m.gaveUp = why

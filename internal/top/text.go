@@ -29,12 +29,12 @@ func (p *Text) Table(t *Table) error {
 	for _, c := range columns {
 		fmt.Fprint(tw, t.head(c), "\t")
 	}
-	fmt.Fprintf(tw, "trend\tprocess\n")
+	fmt.Fprintf(tw, "trend\t  process\n")
 	line := func(f *[kinds]Figures, trend, name string) {
 		for _, c := range columns {
 			fmt.Fprint(tw, c.cell(f, &t.DMax), "\t")
 		}
-		fmt.Fprintf(tw, "%s\t%s\n", trend, name)
+		fmt.Fprintf(tw, "%s\t  %s\n", trend, name)
 	}
 	line(&t.Total, "", "everything")
 	for i := range t.Rows[:min(len(t.Rows), p.limit)] {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,6 +24,8 @@ var ErrLimit = errors.New("too many events")
 type Options struct {
 	Window time.Duration // length of a window
 	By     string        // what the rows are, [outcome.GroupPID] or [outcome.GroupMFA]
+	Sort   Column
+	Filter string // see [Model.Filter]
 	Limit  Limit
 
 	// Source opens the source, for its first plan.
@@ -44,10 +47,12 @@ type Top struct {
 	opts    Options
 	source  outcome.Source
 	scope   *scope.Scope
+	late    time.Duration // for which windows were over, or had begun, before it was attached
 	changed chan struct{} // something is new; has room for one
 	wanted  chan struct{} // something else is wanted; likewise
 
 	running bool // a VM was seen
+	begun   bool // a window was observed
 
 	mu    sync.Mutex
 	model *Model
@@ -67,6 +72,8 @@ func Open(o Options) (*Top, error) {
 		opts: o, model: NewModel(o.By, o.Limit),
 		changed: make(chan struct{}, 1), wanted: make(chan struct{}, 1),
 	}
+	t.model.SortBy(o.Sort)
+	t.model.Filter(o.Filter)
 	system, err := o.System(Everything, o.By, o.Window)
 	if err != nil {
 		return nil, err
@@ -74,6 +81,9 @@ func Open(o Options) (*Top, error) {
 	plan := system.Plan(monotonic.Now() + int64(attaching))
 	if t.source, err = o.Source(plan); err != nil {
 		return nil, err
+	}
+	if n := plan.Number(max(monotonic.Now(), plan.From)); n > 0 {
+		t.late = time.Duration(n+1) * plan.Window
 	}
 	if t.scope, err = scope.New(t.source, system, plan, t); err != nil {
 		return nil, errors.Join(err, t.Close())
@@ -88,13 +98,16 @@ func (t *Top) Close() error { return t.source.Close() }
 var errEnded = errors.New("no VM is left")
 
 // Run observes until the context is done, for so long (0: without end), or until no VM is
-// left. It is called once. The error wraps [ErrLimit] where observing costs too much.
+// left. Windows that were over before it was attached do not count. It is called once. The error wraps [ErrLimit] where observing costs too much.
 func (t *Top) Run(ctx context.Context, limit time.Duration) error {
 	scopeDone, cancel := context.WithCancel(ctx)
 	var changing sync.WaitGroup
 	changing.Go(func() { t.change(scopeDone) })
 	defer changing.Wait()
 	defer cancel()
+	if limit > 0 {
+		limit += t.late
+	}
 	err := t.scope.Run(ctx, limit)
 	if errors.Is(err, errEnded) {
 		t.notice("no VM is left")
@@ -163,6 +176,9 @@ func (t *Top) Configured(_ *scope.System, p outcome.Plan) error {
 
 // Framed implements [scope.Observer].
 func (t *Top) Framed(b *outcome.Batch, _ *scope.Frame) error {
+	if t.begun = t.begun || begun(b); !t.begun {
+		return nil // it was not attached yet
+	}
 	var notice string
 	var err error
 	t.Do(func(m *Model) { notice, err = m.Add(b) })
@@ -176,6 +192,11 @@ func (t *Top) Framed(b *outcome.Batch, _ *scope.Frame) error {
 		return err
 	}
 	return t.left(b)
+}
+
+// begun tells whether anything was observed for all of a window.
+func begun(b *outcome.Batch) bool {
+	return slices.ContainsFunc(b.Counts, func(c outcome.Counts) bool { return !c.Unobserved })
 }
 
 func (t *Top) show(table *Table) error {
