@@ -47,7 +47,7 @@ type Top struct {
 	opts    Options
 	source  outcome.Source
 	scope   *scope.Scope
-	late    time.Duration // for which windows were over, or had begun, before it was attached
+	late    time.Duration // of the windows that had begun before it was attached
 	changed chan struct{} // something is new; has room for one
 	wanted  chan struct{} // something else is wanted; likewise
 
@@ -82,8 +82,8 @@ func Open(o Options) (*Top, error) {
 	if t.source, err = o.Source(plan); err != nil {
 		return nil, err
 	}
-	if n := plan.Number(max(monotonic.Now(), plan.From)); n > 0 {
-		t.late = time.Duration(n+1) * plan.Window
+	if now := monotonic.Now(); now > plan.From {
+		t.late = time.Duration(plan.At(plan.Number(now)).To - plan.From)
 	}
 	if t.scope, err = scope.New(t.source, system, plan, t); err != nil {
 		return nil, errors.Join(err, t.Close())
