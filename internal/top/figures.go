@@ -31,12 +31,50 @@ type Row struct {
 	Kinds   [kinds]Figures
 }
 
-// A sum adds up what was seen of a kind in some windows.
+// A sum adds up tallies, and notes in which windows there could have been any.
 type sum struct {
-	tally
+	successes, failures, timeouts uint64
+	total                         time.Duration
+	amount                        uint64
+	delays                        [outcome.DelayBuckets]uint64
+
 	observed time.Duration // of the windows in which the kind was
 	inferred bool
 	crowded  bool // something found no room among the rows
+}
+
+func (s *sum) add(t *tally) {
+	s.successes += t.successes
+	s.failures += t.failures
+	s.timeouts += t.timeouts
+	s.total += t.total
+	s.amount += t.amount
+	for _, b := range t.delays {
+		s.delays[b.index] += uint64(b.count)
+	}
+}
+
+func (s *sum) instances() uint64 { return s.successes + s.failures + s.timeouts }
+
+// quantile returns the quantile p, from 0 to 1, of all instances whose delay was noted,
+// and of those that did not succeed.
+func (s *sum) quantile(p float64) Quantile {
+	n := s.failures + s.timeouts
+	for _, count := range s.delays {
+		n += count
+	}
+	if n == 0 {
+		return Quantile{}
+	}
+	rank := min(max(uint64(p*float64(n)+0.999999999), 1), n)
+	for i, count := range s.delays {
+		if rank <= count {
+			_, hi := outcome.BucketBounds(i)
+			return Quantile{Some: true, AtMost: hi}
+		}
+		rank -= count
+	}
+	return Quantile{Some: true, Beyond: true}
 }
 
 func (s *sum) figures() Figures {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
@@ -49,16 +48,16 @@ func (l Limit) exceeded(c outcome.Cost, window time.Duration) string {
 	rate := float64(c.Events) / window.Seconds()
 	if l.Rate > 0 {
 		if rate > l.Rate {
-			return fmt.Sprintf("%s events/s, more than %s", count(rate), count(l.Rate))
+			return fmt.Sprintf("%s events/s, limit %s", count(rate), count(l.Rate))
 		}
 		return ""
 	}
 	assumed := ""
 	if c.PerEvent == 0 {
-		c.PerEvent, assumed = unmeasured, fmt.Sprintf(" if one costs %v", unmeasured)
+		c.PerEvent, assumed = unmeasured, fmt.Sprintf(" at %v each", unmeasured)
 	}
 	if share := c.Share(window); share > l.Share {
-		return fmt.Sprintf("%s events/s cost %s of a core%s, more than %s", count(rate), figures.Percent(share), assumed, figures.Percent(l.Share))
+		return fmt.Sprintf("%s events/s%s = %s%% of a core, limit %s%%", count(rate), assumed, percent(share), percent(l.Share))
 	}
 	return ""
 }

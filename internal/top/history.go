@@ -93,12 +93,14 @@ func (w *window) count(k Kind, c *outcome.Counts) {
 			m.rest = t
 			continue
 		}
-		grouped.add(&tally{successes: t.successes, failures: t.failures, timeouts: t.timeouts})
+		grouped.successes += t.successes
+		grouped.failures += t.failures
+		grouped.timeouts += t.timeouts
 		id := ID{c.VM, g.Key}
 		if w.rows[id] == nil {
 			w.rows[id] = new([kinds]tally)
 		}
-		w.rows[id][k].add(&t)
+		w.rows[id][k] = t
 		if known := w.names[id]; g.Name != "" || known.process == 0 {
 			w.names[id] = name{g.Process, g.Name}
 		}

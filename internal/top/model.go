@@ -261,6 +261,13 @@ func compareBools(a, b bool) int {
 // the last n: NaN where it is not known, or there was no window. Names have the trend of
 // the run time.
 func (t *Table) Trend(r *Row, n int) []float64 {
+	return t.trend(n, func(k Kind, windows []*window) Figures { return figuresOf(r.ID, k, windows) })
+}
+
+// TotalTrend is the trend of the total.
+func (t *Table) TotalTrend(n int) []float64 { return t.trend(n, totalOf) }
+
+func (t *Table) trend(n int, of func(Kind, []*window) Figures) []float64 {
 	c := t.trendOf()
 	k := c.info().kind
 	values := make([]float64, n)
@@ -269,7 +276,7 @@ func (t *Table) Trend(r *Row, n int) []float64 {
 		values[i] = math.NaN()
 		if at := i - n + len(windows); at >= 0 {
 			var f [kinds]Figures
-			f[k] = figuresOf(r.ID, k, windows[at:at+1])
+			f[k] = of(k, windows[at:at+1])
 			values[i] = c.value(&f)
 		}
 	}

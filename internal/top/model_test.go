@@ -71,14 +71,15 @@ func TestFigures(t *testing.T) {
 func TestBeyondScale(t *testing.T) {
 	delays, total := spread(98, time.Millisecond)
 	tl := tallyOf(&outcome.Group{Successes: 98, Timeouts: 2, Delays: delays, Total: total})
-	if q := tl.quantile(0.99); !q.Some || !q.Beyond {
+	var all sum
+	all.add(&tl)
+	if q := all.quantile(0.99); !q.Some || !q.Beyond {
 		t.Errorf("p99 %+v", q)
 	}
-	if q := tl.quantile(0.98); !q.Some || q.Beyond {
+	if q := all.quantile(0.98); !q.Some || q.Beyond {
 		t.Errorf("p98 %+v", q)
 	}
-	empty := tally{}
-	if q := empty.quantile(0.5); q.Some {
+	if q := new(sum).quantile(0.5); q.Some {
 		t.Errorf("of nothing: %+v", q)
 	}
 }
@@ -89,7 +90,7 @@ func TestQuantileIsThatOfDelays(t *testing.T) {
 		parts := rapid.SliceOfN(rapid.SliceOfN(rapid.Int64Range(0, int64(time.Hour)), 0, 20), 1, 4).Draw(r, "delays")
 		p := rapid.Float64Range(0, 1).Draw(r, "p")
 		var all outcome.Delays
-		var sum tally
+		var sum sum
 		for _, part := range parts {
 			d := make(outcome.Delays, outcome.DelayBuckets)
 			for _, x := range part {
@@ -359,7 +360,7 @@ func TestGivesUp(t *testing.T) {
 		}
 	}
 	_, _ = add(much, 3)
-	if notice, err := add(much, 3); err != nil || !strings.HasPrefix(notice, "gave up run: 100k events/s cost 10.00% of a core") {
+	if notice, err := add(much, 3); err != nil || !strings.HasPrefix(notice, "gave up run: 100k events/s = 10.0% of a core") {
 		t.Fatalf("%q, error %v", notice, err)
 	}
 	for range 3 { // of the plan before: they are not judged
@@ -374,8 +375,9 @@ func TestGivesUp(t *testing.T) {
 	}
 	m.Configure(plan(1, outcome.GroupPID))
 	_, _ = add(much, 1)
-	if table := m.Table(); table.Level != 1 || table.givenUpText() == "" || rowOf(t, table, "<0.44.0>").Kinds[Run].Known {
-		t.Errorf("level %d, %q", table.Level, table.givenUpText())
+	table := m.Table()
+	if text, why := table.givenUpText(); table.Level != 1 || text != "without mailbox and run" || why == "" || rowOf(t, table, "<0.44.0>").Kinds[Run].Known {
+		t.Errorf("level %d, %q: %q", table.Level, text, why)
 	}
 	if _, err := add(much, 1); !errors.Is(err, ErrLimit) {
 		t.Errorf("error %v", err)
@@ -394,11 +396,11 @@ func TestLimit(t *testing.T) {
 		want   string
 	}{
 		{Limit{Rate: 1000}, outcome.Cost{Events: 1000}, time.Second, ""},
-		{Limit{Rate: 1000}, outcome.Cost{Events: 1001, PerEvent: time.Microsecond}, time.Second, "1.00k events/s, more than 1.00k"},
-		{Limit{Rate: 1000}, outcome.Cost{Events: 200}, 100 * time.Millisecond, "2.00k events/s, more than 1.00k"},
+		{Limit{Rate: 1000}, outcome.Cost{Events: 1001, PerEvent: time.Microsecond}, time.Second, "1.00k events/s, limit 1.00k"},
+		{Limit{Rate: 1000}, outcome.Cost{Events: 200}, 100 * time.Millisecond, "2.00k events/s, limit 1.00k"},
 		{Limit{Share: 0.1}, outcome.Cost{Events: 50_000, PerEvent: 2 * time.Microsecond}, time.Second, ""},
-		{Limit{Share: 0.1}, outcome.Cost{Events: 60_000, PerEvent: 2 * time.Microsecond}, time.Second, "60.0k events/s cost 12.00% of a core, more than 10.00%"},
-		{Limit{Share: 0.1}, outcome.Cost{Events: 60_000}, time.Second, "60.0k events/s cost 12.00% of a core if one costs 2µs, more than 10.00%"},
+		{Limit{Share: 0.1}, outcome.Cost{Events: 60_000, PerEvent: 2 * time.Microsecond}, time.Second, "60.0k events/s = 12.0% of a core, limit 10.0%"},
+		{Limit{Share: 0.1}, outcome.Cost{Events: 60_000}, time.Second, "60.0k events/s at 2µs each = 12.0% of a core, limit 10.0%"},
 	} {
 		if got := tt.limit.exceeded(tt.cost, tt.window); got != tt.want {
 			t.Errorf("%+v, %+v: %q, want %q", tt.limit, tt.cost, got, tt.want)

@@ -19,7 +19,7 @@ func crowded(t *testing.T) *Table {
 	t.Helper()
 	m := fed(t, 11, shop, store)
 	m.Configure(plan(2, outcome.GroupPID))
-	m.gaveUp = "90.0k events/s cost 13.50% of a core, more than 10.00%"
+	m.gaveUp = "90.0k events/s = 13.5% of a core, limit 10.0%"
 	b := batch(plan(2, outcome.GroupPID), 11, shop, store)
 	for i := range b.Counts {
 		c := &b.Counts[i]

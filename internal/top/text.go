@@ -36,7 +36,7 @@ func (p *Text) Table(t *Table) error {
 		}
 		fmt.Fprintf(tw, "%s\t  %s\n", trend, name)
 	}
-	line(&t.Total, "", "everything")
+	line(&t.Total, figures.Sparkline(t.TotalTrend(textTrend)), "everything")
 	for i := range t.Rows[:min(len(t.Rows), p.limit)] {
 		r := &t.Rows[i]
 		line(&r.Kinds, figures.Sparkline(t.Trend(r, textTrend)), t.nameOf(r))
@@ -133,7 +133,7 @@ func (t *Table) lossText() string {
 }
 
 // givenUpText says what is not observed, and why; "" where that is nothing.
-func (t *Table) givenUpText() string {
+func (t *Table) givenUpText() (text, why string) {
 	var names []string
 	for k := range kinds {
 		if !t.Level.Has(k) {
@@ -141,13 +141,9 @@ func (t *Table) givenUpText() string {
 		}
 	}
 	if len(names) == 0 {
-		return ""
+		return "", ""
 	}
-	text := "without " + strings.Join(names, " and ")
-	if t.GaveUp != "" {
-		text += ": " + t.GaveUp
-	}
-	return text
+	return "without " + strings.Join(names, " and "), t.GaveUp
 }
 
 // observing names what is observed.
@@ -178,10 +174,11 @@ func (t *Table) remarks() []string {
 	if t.Partial {
 		lines = append(lines, "not observed for all of the time")
 	}
-	for _, text := range []string{t.lossText(), t.givenUpText()} {
-		if text != "" {
-			lines = append(lines, text)
-		}
+	if text := t.lossText(); text != "" {
+		lines = append(lines, text)
+	}
+	if text, why := t.givenUpText(); text != "" {
+		lines = append(lines, text+": "+why)
 	}
 	return append(lines, t.costText())
 }

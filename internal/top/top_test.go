@@ -117,7 +117,7 @@ func TestFallsBack(t *testing.T) {
 	}}
 	x, said := open(t, s)
 	err := x.Run(t.Context(), 0)
-	if want := "too many events, even of gc alone: 150k events/s cost 15.00% of a core, more than 10.00%. Detached; --rate allows more"; !errors.Is(err, ErrLimit) || err.Error() != want {
+	if want := "too many events, even of gc alone: 150k events/s = 15.0% of a core, limit 10.0%. Detached; --rate allows more"; !errors.Is(err, ErrLimit) || err.Error() != want {
 		t.Errorf("error %q, want %q", err, want)
 	}
 	if got := levels(said.tables); !slices.Equal(got, []Level{3, 2, 1}) {

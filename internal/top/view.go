@@ -27,6 +27,7 @@ type View struct {
 	whole   *tview.Flex
 	header  *tview.TextView
 	state   *tview.TextView
+	without *tview.TextView // what is not observed
 	table   *tview.Table
 	detail  *tview.TextView
 	message *tview.TextView
@@ -83,14 +84,14 @@ func (v *View) Run(ctx context.Context, t *Top) error {
 
 // build makes everything that is on the screen.
 func (v *View) build() {
-	v.header, v.state, v.message, v.hints = tui.Line(), tui.Line(), tui.Line(), tui.Line()
-	v.detail = tui.Line()
+	v.header, v.state, v.without, v.detail, v.message, v.hints = tui.Line(), tui.Line(), tui.Line(), tui.Line(), tui.Line(), tui.Line()
 	v.table = tview.NewTable().SetSelectedStyle(v.app.Theme.Selected())
 	v.table.SetSelectionChangedFunc(func(row, _ int) { v.choose(row) })
 	v.table.SetMouseCapture(v.click)
 	v.whole = tview.NewFlex().SetDirection(tview.FlexRow).
 		AddItem(v.header, 1, 0, false).
 		AddItem(v.state, 1, 0, false).
+		AddItem(v.without, 0, 0, false).
 		AddItem(v.table, 0, 1, true).
 		AddItem(v.detail, 0, 0, false).
 		AddItem(v.message, 1, 0, false).
@@ -162,6 +163,7 @@ func (v *View) refresh() {
 	v.tell()
 	v.header.SetText(v.fitting(v.headParts()))
 	v.state.SetText(v.fitting(v.stateParts()))
+	v.showWithout()
 	v.message.SetText(v.tagged(v.saidAs, v.short(v.said)))
 	v.hints.SetText(v.hintText())
 	v.showDetail()
@@ -205,15 +207,15 @@ func (v *View) headParts() []string {
 	if t.Windows == 0 {
 		return append(parts, "waiting for the first window")
 	}
-	rows := fmt.Sprintf("%d rows", t.All)
+	rows, filtered := fmt.Sprintf("%d rows", t.All), ""
 	if t.Filter != "" {
-		rows = v.tagged(tui.Strong, fmt.Sprintf("%d of %d rows with %q", len(t.Rows), t.All, t.Filter))
+		rows, filtered = "", v.tagged(tui.Strong, fmt.Sprintf("%d of %d rows with %q", len(t.Rows), t.All, t.Filter))
 	}
 	average := fmt.Sprintf("last %v", t.Duration)
 	if t.Windows > 1 {
 		average = fmt.Sprintf("average of %d × %v", t.Windows, t.Duration)
 	}
-	return append(parts, t.Time.Local().Format(time.TimeOnly), "by "+t.By, average, rows, tview.Escape(t.vmsText()))
+	return append(parts, t.Time.Local().Format(time.TimeOnly), filtered, "by "+t.By, average, rows, tview.Escape(t.vmsText()))
 }
 
 // mode says whether the table moves.
@@ -234,9 +236,6 @@ func (v *View) stateParts() []string {
 		return nil
 	}
 	var parts []string
-	if text := t.givenUpText(); text != "" {
-		parts = append(parts, v.tagged(tui.Bad, v.short(text+": r tries again")))
-	}
 	if t.Partial {
 		parts = append(parts, v.tagged(tui.Doubtful, "not observed for all of the time"))
 	}
@@ -246,6 +245,17 @@ func (v *View) stateParts() []string {
 		parts = append(parts, "lost 0")
 	}
 	return append(parts, tview.Escape(t.costText()), "observing "+t.observing())
+}
+
+// showWithout says what is not observed, where that is something.
+func (v *View) showWithout() {
+	text, why := v.shown.givenUpText()
+	lines := 0
+	if text != "" && v.shown.Windows > 0 {
+		lines = 1
+		v.without.SetText(v.tagged(tui.Bad, v.short(text+" (r: again): "+why)))
+	}
+	v.whole.ResizeItem(v.without, lines, 0)
 }
 
 // hintText shows keys, as many as there is room for.
@@ -314,16 +324,15 @@ func (t *Table) sentence(k Kind, f *Figures) string {
 	if !f.Known {
 		return "not known"
 	}
-	text := fmt.Sprintf("%d, %s/s", f.Instances, count(f.PerSecond))
-	switch k {
-	case Mailbox:
-		text += fmt.Sprintf("; %.3g waiting on average", f.Share)
-	default:
-		text += fmt.Sprintf("; %s%% of the time", percent(f.Share))
+	text := fmt.Sprintf("%d, %s/s; ", f.Instances, count(f.PerSecond))
+	if k == Mailbox {
+		text += count(f.Share) + " waiting on average"
+	} else {
+		text += percent(f.Share) + "% of the time"
 	}
-	text += fmt.Sprintf("; p50 %s, p99 %s; %d took %s or more", delay(f.P50, t.DMax[k], f.Inferred), delay(f.P99, t.DMax[k], f.Inferred), f.Timeouts, figures.ExactDelay(t.DMax[k]))
+	text += fmt.Sprintf("; p50 %s, p99 %s, %d ≥%s", delay(f.P50, t.DMax[k], f.Inferred), delay(f.P99, t.DMax[k], f.Inferred), f.Timeouts, figures.ExactDelay(t.DMax[k]))
 	if k == GC {
-		text += fmt.Sprintf("; %s words/s reclaimed", count(f.Amount))
+		text += fmt.Sprintf("; %s words/s", count(f.Amount))
 	}
 	return text
 }

@@ -296,8 +296,8 @@ func TestSizes(t *testing.T) {
 				} else {
 					h.key(rapid.SampledFrom([]tcell.Key{tcell.KeyDown, tcell.KeyUp, tcell.KeyPgDn, tcell.KeyEnd, tcell.KeyHome, tcell.KeyEnter, tcell.KeyEscape, tcell.KeyLeft, tcell.KeyRight}).Draw(r, "key"))
 				}
-				h.feed(1, shop)
 			}
+			h.feed(1, shop)
 			h.do(func() {
 				for line := range strings.Lines(tuitest.Text(h.screen)) {
 					if got := uniseg.StringWidth(strings.TrimSuffix(line, "\n")); got != width {

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/gdamore/tcell/v2"
@@ -20,8 +21,11 @@ type place struct {
 const (
 	leastProcess, mostProcess = 16, 48
 	leastTrend                = 10
-	vmWidth                   = 20
+	vmWidth, narrowVM         = 24, 10
 )
+
+// wide is the width of a screen from which on VMs have their whole names.
+const wide = 120
 
 // places returns the columns for which there is room, in their order, always with the
 // one by which is sorted.
@@ -33,6 +37,8 @@ func (v *View) places() []place {
 		switch {
 		case c == ByVM && len(v.shown.VMs) < 2:
 			continue
+		case c == ByVM && v.width < wide:
+			p.width = narrowVM
 		case c == ByVM:
 			p.width = vmWidth
 		case c != v.shown.Sort && v.width < c.info().least:
@@ -55,34 +61,60 @@ func (v *View) places() []place {
 
 // fill makes the table: its head, the total, what found no room, and the rows.
 func (v *View) fill() {
-	t, places := v.shown, v.places()
-	v.table.Clear()
-	v.fixed = 0
-	fixed := func(n tui.Tone, text string) {
-		v.table.SetCell(v.fixed, 0, tview.NewTableCell(v.app.Theme.Tag(n)+text+tui.End).SetSelectable(false).SetExpansion(1))
-		v.fixed++
-	}
+	t := v.shown
+	c := &content{v: v, places: v.places()}
+	c.trend = v.trendWidth(c.places)
 	if t.Windows == 0 {
-		v.table.SetSelectable(false, false)
-		fixed(tui.Plain, "")
-		fixed(tui.Plain, "  The first window is on its way.")
-		return
+		c.fixed = []string{"", "  The first window is on its way."}
+	} else {
+		c.fixed = []string{
+			v.toned(tui.Dim, v.headLine(c.places)),
+			v.toned(tui.Strong, v.line(c.places, "everything", "", &t.Total, figures.Sparkline(t.TotalTrend(c.trend)))),
+		}
+		if t.hasOthers() {
+			c.fixed = append(c.fixed, v.toned(tui.Doubtful, v.line(c.places, "no room", "", &t.Others, "")))
+		}
 	}
-	fixed(tui.Dim, v.headLine(places))
-	fixed(tui.Strong, v.line(places, "everything", "", &t.Total, ""))
-	if t.hasOthers() {
-		fixed(tui.Doubtful, v.line(places, "no room", "", &t.Others, ""))
-	}
-	v.table.SetFixed(v.fixed, 0).SetSelectable(len(t.Rows) > 0, false)
-	trend := v.trendWidth(places)
-	for i := range t.Rows {
-		r := &t.Rows[i]
-		line := v.line(places, r.process(), r.VM.String(), &r.Kinds, figures.Sparkline(t.Trend(r, trend)))
-		v.table.SetCell(v.fixed+i, 0, tview.NewTableCell(line).SetExpansion(1))
-	}
-	chosen := v.chosen // which selecting sets
+	v.fixed = len(c.fixed)
+	v.table.SetContent(c).SetFixed(v.fixed, 0)
+	v.table.SetSelectable(len(t.Rows) > 0, false) // keys would look for a row without end
+	chosen := v.chosen                            // which selecting sets
 	v.table.Select(v.fixed+v.selected(), 0)
 	v.chosen = chosen
+}
+
+func (v *View) toned(n tui.Tone, text string) string { return v.app.Theme.Tag(n) + text + tui.End }
+
+// A content is that of the table. Only those of its rows are made that are seen.
+type content struct {
+	tview.TableContentReadOnly
+	v      *View
+	places []place
+	trend  int
+	fixed  []string
+}
+
+// GetRowCount implements [tview.TableContent].
+func (c *content) GetRowCount() int { return len(c.fixed) + len(c.v.shown.Rows) }
+
+// GetColumnCount implements [tview.TableContent].
+func (*content) GetColumnCount() int { return 1 }
+
+// GetCell implements [tview.TableContent].
+func (c *content) GetCell(row, _ int) *tview.TableCell {
+	if row < 0 || row >= c.GetRowCount() {
+		return nil
+	}
+	if row < len(c.fixed) {
+		return tview.NewTableCell(c.fixed[row]).SetSelectable(false).SetExpansion(1)
+	}
+	t := c.v.shown
+	r := &t.Rows[row-len(c.fixed)]
+	vm := r.VM.String()
+	if c.v.width < wide {
+		vm = fmt.Sprint(r.VM.PID)
+	}
+	return tview.NewTableCell(c.v.line(c.places, r.process(), vm, &r.Kinds, figures.Sparkline(t.Trend(r, c.trend)))).SetExpansion(1)
 }
 
 // trendWidth is how many columns are left for the trend.
