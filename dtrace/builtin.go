@@ -136,22 +136,22 @@ func lifetimes() []Builtin {
 
 // dirtyFunctions are the outcomes of native functions on dirty schedulers.
 func dirtyFunctions() []Builtin {
-	const blind = "The wait for a dirty scheduler comes before the start. A function of which the process is killed, or which raises an exception, does not return: its instance is lost as unpaired when the thread calls the next one, or times out. One that goes on in pieces is an instance for each piece."
+	const blind = "The wait for a dirty scheduler comes before the start. An exception ends an instance like any other return. One that goes on in pieces is an instance for each piece. "
 	return []Builtin{
 		{
 			Name: "dirty-nif", DMax: 100 * time.Millisecond, Bins: 1000,
 			Rule:   Rule{Start: events("nif-entry"), End: events("nif-return"), Key: Key{Thread, Thread}, Pairing: Last},
 			Starts: "A dirty scheduler calls a native function: a NIF, or one of the VM's own that runs there.",
 			Ends:   "The function returns on the same thread.",
-			Blind:  "Native functions on ordinary schedulers are not seen, for compiled code calls them without an event. " + blind,
+			Blind:  "Native functions on ordinary schedulers are not seen, for compiled code calls them without an event. " + blind + "Where the process is killed meanwhile, no event tells of the return: the instance is lost as unpaired when the thread calls the next function, or times out.",
 			Cost:   "Two events for each call, moderately hot.",
 		},
 		{
 			Name: "file-io", DMax: 100 * time.Millisecond, Bins: 1000,
 			Rule:   Rule{Start: events(`nif-entry[mfa="prim_file:*"]`), End: events("nif-return"), Key: Key{Thread, Thread}, Pairing: Last, Loose: true},
 			Starts: "A dirty scheduler calls a native function of prim_file, through which the module file reads and writes, opens and lists.",
-			Ends:   "The function returns on the same thread.",
-			Blind:  blind + " A file that is not opened as raw has a process of its own, which does the input and output for others: what they wait for it is not in the delay. What the kernel writes later is not seen.",
+			Ends:   "The thread returns from the function. The event does not tell which function it was, but a thread runs one at a time.",
+			Blind:  blind + "Where the process is killed meanwhile, no event tells of the return: the next return on the thread, of any function, is taken for it. A file that is not opened as raw has a process of its own, which does the input and output for others: what they wait for it is not in the delay. What the kernel writes later is not seen.",
 			Cost:   "Two events for each operation, moderately hot; those of other dirty functions are dropped in the kernel.",
 		},
 	}
