@@ -68,7 +68,7 @@ func (a *accounts) account(e *era, i *item) {
 		a.miss(e, i)
 		return
 	}
-	c := e.byName[i.outcome]
+	c := e.wants(i.outcome)
 	if c == nil {
 		a.refuse(i.outcome)
 		return
@@ -94,6 +94,9 @@ func (a *accounts) miss(e *era, i *item) {
 		pids = []int{0}
 	}
 	for _, c := range e.courses {
+		if c.silent {
+			continue
+		}
 		for _, pid := range pids {
 			a.lose(e, c, pid, i.at, outcome.Loss{Missed: i.count})
 		}
@@ -104,7 +107,7 @@ func (a *accounts) miss(e *era, i *item) {
 // late accounts for an event that came too late to be put in order. The instance that
 // it is of is not known any more.
 func (a *accounts) late(e *era, r record, at int64) {
-	c := e.byName[r.outcome]
+	c := e.wants(r.outcome)
 	if c == nil {
 		a.refuse(r.outcome)
 		return

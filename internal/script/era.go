@@ -30,6 +30,7 @@ type course struct {
 	grid   dq.Grid
 	config pairing.Config
 	doubt  int64 // what started up to then may have lost its end
+	silent bool  // no events are of it
 }
 
 // newEra makes an era of a plan. The error wraps [ErrPlan].
@@ -54,6 +55,15 @@ func newEra(p outcome.Plan, room *pairing.Room) (*era, error) {
 }
 
 func newCourse(spec outcome.Spec, room *pairing.Room) (*course, error) {
+	grid, err := dq.NewGrid(spec.BinWidth, spec.Bins)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrPlan, err)
+	}
+	c := &course{spec: spec, grid: grid}
+	if spec.VM == (outcome.Events{}) {
+		c.silent = true
+		return c, nil
+	}
 	if err := Check(spec); err != nil {
 		return nil, err
 	}
@@ -61,23 +71,30 @@ func newCourse(spec outcome.Spec, room *pairing.Room) (*course, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrPlan, err)
 	}
-	grid, err := dq.NewGrid(spec.BinWidth, spec.Bins)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrPlan, err)
-	}
-	c := &course{spec: spec, grid: grid, config: pairing.ConfigOf(rule, grid.DMax())}
+	c.config = pairing.ConfigOf(rule, grid.DMax())
 	c.config.Remember, c.config.Room = remember, room
 	return c, nil
+}
+
+// wants returns the outcome of a name, nil where there is none that has events.
+func (e *era) wants(name string) *course {
+	if c := e.byName[name]; c != nil && !c.silent {
+		return c
+	}
+	return nil
 }
 
 // Check says what of an outcome a script cannot tell, nil where it can tell all. The
 // error wraps [ErrPlan].
 func Check(spec outcome.Spec) error {
+	rule, err := spec.VM.Rule()
 	switch {
 	case spec.Wrapper != "":
 		return fmt.Errorf("%w: its instances come over TCP: take it out of the scope file, or observe without --from", ErrPlan)
 	case spec.VM == outcome.Events{}:
 		return fmt.Errorf("%w: its instances are spans: give vm, or start and end, or observe without --from", ErrPlan)
+	case err == nil && rule.RunQueue:
+		return fmt.Errorf("%w: no probe of the VM is of it: take it out of the scope file, or observe without --from", ErrPlan)
 	case spec.Group != "":
 		return fmt.Errorf("%w: it is grouped by %s, of which the lines say nothing: take out group, or observe without --from", ErrPlan, spec.Group)
 	case spec.ExitFails:

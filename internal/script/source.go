@@ -44,7 +44,9 @@ type Config struct {
 	// Recorded says that the text is of another time, such as that of a file.
 	Recorded bool
 
-	Plan outcome.Plan // the first; [Check] says which specs it may have
+	// Plan is the first. Of specs without VM nothing is ever told; those with it have
+	// to pass [Check].
+	Plan outcome.Plan
 }
 
 // A Source pairs the events of which a script tells.

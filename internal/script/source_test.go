@@ -503,8 +503,7 @@ func TestPlanRefused(t *testing.T) {
 		return plan(200*ms, s)
 	}
 	refused := map[string]outcome.Plan{
-		"spans":           with(func(s *outcome.Spec) { s.VM, s.Span = outcome.Events{}, "gc" }),
-		"over TCP":        with(func(s *outcome.Spec) { s.VM, s.Wrapper = outcome.Events{}, "gc" }),
+		"threads":         with(func(s *outcome.Spec) { s.VM.Builtin = "os-wait" }),
 		"groups":          with(func(s *outcome.Spec) { s.Group = outcome.GroupPID }),
 		"exits":           with(func(s *outcome.Spec) { s.ExitFails = true }),
 		"no such outcome": with(func(s *outcome.Spec) { s.VM.Builtin = "no" }),
@@ -531,6 +530,18 @@ func TestPlanRefused(t *testing.T) {
 	}
 	p.want(outcome.Counts{Starts: 1})
 	p.want(outcome.Counts{Ends: 1, Successes: 1, Bins: bins(20, 10)})
+}
+
+// Of what is no outcome of the VM nothing is told, whatever the text says.
+func TestSilent(t *testing.T) {
+	p := recorded(t, plan(0, outcome.Spec{Name: "gc", Span: "gc", BinWidth: time.Millisecond, Bins: 20}),
+		"t 0", at("s gc 7 1", 10), "Lost 3 events", at("t", 2000))
+	p.wantNone(false)
+	for _, spec := range []outcome.Spec{{Span: "gc"}, {Wrapper: "gc"}} {
+		if err := Check(spec); !errors.Is(err, ErrPlan) {
+			t.Errorf("%+v: error %v, want %v", spec, err, ErrPlan)
+		}
+	}
 }
 
 // Windows are collected in turn, and not behind the end.
