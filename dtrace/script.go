@@ -1,6 +1,7 @@
 package dtrace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -135,7 +136,7 @@ func (o ScriptOutcome) lines() ([]scriptLine, error) {
 		for _, event := range events {
 			b := lineBuilder{probe: event.Probe, fields: []scriptField{{kind: fieldProcess}}}
 			fields(&b)
-			err = errors.Join(err, b.err)
+			err = cmp.Or(err, b.err)
 			token := r.Pairing == FIFO && kind != 'a' && event.Probe.index(tokenLabel) >= 0
 			lines = append(lines, scriptLine{o.Name, kind, event, b.fields, token})
 		}

@@ -69,15 +69,15 @@ func (bpftrace) compare(text, with string, prefix bool) (string, error) {
 
 func (bpftrace) integer() string { return "%lld" }
 
-func (bpftrace) time() string { return "nsecs" }
+func (bpftrace) time() string { return "$now" }
 
 // cString returns a text as a string constant of C. It has no control characters.
 func cString(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
 }
 
-// scriptBPFtrace returns a script for bpftrace. All that happens at one probe for one
-// outcome is one action: the order of several at a probe is not defined.
+// scriptBPFtrace returns a script for bpftrace. All that happens at a probe is one
+// action: several would cost the VM a hit each, and their order is not defined.
 func scriptBPFtrace(lines []scriptLine, target ScriptTarget) (string, error) {
 	path, err := bpftracePath(target.Exe)
 	if err != nil {
@@ -90,7 +90,7 @@ func scriptBPFtrace(lines []scriptLine, target ScriptTarget) (string, error) {
 	fmt.Fprintf(&b, "#!/usr/bin/env bpftrace\n// Run it with: bpftrace -q -p %d SCRIPT\n", target.PID)
 	fmt.Fprintf(&b, "\nBEGIN { printf(\"%s\\n\"); }\n\ninterval:ms:100 { printf(\"t %%lld\\n\", nsecs); }\n", scriptVersion)
 	for _, action := range actions(lines) {
-		fmt.Fprintf(&b, "\n%s\n/ pid == %d /\n{\n%s", bpftraceProbe(action[0].event.Probe, path), target.PID, declarations(action))
+		fmt.Fprintf(&b, "\n%s\n/ pid == %d /\n{\n\t$now = nsecs;\n%s", bpftraceProbe(action[0].event.Probe, path), target.PID, declarations(action))
 		for _, l := range action {
 			text, err := bpftraceAction(l)
 			if err != nil {
@@ -103,17 +103,15 @@ func scriptBPFtrace(lines []scriptLine, target ScriptTarget) (string, error) {
 	return b.String(), nil
 }
 
-// actions groups the lines by outcome and probe, in their order.
+// actions groups the lines by probe, in their order.
 func actions(lines []scriptLine) [][]scriptLine {
-	type key struct{ outcome, probe string }
 	var list [][]scriptLine
-	index := make(map[key]int)
+	index := make(map[string]int) // by probe
 	for _, l := range lines {
-		k := key{l.outcome, l.event.Probe.Name}
-		i, ok := index[k]
+		i, ok := index[l.event.Probe.Name]
 		if !ok {
 			i = len(list)
-			index[k] = i
+			index[l.event.Probe.Name] = i
 			list = append(list, nil)
 		}
 		list[i] = append(list[i], l)

@@ -73,7 +73,10 @@ func (p Probe) isTerm(arg int) bool { return p.Function != nil && p.Args[arg].Ty
 
 // args returns the arguments that a line needs, each once, in their order.
 func (l scriptLine) args() []int {
-	args := testedArgs(l.event.Where)
+	var args []int
+	for _, t := range tests(l.event.Where) {
+		args = append(args, t.Arg)
+	}
 	for _, f := range l.fields {
 		if f.kind == fieldArg {
 			args = append(args, f.arg)
@@ -86,12 +89,12 @@ func (l scriptLine) args() []int {
 	return slices.Compact(args)
 }
 
-// testedArgs returns the arguments that a condition tests.
-func testedArgs(c Condition) []int {
+// tests returns the tests that a condition is made of.
+func tests(c Condition) []Test {
 	var operands []Condition
 	switch c := c.(type) {
 	case Test:
-		return []int{c.Arg}
+		return []Test{c}
 	case All:
 		operands = c
 	case Any:
@@ -99,11 +102,11 @@ func testedArgs(c Condition) []int {
 	case Not:
 		operands = []Condition{c.Condition}
 	}
-	var args []int
+	var all []Test
 	for _, o := range operands {
-		args = append(args, testedArgs(o)...)
+		all = append(all, tests(o)...)
 	}
-	return args
+	return all
 }
 
 // The term of a local pid has four bits that say what it is, then the pid's number and
@@ -139,7 +142,10 @@ func (s scriptor) expression(p Probe, c Condition) (string, error) {
 		return s.joined(p, c, " || ")
 	case Not:
 		operand, err := s.expression(p, c.Condition)
-		return "!(" + operand + ")", err
+		if _, test := c.Condition.(Test); test {
+			operand = "(" + operand + ")"
+		}
+		return "!" + operand, err
 	case Test:
 		return s.test(p, c)
 	}
