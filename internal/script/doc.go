@@ -35,8 +35,8 @@
 //
 // The script's clock is ours, unless the first time in the text is more than ten
 // seconds ago or still to come, or the text is known to be a recording. Then the first
-// time is taken to be the present, or the beginning of the next window, and what lies
-// between the clocks stays as it is.
+// time is taken to be the beginning of the next window or, where that has begun and the
+// text is live, the present; and what lies between the clocks stays as it is.
 //
 // # Loss
 //

@@ -24,11 +24,13 @@ var ErrFormat = errors.New("not the output of a script that beamscope has made")
 // [outcome.ErrEnded] where the text has ended.
 type chunk struct {
 	records []record
+	at      int64 // when it was read, nanoseconds of CLOCK_MONOTONIC
 	err     error
 }
 
 // A reader reads records off a text.
 type reader struct {
+	now    func() int64
 	lines  *intake.Splitter
 	banner int  // lines before the header
 	begun  bool // the header was there
@@ -55,6 +57,7 @@ func (r *reader) read(text io.Reader, chunks chan<- chunk, quit <-chan struct{})
 // chunk reads once.
 func (r *reader) chunk(text io.Reader) (c chunk) {
 	err := r.lines.Fill(text)
+	c.at = r.now()
 	for {
 		line, ok := r.lines.Next()
 		if !ok {

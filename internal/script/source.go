@@ -93,7 +93,7 @@ func newSource(cfg Config, now func() int64) (*Source, error) {
 		return nil, err
 	}
 	s.eras = []*era{first}
-	r := &reader{lines: intake.NewSplitter(maxLine)}
+	r := &reader{now: now, lines: intake.NewSplitter(maxLine)}
 	s.reading.Go(func() { r.read(cfg.Text, s.chunks, s.quit) })
 	return s, nil
 }
@@ -204,6 +204,9 @@ func (s *Source) pump(over int64) {
 // take takes in a chunk.
 func (s *Source) take(c chunk) {
 	for _, r := range c.records {
+		if !s.begun && (r.kind == beat || r.kind == event) {
+			s.begin(r.event.Time, c.at)
+		}
 		s.enter(r)
 	}
 	if c.err != nil {
@@ -262,24 +265,22 @@ func (s *Source) doubt(name string, r record) {
 	s.waiting.push(max(s.latest, s.done), r)
 }
 
-// ours converts a time of the script to ours. The first one relates the clocks.
-func (s *Source) ours(t int64) int64 {
-	if s.begun {
-		return t + s.offset
-	}
+// begin relates the script's clock to ours by its first time, which was read at now.
+func (s *Source) begin(t, now int64) {
 	s.begun = true
-	now := s.now()
 	switch {
 	case s.cfg.Recorded:
 		s.offset = s.next - t
 	case t < now-foreign || t > now:
-		s.offset = now - t
-		s.notices.Add("the script's clock is not ours: its first time is taken to be the present")
+		s.offset = max(now, s.next) - t
+		s.notices.Add("the script's clock is not ours: it is taken to begin now")
 	}
-	s.first = t + s.offset
+	s.first = s.ours(t)
 	s.beat = s.first
-	return s.first
 }
+
+// ours converts a time of the script to ours.
+func (s *Source) ours(t int64) int64 { return t + s.offset }
 
 // settle accounts for all that was before a time.
 func (s *Source) settle(to int64) {

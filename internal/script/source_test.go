@@ -440,10 +440,18 @@ func TestForeignClock(t *testing.T) {
 		p.wantNone(true)
 		p.wantNone(false)
 		p.want(outcome.Counts{Starts: 1, Ends: 1, Successes: 1, Bins: bins(20, 0)})
-		if n := p.Watch(); len(n) == 0 || n[0].Text != "the script's clock is not ours: its first time is taken to be the present" {
+		if n := p.Watch(); len(n) == 0 || n[0].Text != "the script's clock is not ours: it is taken to begin now" {
 			t.Errorf("%v", n)
 		}
 	}
+}
+
+// Before the first window its beginning stands for the first time, so that nothing is
+// lost.
+func TestForeignClockEarly(t *testing.T) {
+	p, tell := live(t, 4000*ms, plan(4900*ms, spec("gc", 20)))
+	tell(header, at("t", 77000), at("s gc 7 12", 77003), at("e gc 7 12", 77003.5), at("t", 78000))
+	p.want(outcome.Counts{Starts: 1, Ends: 1, Successes: 1, Bins: bins(20, 0)})
 }
 
 // A script that tells no time any more is not waited for without end: its windows are
