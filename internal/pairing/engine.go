@@ -271,11 +271,10 @@ func (e *Engine) finish(facts []Fact, ev Event) []Fact {
 
 // orphan tells of an end that belongs to no start.
 func (e *Engine) orphan(facts []Fact, ev Event) []Fact {
-	what := Orphaned
 	if e.cfg.Loose {
-		what = Dropped
+		return append(facts, Fact{What: Dropped, Key: ev.Key, Time: ev.Time})
 	}
-	return append(facts, Fact{What: Ended, Key: ev.Key, Time: ev.Time}, Fact{What: what, Key: ev.Key, Time: ev.Time})
+	return append(facts, Fact{What: Ended, Key: ev.Key, Time: ev.Time}, Fact{What: Orphaned, Key: ev.Key, Time: ev.Time})
 }
 
 // resync gives up what can not end any more: a process fetches all its messages at

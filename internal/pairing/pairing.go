@@ -9,7 +9,7 @@
 // An instance ends once. One that is open at start + dMax has timed out then, and an
 // end that comes later is late; one exactly at that time is in time. What is lost is
 // never a timeout: what is given up before it ends is told as [Unpaired] or [Cut].
-// A start that was dropped does not count as one.
+// What was dropped counts neither as a start nor as an end.
 package pairing
 
 import (
@@ -128,7 +128,7 @@ const (
 	TimedOut              // an instance was still open at start + dMax
 	Orphaned              // an end without a start that was seen
 	Late                  // an end of an instance that had timed out
-	Dropped               // a start that was not armed, or an end that is loose
+	Dropped               // an event that counts for nothing
 	Unpaired              // an instance given up: its end can not be told from another's
 	NoRoom                // an event for which there was no room
 	Cut                   // an instance given up by [Engine.Cut] or [Engine.Lose]
