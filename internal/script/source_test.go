@@ -485,7 +485,7 @@ func TestPlan(t *testing.T) {
 	p.want(outcome.Counts{Starts: 1}, outcome.Counts{Starts: 1}, outcome.Counts{Starts: 1})
 	p.plan = next
 	p.want(
-		outcome.Counts{Ends: 1, Orphans: 1, Loss: outcome.Loss{Cut: 1}},
+		outcome.Counts{Dropped: 1, Loss: outcome.Loss{Cut: 1}},
 		outcome.Counts{Ends: 1, Successes: 1, Bins: bins(40, 20)},
 	)
 }
