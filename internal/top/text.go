@@ -178,7 +178,7 @@ func (t *Table) remarks() []string {
 		lines = append(lines, text)
 	}
 	if text, why := t.givenUpText(); text != "" {
-		lines = append(lines, text+": "+why)
+		lines = append(lines, strings.TrimSuffix(text+": "+why, ": "))
 	}
 	return append(lines, t.costText())
 }

@@ -253,7 +253,7 @@ func (v *View) showWithout() {
 	lines := 0
 	if text != "" && v.shown.Windows > 0 {
 		lines = 1
-		v.without.SetText(v.tagged(tui.Bad, v.short(text+" (r: again): "+why)))
+		v.without.SetText(v.tagged(tui.Bad, v.short(strings.TrimSuffix(text+" (r: again): "+why, ": "))))
 	}
 	v.whole.ResizeItem(v.without, lines, 0)
 }
