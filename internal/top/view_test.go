@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -343,6 +344,18 @@ func TestSelectionFollowsRow(t *testing.T) {
 	}
 }
 
+// The selected row is seen, also after there were so few that all were.
+func TestSelectionIsSeen(t *testing.T) {
+	h := start(t, 120, 20, 256, 3, shop)
+	h.keys("/cart|writer")
+	h.key(tcell.KeyEnter, tcell.KeyDown)
+	h.text()
+	h.key(tcell.KeyEscape)
+	h.shows("order_writer", "shop_cart")
+	h.key(tcell.KeyEnd)
+	h.shows("<0.103.0>") // the last by run time
+}
+
 // What somebody presses has the source asked for something else.
 func TestKeysWant(t *testing.T) {
 	h := start(t, 120, 30, 256, 3, shop)
@@ -388,4 +401,23 @@ func TestHelp(t *testing.T) {
 	}
 	h.keys("?")
 	h.shows("order_writer")
+}
+
+// The document tells what each key does, as the help has it.
+func TestDocumentOfKeys(t *testing.T) {
+	text, err := os.ReadFile("../../docs/top.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := start(t, 80, 24, 256, 0)
+	for _, b := range h.v.bindings() {
+		if line := fmt.Sprintf("\n| %s | %s |\n", b.show, b.help); b.help != "" && !strings.Contains(string(text), line) {
+			t.Errorf("docs/top.md does not have the line %q", line)
+		}
+	}
+	for _, name := range ColumnNames() {
+		if !strings.Contains(string(text), "`"+name+"`") {
+			t.Errorf("docs/top.md does not have the column `%s`", name)
+		}
+	}
 }
