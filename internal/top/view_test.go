@@ -403,6 +403,33 @@ func TestHelp(t *testing.T) {
 	h.shows("order_writer")
 }
 
+// What processes and VMs are called is shown as it is, whatever is in it; what a terminal
+// would obey is left out.
+func TestForeignNames(t *testing.T) {
+	const foreign = "a[red]b\x1b]0;title\x07\nc"
+	vm := outcome.VM{PID: 7, Node: foreign}
+	h := start(t, 200, 40, 256, 0)
+	b := batch(h.plan, 0, vm)
+	for i := range b.Counts {
+		for j := range b.Counts[i].Groups {
+			b.Counts[i].Groups[j].Name = foreign
+		}
+	}
+	h.do(func() {
+		_, _ = h.v.top.model.Add(b)
+		h.v.refresh()
+	})
+	h.keys("d")
+	h.shows("<0.44.0> a[red]b]0;titlec of a[red]b]0;titlec (pid 7)", "│ a[red]b]0;titlec (pid 7)")
+	var out strings.Builder
+	if err := NewText(&out, 3).Table(h.v.top.Table()); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); strings.ContainsAny(text, "\x1b\x07") || !strings.Contains(text, "<0.44.0> a[red]b]0;titlec\n") {
+		t.Errorf("%q", text)
+	}
+}
+
 // The document tells what each key does, as the help has it.
 func TestDocumentOfKeys(t *testing.T) {
 	text, err := os.ReadFile("../../docs/top.md")

@@ -111,7 +111,7 @@ func (c *content) GetCell(row, _ int) *tview.TableCell {
 	}
 	t := c.v.shown
 	r := &t.Rows[row-len(c.fixed)]
-	vm := r.VM.String()
+	vm := r.machine()
 	if c.v.width < wide {
 		vm = fmt.Sprint(r.VM.PID)
 	}
