@@ -258,6 +258,7 @@ func TestScreens(t *testing.T) {
 					h := s.begin(t, size[0], size[1], colors)
 					text, styles := h.text(), ""
 					h.do(func() { styles = tuitest.Styles(h.screen) })
+					h.stop()
 					if got == "" {
 						got = text
 					} else if !strings.HasPrefix(got, text) {
