@@ -154,7 +154,7 @@ func groupColumns(p *scope.Probe, width int) []groupColumn {
 		all += p.Counts.Groups[i].Total
 	}
 	quantile := func(q float64, least int) groupColumn {
-		return groupColumn{fmt.Sprintf("p%g", q*100), 13, least, func(g *outcome.Group) string { return groupQuantile(g, q) }}
+		return groupColumn{fmt.Sprintf("p%g", q*100), 13, least, func(g *outcome.Group) string { return groupQuantile(g, q, p.Spec.DMax()) }}
 	}
 	columns := []groupColumn{
 		{"n", 7, 0, func(g *outcome.Group) string { return mark + fmt.Sprint(scope.GroupInstances(g)) }},
@@ -183,8 +183,8 @@ func groupShare(g *outcome.Group, all time.Duration) string {
 }
 
 // groupQuantile shows what a quantile lies between.
-func groupQuantile(g *outcome.Group, q float64) string {
-	within, ok := scope.GroupQuantile(g, q)
+func groupQuantile(g *outcome.Group, q float64, dMax time.Duration) string {
+	within, ok := scope.GroupQuantile(g, q, dMax)
 	switch {
 	case ok:
 		return figures.Between(within)
