@@ -197,9 +197,9 @@ func groupQuantile(g *outcome.Group, q float64, dMax time.Duration) string {
 // groupRows returns the rows of a probe's groups for a space.
 func groupRows(p *scope.Probe, width, height int) []row {
 	if len(p.Counts.Groups) == 0 {
-		text := "Nothing ended in this window."
-		if p.Spec.Group == "" {
-			text = "This window is not in groups yet."
+		text := "This window is not in groups."
+		if p.Counts.Instances() == 0 {
+			text = "Nothing ended in this window."
 		}
 		return paragraph(dim, text, width)
 	}
