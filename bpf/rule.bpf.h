@@ -600,6 +600,21 @@ int rule_arm_probe(void *ctx)
 	return 0;
 }
 
+/* The function that all processes of OTP's behaviours are spawned with. */
+static const char proc_lib[] = "proc_lib:init_p/";
+
+static __always_inline bool is_proc_lib(__u64 addr)
+{
+	char text[sizeof(proc_lib) - 1];
+
+	if (bpf_probe_read_user(text, sizeof(text), (void *)addr))
+		return false;
+	for (int i = 0; i < sizeof(text); i++)
+		if (text[i] != proc_lib[i])
+			return false;
+	return true;
+}
+
 /* At process__spawn, attached where groups are functions that processes were spawned
  * with. */
 SEC("uprobe.multi")
@@ -616,6 +631,8 @@ int process_spawn(void *ctx)
 	    read_arg(ctx, &block, 1, &mfa))
 		return 0;
 	k.process = erlang_pid(pid);
+	if (is_proc_lib(mfa))
+		return 0; /* the function says nothing: user space finds out the one behind it */
 	group = text_group(mfa);
 	if (k.process && group)
 		bpf_map_update_elem(&spawned, &k, &group, BPF_ANY);

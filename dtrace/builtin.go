@@ -54,7 +54,7 @@ func collections() []Builtin {
 			Cost: "Two events for each collection, moderately hot.",
 		}
 	}
-	const literals = "Collections of literals when code is purged are not seen, nor is what a process waits for a dirty scheduler when a large heap is collected there."
+	const literals = "Collections when a process hibernates, and those of literals when code is purged, are not seen, nor is what a process waits for a dirty scheduler when a large heap is collected there."
 	all := collection("gc", "gc_minor-start or gc_major-start", "gc_minor-end or gc_major-end")
 	all.Starts = "A garbage collection of a process starts, minor or major."
 	all.Ends = "It ends on the same thread. The amount are the words that it reclaimed."
@@ -189,15 +189,15 @@ func scheduling() []Builtin {
 			Starts: "A scheduler of any kind starts to run a process: erts_schedule returns it.",
 			Ends:   "The process leaves the scheduler, because it waits, has used up its reductions, moves to a dirty scheduler or back, or exits: erts_schedule is entered with it.",
 			Blind:  functions + "The first slice of each scheduler is not seen where the observation begins while that scheduler runs it or waits for one. What erts_schedule itself does is in no slice: port tasks, timers, and signals and system tasks that are handled before a process is run. The time that the operating system takes the processor away from the scheduler is in the slice, see os-wait.",
-			Cost:   "Two events for each slice, hot, and the return of a function costs twice as much as a probe.",
+			Cost:   "Two events for each slice, hot, and the return of a function costs more than a probe.",
 		},
 		{
 			Name: "run-wait", DMax: 50 * time.Millisecond, Bins: 500,
 			Rule:   Rule{Start: events("process-out[reductions>=4000]"), End: events("process-in"), Key: Key{"pid", "pid"}, Pairing: Last, Loose: true},
 			Starts: "A process has used up its reductions and leaves its scheduler, although it could go on.",
 			Ends:   "A scheduler runs it again: the delay is the wait for its turn.",
-			Blind:  functions + "Of processes that are woken up by a message the wait is in hop, and not here. A process that comes to wait for a message with its last reduction, or that is suspended then, looks like one that could go on: the delay is then until it is woken up and runs, or a timeout. A process that gives way by erlang:yield is seen as one that used up its reductions.",
-			Cost:   "Two events for each slice, hot, and the return of a function costs twice as much as a probe.",
+			Blind:  functions + "Of processes that are woken up by a message the wait is in hop, and not here. A process that comes to wait for a message with its last reduction, or that is suspended then, looks like one that could go on: the delay is then until it is woken up and runs, or a timeout. A process that has fewer reductions than 4000 to begin with, because signals or system tasks of it were handled just before it ran, is not seen when it has used them up, nor is one that gives way by erlang:yield. After more than 1 ms on a dirty CPU scheduler, which counts as 4000 reductions, the delay is the wait for an ordinary scheduler.",
+			Cost:   "Two events for each slice, hot, and the return of a function costs more than a probe.",
 		},
 		{
 			Name: "os-wait", DMax: 20 * time.Millisecond, Bins: 500,

@@ -116,7 +116,7 @@ func standIns() []Probe {
 		},
 		{
 			Name: "process__out", State: Alive, Hot: Hot, Trace: "{trace, Pid, out, MFA}",
-			Args:     []Arg{{"pid", PID, "none at the first call of a scheduler"}, {"reductions", Int, "that it used since it was scheduled in; 4000 or more where it had to leave because they were used up"}},
+			Args:     []Arg{{"pid", PID, "none at the first call of a scheduler"}, {"reductions", Int, "that it used since it was scheduled in; 4000 as a rule where it had to leave because they were used up. A dirty CPU scheduler counts 4 for each microsecond, a dirty I/O scheduler one in all"}},
 			Doc:      "A scheduler of any kind stops running a process. The entry of erts_schedule stands in for it, as process__unscheduled does not tell the reductions.",
 			Function: &Function{Symbol: "erts_schedule", Params: []Param{{Number: 2, Deref: true}, {Number: 3}}},
 		},

@@ -41,6 +41,10 @@ type ScriptOutcome struct {
 type ScriptTarget struct {
 	Exe string // path of the executable, which holds the probes
 	PID int    // of the operating system
+
+	// PIDBits is how many bits of a local pid's data are its number, in the terms of the
+	// VM; 0: 15, as up to OTP 25. Since then it is 28.
+	PIDBits uint8
 }
 
 // WriteScript writes a script that tells the starts and ends of outcomes, as lines of

@@ -86,13 +86,14 @@ func scriptBPFtrace(lines []scriptLine, target ScriptTarget) (string, error) {
 	if target.PID <= 0 {
 		return "", errors.New("a bpftrace script is for one process: its pid is needed, for the probes of others stay off")
 	}
+	s := scriptor{bpftrace{}, target.pidBits()}
 	var b strings.Builder
 	fmt.Fprintf(&b, "#!/usr/bin/env bpftrace\n// Run it with: bpftrace -q -p %d SCRIPT\n", target.PID)
 	fmt.Fprintf(&b, "\nBEGIN { printf(\"%s\\n\"); }\n\ninterval:ms:100 { printf(\"t %%lld\\n\", nsecs); }\n", scriptVersion)
 	for _, action := range actions(lines) {
 		fmt.Fprintf(&b, "\n%s\n/ pid == %d /\n{\n\t$now = nsecs;\n%s", bpftraceProbe(action[0].event.Probe, path), target.PID, declarations(action))
 		for _, l := range action {
-			text, err := bpftraceAction(l)
+			text, err := bpftraceAction(s, l)
 			if err != nil {
 				return "", fmt.Errorf("%s: %w", l.outcome, err)
 			}
@@ -130,8 +131,7 @@ func bpftraceProbe(p Probe, path string) string {
 }
 
 // bpftraceAction returns the statements that write a line, if the event is meant.
-func bpftraceAction(l scriptLine) (string, error) {
-	s := scriptor{bpftrace{}}
+func bpftraceAction(s scriptor, l scriptLine) (string, error) {
 	condition, err := s.condition(l)
 	if err != nil {
 		return "", err

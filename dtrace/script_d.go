@@ -58,6 +58,7 @@ func scriptD(lines []scriptLine, target ScriptTarget) (string, error) {
 	if target.PID > 0 {
 		pid = fmt.Sprint(target.PID)
 	}
+	s := scriptor{dtraceD{}, target.pidBits()}
 	var b strings.Builder
 	fmt.Fprintf(&b, "/* Run it with: dtrace -s SCRIPT -p %s */\n\n", pid)
 	b.WriteString("#pragma D option quiet\n#pragma D option switchrate=10hz\n\n")
@@ -68,7 +69,7 @@ func scriptD(lines []scriptLine, target ScriptTarget) (string, error) {
 			b.WriteString(termClause(p))
 			prepared[p.Name] = true
 		}
-		text, err := clauses(l)
+		text, err := clauses(s, l)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", l.outcome, err)
 		}
@@ -79,8 +80,7 @@ func scriptD(lines []scriptLine, target ScriptTarget) (string, error) {
 
 // clauses returns the clauses that write a line, if the event is meant: one for events
 // with a seq_trace token and one for those without it, or a single one.
-func clauses(l scriptLine) (string, error) {
-	s := scriptor{dtraceD{}}
+func clauses(s scriptor, l scriptLine) (string, error) {
 	condition, err := s.condition(l)
 	if err != nil || !l.token {
 		return clause(l.event.Probe, condition, s.print(l, false)), err

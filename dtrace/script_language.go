@@ -46,7 +46,10 @@ func (p Probe) register(arg int, result string) string {
 }
 
 // A scriptor writes the expressions of a script.
-type scriptor struct{ language }
+type scriptor struct {
+	language
+	bits pidBits
+}
 
 // condition returns the expression for what has to be true of an event, "" where every
 // event will do: that what the line needs can be had, and what the expression says.
@@ -109,28 +112,38 @@ func tests(c Condition) []Test {
 	return all
 }
 
-// The term of a local pid has four bits that say what it is, then the pid's number and
-// serial.
+// The last bits of a term say what it is, above them a local pid has its data: the
+// number, then the serial.
 const (
-	termTagMask     = 1<<4 - 1
-	termTagPID      = 3
-	termNumberShift = 4
-	termNumberMask  = 1<<15 - 1
-	termSerialShift = 19
-	termSerialMask  = 1<<13 - 1
+	termTagBits = 4
+	termTagPID  = 3
 )
+
+// pidBits are how many bits the number and the serial have in the data of local pids.
+type pidBits struct{ number, serial int }
+
+func (t ScriptTarget) pidBits() pidBits {
+	if t.PIDBits == 0 || t.PIDBits == 15 {
+		return pidBits{15, 13}
+	}
+	number := int(t.PIDBits)
+	return pidBits{number, 64 - termTagBits - number}
+}
+
+// mask returns an integer with so many bits set.
+func mask(bits int) int { return 1<<bits - 1 }
 
 // isPID returns the expression that is true where a term is a local pid.
 func (s scriptor) isPID(p Probe, arg int) string {
-	return fmt.Sprintf("(%s & %d) == %d", s.term(p, arg), termTagMask, termTagPID)
+	return fmt.Sprintf("(%s & %d) == %d", s.term(p, arg), mask(termTagBits), termTagPID)
 }
 
 func (s scriptor) termNumber(p Probe, arg int) string {
-	return fmt.Sprintf("(%s >> %d & %d)", s.term(p, arg), termNumberShift, termNumberMask)
+	return fmt.Sprintf("(%s >> %d & %d)", s.term(p, arg), termTagBits, mask(s.bits.number))
 }
 
 func (s scriptor) termSerial(p Probe, arg int) string {
-	return fmt.Sprintf("(%s >> %d & %d)", s.term(p, arg), termSerialShift, termSerialMask)
+	return fmt.Sprintf("(%s >> %d & %d)", s.term(p, arg), termTagBits+s.bits.number, mask(s.bits.serial))
 }
 
 // expression returns a condition as an expression that binds at least as close as &&.
@@ -212,11 +225,11 @@ func (s scriptor) comparePID(p Probe, t Test) string {
 	}
 	rest, whole := strings.CutSuffix(rest, ">")
 	number, serial, complete := strings.Cut(rest, ".")
-	test := decimal(s.termNumber(p, t.Arg), number, termNumberMask, !complete)
+	test := decimal(s.termNumber(p, t.Arg), number, mask(s.bits.number), !complete)
 	if serial == "" {
 		return test
 	}
-	return "(" + test + " && " + decimal(s.termSerial(p, t.Arg), serial, termSerialMask, !whole) + ")"
+	return "(" + test + " && " + decimal(s.termSerial(p, t.Arg), serial, mask(s.bits.serial), !whole) + ")"
 }
 
 // decimal returns the expression that is true where a number is written with these

@@ -134,8 +134,9 @@ func TestScriptWriteError(t *testing.T) {
 func TestScriptConditions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		expr := drawExpr(t)
-		values := drawValues(t, expr[0])
-		text, err := scriptor{constants(values)}.condition(scriptLine{event: expr[0]})
+		bits := ScriptTarget{PIDBits: rapid.SampledFrom([]uint8{0, 15, 28}).Draw(t, "bits")}.pidBits()
+		values := drawValues(t, expr[0], bits)
+		text, err := scriptor{constants(values), bits}.condition(scriptLine{event: expr[0]})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,10 +162,10 @@ type value struct {
 }
 
 // drawValues draws arguments for an event, most of them near those that it tests.
-func drawValues(t *rapid.T, event Event) []value {
+func drawValues(t *rapid.T, event Event, bits pidBits) []value {
 	values := make([]value, len(event.Probe.Args))
 	for i := range values {
-		values[i] = drawPID(t, rapid.Uint64Max(termNumberMask).Draw(t, "number"), rapid.Uint64Max(3).Draw(t, "serial"))
+		values[i] = drawPID(t, bits, rapid.Uint64().Draw(t, "number"), rapid.Uint64Max(3).Draw(t, "serial"))
 	}
 	for _, test := range tests(event.Where) {
 		v := &values[test.Arg]
@@ -175,7 +176,7 @@ func drawValues(t *rapid.T, event Event) []value {
 			fmt.Sscanf(test.Text, "<0.%d.%d", &number, &serial)
 			digit := rapid.Uint64Max(9).Draw(t, "digit")
 			longer := rapid.SampledFrom([]uint64{number, number*10 + digit, number/10 + digit}).Draw(t, "near")
-			*v = drawPID(t, longer&termNumberMask, serial&termSerialMask)
+			*v = drawPID(t, bits, longer, serial)
 		default:
 			v.text = test.Text + rapid.SampledFrom([]string{"", "", "0", ">"}).Draw(t, "more")
 			v.number = test.Number + rapid.Int64Range(-1, 1).Draw(t, "beside")
@@ -184,11 +185,13 @@ func drawValues(t *rapid.T, event Event) []value {
 	return values
 }
 
-func drawPID(t *rapid.T, number, serial uint64) value {
+func drawPID(t *rapid.T, bits pidBits, number, serial uint64) value {
+	number &= uint64(mask(bits.number))
+	serial &= uint64(mask(bits.serial))
 	return value{
 		text:   fmt.Sprintf("<0.%d.%d>", number, serial),
 		number: rapid.Int64().Draw(t, "integer"),
-		term:   serial<<termSerialShift | number<<termNumberShift | termTagPID,
+		term:   (serial<<bits.number|number)<<termTagBits | termTagPID,
 	}
 }
 

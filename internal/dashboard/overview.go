@@ -14,6 +14,7 @@ import (
 	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/tui"
 )
 
 // An overview is the table of all probes: how often, how long, and whether all is
@@ -46,8 +47,9 @@ func (o order) String() string {
 
 func newOverview(d *Dashboard) *overview {
 	o := &overview{Table: tview.NewTable(), d: d, preview: newPlotView(d.theme), marked: make(map[string]bool)}
-	o.SetSelectable(true, false).SetFixed(1, 0).SetSelectedStyle(d.theme.selected())
+	o.SetSelectable(true, false).SetFixed(1, 0).SetSelectedStyle(d.theme.Selected())
 	o.SetSelectedFunc(func(int, int) { o.plot() })
+	o.SetSelectionChangedFunc(func(int, int) { d.hints() }) // which are those of the selected probe
 	return o
 }
 
@@ -58,6 +60,7 @@ func (o *overview) bindings() []binding {
 		{inOverview, []press{char('a')}, "a", "add to plot", "draw the probe in the selected plot as well", o.add},
 		{inOverview, []press{char('r')}, "r", "sort", "sort by something else", o.sort},
 		{inOverview, []press{char('/')}, "/", "filter", "show only probes with this in their name", o.ask},
+		{inOverview, []press{char('g')}, "g", "", groupHelp, o.d.group},
 	}
 }
 
@@ -112,10 +115,10 @@ func (o *overview) Draw(screen tcell.Screen) {
 	o.SetRect(x, y, width, table)
 	o.Table.Draw(screen)
 	o.SetRect(x, y, width, height)
-	p := &panel{probes: []string{key.name}, vm: o.vmOf(key)}
-	o.preview.show(p.title(), o.d.grid.series(p, o.d.scene.systemShown(), o.d.frame()))
-	o.preview.SetRect(x, y+table, width, height-table)
-	o.preview.Draw(screen)
+	p := &panel{probes: []string{key.name}, vm: o.vmOf(key), view: o.preview}
+	p.view.show(p.title(), o.d.grid.series(p, o.d.scene.systemShown(), o.d.frame()))
+	p.view.SetRect(x, y+table, width, height-table)
+	o.d.grid.draw(screen, p)
 }
 
 // MouseHandler implements [tview.Primitive]: a click selects a row, and a double click is
@@ -235,25 +238,27 @@ func (o order) mark(name string) (string, bool) {
 // span returns the name of the spans of a probe where it is another one.
 func (o *overview) span(p *scope.Probe) string {
 	name := spanOf(p)
-	room := o.d.width*2/5 - columnsOf(p.Name) - columnsOf(" «»")
-	if o.d.width == 0 || columnsOf(name) <= room {
-		room = columnsOf(name)
-	}
-	if name == "" || room < 4 {
+	room := o.d.width*2/5 - tui.Columns(p.Name) - tui.Columns(" «»")
+	switch {
+	case name == "":
 		return ""
-	}
-	if columnsOf(name) > room {
-		name = shorten(name, room)
+	case o.d.width == 0 || tui.Columns(name) <= room:
+	case room < 4:
+		return ""
+	default:
+		name = tui.Shorten(name, room)
 	}
 	return " «" + name + "»"
 }
 
-// spanOf returns the name of the spans of a probe where that is not its own, else "".
+// spanOf returns the name of the spans of a probe, or of the outcome that is built into
+// the VM, where that is not its own, else "".
 func spanOf(p *scope.Probe) string {
-	if p.Spec.Span == p.Name {
+	name := cmp.Or(p.Spec.Span, p.Spec.VM.Builtin)
+	if name == p.Name {
 		return ""
 	}
-	return p.Spec.Span
+	return name
 }
 
 func (o *overview) severalVMs() bool {
@@ -334,13 +339,13 @@ const mostName = 40
 
 // width is how many columns the column takes.
 func (c column) width(probes []*scope.Probe) int {
-	width := columnsOf(c.name)
+	width := tui.Columns(c.name)
 	for _, p := range probes {
 		text, _ := c.cell(p)
 		if c.more != nil {
 			text += c.more(p)
 		}
-		width = max(width, min(columnsOf(text), mostName))
+		width = max(width, min(tui.Columns(text), mostName))
 	}
 	return width
 }
@@ -349,10 +354,10 @@ func (c column) width(probes []*scope.Probe) int {
 func vmName(vm outcome.VM, width int) string {
 	name := vm.String()
 	pid := fmt.Sprintf(" (pid %d)", vm.PID)
-	if columnsOf(name) <= max(width, 20) || vm.Node == "" {
+	if tui.Columns(name) <= max(width, 20) || vm.Node == "" {
 		return name
 	}
-	return shorten(vm.Node, max(width, 20)-columnsOf(pid)) + pid
+	return tui.Shorten(vm.Node, max(width, 20)-tui.Columns(pid)) + pid
 }
 
 // empty says what there is to do where there is nothing to show.
@@ -387,7 +392,7 @@ func (o *overview) head(columns []column) {
 }
 
 func (o *overview) heading(name string, left bool) *tview.TableCell {
-	c := tview.NewTableCell(name).SetSelectable(false).SetStyle(o.d.theme.style(dim))
+	c := tview.NewTableCell(name).SetSelectable(false).SetStyle(o.d.theme.Style(dim))
 	if !left {
 		c.SetAlign(tview.AlignRight)
 	}
@@ -399,16 +404,16 @@ func (o *overview) row(at int, p *scope.Probe, columns []column) {
 	if o.marked[p.Name] {
 		mark = "✓"
 	}
-	o.SetCell(at, 0, tview.NewTableCell(mark).SetStyle(o.d.theme.style(good)))
+	o.SetCell(at, 0, tview.NewTableCell(mark).SetStyle(o.d.theme.Style(good)))
 	for i, c := range columns {
 		text, n := c.cell(p)
-		text = " " + escape(text)
+		text = " " + tview.Escape(text)
 		if c.more != nil {
 			if more := c.more(p); more != "" {
-				text += o.d.theme.tag(dim) + escape(more) + "[-:-:-]"
+				text += o.d.theme.Tag(dim) + tview.Escape(more) + "[-:-:-]"
 			}
 		}
-		cell := tview.NewTableCell(text).SetStyle(o.d.theme.style(n)).SetMaxWidth(mostName)
+		cell := tview.NewTableCell(text).SetStyle(o.d.theme.Style(n)).SetMaxWidth(mostName)
 		if !c.left {
 			cell.SetAlign(tview.AlignRight)
 		}
@@ -451,11 +456,19 @@ func rate(p *scope.Probe) (string, tone) {
 	if p.Counts.Unobserved {
 		return "?", doubtful
 	}
-	r := p.Rate()
-	if r != 0 && r < 10 {
-		return fmt.Sprintf("%.1f", r), plain
+	text := perSecond(p.Rate())
+	if p.Inferred() {
+		text = "~" + text
 	}
-	return fmt.Sprintf("%.0f", r), plain
+	return text, plain
+}
+
+// perSecond shows a rate.
+func perSecond(r float64) string {
+	if r != 0 && r < 10 {
+		return fmt.Sprintf("%.1f", r)
+	}
+	return fmt.Sprintf("%.0f", r)
 }
 
 func successes(p *scope.Probe) (string, tone) {
@@ -576,30 +589,5 @@ func (o *overview) trail(p *scope.Probe, figure func(point) float64) string {
 			values[trailWidth-1-back] = figure(x)
 		}
 	}
-	return sparkline(values)
-}
-
-// sparkline draws values from 0 on, the largest as a full block. NaN is a gap.
-func sparkline(values []float64) string {
-	levels := []rune("▁▂▃▄▅▆▇█")
-	largest := 0.0
-	for _, v := range values {
-		if v > largest && !math.IsInf(v, 1) {
-			largest = v
-		}
-	}
-	var b strings.Builder
-	for _, v := range values {
-		switch {
-		case math.IsNaN(v):
-			b.WriteRune(' ')
-		case math.IsInf(v, 1):
-			b.WriteRune('∞')
-		case largest == 0:
-			b.WriteRune(levels[0])
-		default:
-			b.WriteRune(levels[min(int(v/largest*float64(len(levels))), len(levels)-1)])
-		}
-	}
-	return b.String()
+	return figures.Sparkline(values)
 }

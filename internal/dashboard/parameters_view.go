@@ -10,6 +10,7 @@ import (
 	"github.com/rivo/tview"
 
 	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/config"
 )
 
 // A paramRow is a line of the parameters as it is drawn.
@@ -49,6 +50,9 @@ func (t *parametersTab) lay(width int) []paramRow {
 		if o := t.config.Outcome(f.probe); o.Span != "" && o.Span != f.probe {
 			rows = append(rows, t.below(dim, "of the spans «"+o.Span+"»", width)...)
 		}
+		for _, text := range eventsOf(t.config.Outcome(f.probe)) {
+			rows = append(rows, t.below(dim, text, width)...)
+		}
 		for _, p := range f.params {
 			rows = append(rows, t.rowsOf(f, p, width)...)
 			switch p.key {
@@ -72,12 +76,35 @@ func (t *parametersTab) lay(width int) []paramRow {
 	return append(rows, t.mistake(t.system, width)...)
 }
 
+// eventsOf says what the instances of an outcome of the VM are; nothing of spans.
+func eventsOf(o config.Outcome) []string {
+	var texts []string
+	say := func(key, value string) {
+		if value != "" {
+			texts = append(texts, key+" "+value)
+		}
+	}
+	say("vm", o.VM.Builtin)
+	say("start", o.VM.Start)
+	say("end", o.VM.End)
+	if o.VM.StartKey == o.VM.EndKey {
+		say("key", o.VM.StartKey)
+	} else {
+		say("key", o.VM.StartKey+" = "+o.VM.EndKey)
+	}
+	if o.VM.Start != "" {
+		say("pair", o.VM.Pairing.String())
+	}
+	say("group", o.Group)
+	return texts
+}
+
 // mistake says what is wrong with a form as a whole.
 func (t *parametersTab) mistake(f *paramForm, width int) []paramRow {
 	if f.err == nil {
 		return nil
 	}
-	return t.below(bad, bad.mark()+" "+f.err.Error(), width)
+	return t.below(bad, bad.Mark()+" "+f.err.Error(), width)
 }
 
 // below returns rows of text below a field; none for "".
@@ -134,7 +161,7 @@ func (t *parametersTab) rowsOf(f *paramForm, p *parameter, width int) []paramRow
 	}
 	rows := []paramRow{{line: t.row(p.label(), value, selected), field: true, param: p}}
 	if p.wrong != "" {
-		rows = append(rows, t.below(bad, bad.mark()+" "+p.wrong, width)...)
+		rows = append(rows, t.below(bad, bad.Mark()+" "+p.wrong, width)...)
 	}
 	return rows
 }
@@ -163,9 +190,9 @@ func (t *parametersTab) row(label string, value spans, selected bool) spans {
 // look is how a value looks.
 func (t *parametersTab) look(selected bool) tcell.Style {
 	if selected && t.HasFocus() {
-		return t.d.theme.selected()
+		return t.d.theme.Selected()
 	}
-	return t.d.theme.style(plain)
+	return t.d.theme.Style(plain)
 }
 
 func (t *parametersTab) choice(text string, selected bool, note string) spans {
@@ -181,7 +208,7 @@ func (t *parametersTab) value(f *paramForm, p *parameter, selected bool) spans {
 		text = "-"
 	}
 	if !f.active(p) {
-		return spans{{text, t.d.theme.style(dim)}}
+		return spans{{text, t.d.theme.Style(dim)}}
 	}
 	return spans{{text, t.look(selected)}}
 }
@@ -203,7 +230,7 @@ func (t *parametersTab) slider(p *parameter, selected bool) spans {
 func (t *parametersTab) foot(width int) []spans {
 	th := t.d.theme
 	if t.refused != nil {
-		return th.wrapped(bad, bad.mark()+" refused: "+t.refused.Error(), width, 2)
+		return th.wrapped(bad, bad.Mark()+" refused: "+t.refused.Error(), width, 2)
 	}
 	edited := t.edited()
 	if len(edited) == 0 {

@@ -16,6 +16,8 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/session"
+	"github.com/beamscope/beamscope/internal/tui"
+	"github.com/beamscope/beamscope/internal/tui/tuitest"
 	"github.com/beamscope/beamscope/internal/wrapper"
 )
 
@@ -42,6 +44,12 @@ func screenfuls() []screenful {
 		{name: "overview-overload", window: overloadWindow, do: keys("o")},
 		{name: "overview-vms", window: overloadWindow, fill: severalVMs, do: keys("o")},
 		{name: "overview-loss", window: overloadWindow, fill: withLoss, do: keys("o")},
+		{name: "overview-groups", window: 2, fill: ofVM, do: func(h *harness) {
+			h.keys("o")
+			h.key(tcell.KeyHome, tcell.KeyDown)
+			h.keys("g")
+		}},
+		{name: "plots-groups", window: 2, fill: ofVM, do: keys("2g")},
 		{name: "overview-first", change: discovering, fill: nothing},
 		{name: "overview-no-spans", change: discovering, fill: noSpans},
 		{name: "plots-first", fill: nothing},
@@ -159,6 +167,8 @@ func busyStatus() session.Status {
 	return session.Status{
 		VMs: []outcome.VMStatus{
 			{VM: outcome.VM{PID: 1801, Node: "shop@host"}, Exe: "/usr/lib/erlang/erts-15.2.7/bin/beam.smp", Since: 5e9, Probes: []outcome.ProbeStatus{
+				{Name: "gc_minor-start", Sites: 1, Outcomes: []string{"gc"}},
+				{Name: "process-in", Sites: 1, Outcomes: []string{"run"}},
 				{Name: "user_trace-n123", Sites: 2, Outcomes: []string{"worker_1"}},
 				{Name: "user_trace-n456", Sites: 2, Outcomes: []string{"worker_2", "probe"}},
 			}},
@@ -203,7 +213,7 @@ func TestScreens(t *testing.T) {
 				for _, colors := range []int{256, 16, 0} {
 					got = withLook(got, colors, s.begin(t, size[0], size[1], colors))
 				}
-				golden(t, filepath.Join("testdata", "screens", name+".txt"), got)
+				tuitest.Golden(t, *update, filepath.Join("testdata", "screens", name+".txt"), got)
 			})
 		}
 	}
@@ -226,7 +236,7 @@ func withLook(more string, colors int, h *harness) string {
 func (h *harness) look() (written, how, legend string) {
 	written = h.text()
 	h.do(func() {
-		cells := styles(h.screen)
+		cells := tuitest.Styles(h.screen)
 		_, height := h.screen.Size()
 		lines := strings.SplitAfter(cells, "\n")
 		for i := range lines[:height] {
@@ -295,7 +305,7 @@ func TestSizes(t *testing.T) {
 			if kind.change != nil {
 				kind.change(o)
 			}
-			screen := o.Screen.(colored)
+			screen := o.Screen.(tuitest.Colored)
 			o.Screen = strictScreen{screen.SimulationScreen, func(x, y int) {
 				w, h := screen.Size()
 				r.Errorf("drawn at %d,%d of %d×%d\n%s", x, y, w, h, debug.Stack())
@@ -318,7 +328,7 @@ func TestSizes(t *testing.T) {
 // wantWidth reports lines on the screen that are not of a width.
 func (h *harness) wantWidth(r *rapid.T, width int) {
 	h.do(func() {
-		for line := range strings.Lines(text(h.screen)) {
+		for line := range strings.Lines(tuitest.Text(h.screen)) {
 			if got := uniseg.StringWidth(strings.TrimSuffix(line, "\n")); got != width {
 				r.Errorf("a line has %d columns, want %d: %q", got, width, line)
 			}
@@ -335,8 +345,8 @@ func TestHelpFits(t *testing.T) {
 	}
 	const room = 80 - 4 - 2 - len("  ") - 12 - len(" ")
 	for _, b := range all {
-		if columnsOf(b.help) > room || columnsOf(b.show) > 12 {
-			t.Errorf("%s: %s: %d columns, want at most 12 and %d", b.show, b.help, columnsOf(b.help), room)
+		if tui.Columns(b.help) > room || tui.Columns(b.show) > 12 {
+			t.Errorf("%s: %s: %d columns, want at most 12 and %d", b.show, b.help, tui.Columns(b.help), room)
 		}
 	}
 }
