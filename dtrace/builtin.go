@@ -86,7 +86,7 @@ func deliveries() []Builtin {
 	return []Builtin{
 		{
 			Name: "hop", DMax: 100 * time.Millisecond, Bins: 1000,
-			Rule:   Rule{Start: events(localSend), End: events("message-queued"), Key: Key{"receiver", "receiver"}, Pairing: FIFO},
+			Rule:   Rule{Start: events(localSend), End: events("message-queued"), Sync: events("message-receive"), Key: Key{"receiver", "receiver"}, Pairing: FIFO},
 			Starts: "A message is sent to a process of the same node.",
 			Ends:   "The receiver fetches it from its outer queue, which it does when it runs and wants a message: the delay is that of waking it up.",
 			Blind:  pairing + silent + gone + tooQuick,
