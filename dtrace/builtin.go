@@ -58,13 +58,13 @@ func collections() []Builtin {
 	all := collection("gc", "gc_minor-start or gc_major-start", "gc_minor-end or gc_major-end")
 	all.Starts = "A garbage collection of a process starts, minor or major."
 	all.Ends = "It ends on the same thread. The amount are the words that it reclaimed."
-	all.Blind = "A minor collection that freed too little is followed by a major one: these are two instances. " + literals
+	all.Blind = "A minor collection for which the old heap has no room does nothing, and a major one follows at once: these are two instances. " + literals
 	minor := collection("gc-minor", "gc_minor-start", "gc_minor-end")
 	minor.Starts = "A minor garbage collection of a process starts."
 	minor.Ends = "It ends on the same thread. The amount are the words that it reclaimed."
-	minor.Blind = "That it freed too little does not show: the major collection that follows then is no instance of this outcome. " + literals
+	minor.Blind = "One for which the old heap has no room does nothing, and is an instance all the same; the major collection that follows is none of this outcome. " + literals
 	major := collection("gc-major", "gc_major-start", "gc_major-end")
-	major.Starts = "A major garbage collection of a process starts, also one that follows a minor one that freed too little."
+	major.Starts = "A major garbage collection of a process starts, also one in place of a minor one for which the old heap has no room."
 	major.Ends = "It ends on the same thread. The amount are the words that it reclaimed."
 	major.Blind = literals
 	return []Builtin{all, minor, major}
@@ -196,7 +196,7 @@ func scheduling() []Builtin {
 			Rule:   Rule{Start: events("process-out[reductions>=4000]"), End: events("process-in"), Key: Key{"pid", "pid"}, Pairing: Last, Loose: true},
 			Starts: "A process has used up its reductions and leaves its scheduler, although it could go on.",
 			Ends:   "A scheduler runs it again: the delay is the wait for its turn.",
-			Blind:  functions + "Of processes that are woken up by a message the wait is in hop, and not here. A process that comes to wait for a message with its last reduction, or that is suspended then, looks like one that could go on: the delay is then until it is woken up and runs, or a timeout. A process that gives way by erlang:yield is seen as one that used up its reductions.",
+			Blind:  functions + "Of processes that are woken up by a message the wait is in hop, and not here. A process that comes to wait for a message with its last reduction, or that is suspended then, looks like one that could go on: the delay is then until it is woken up and runs, or a timeout. A process that gives way by erlang:yield has reductions left, and its wait is not seen.",
 			Cost:   "Two events for each slice, hot, and the return of a function costs twice as much as a probe.",
 		},
 		{
