@@ -41,9 +41,10 @@ func TestCallsAgainstProgram(t *testing.T) {
 	t.Logf("%d calls, %d ns as a median; the program's take %d ns more", len(own), median(lengths(own)), median(shorter))
 }
 
-// A call of a process that is gone is none, for nothing is sent; one of a process that
-// exits meanwhile has no end: it times out, or the next call takes its place, and it is lost
-// as unpaired.
+// A call of a process that is gone is none, for nothing is sent. One of a process that
+// exits meanwhile has no end of its own: the caller's next call takes its place, and it is
+// lost as unpaired, or it times out. Or the caller removes another monitor, and that is
+// taken for its end.
 func TestCallsOfTheDead(t *testing.T) {
 	const n = 10
 	vm := vmtest.Start(t, oneClock())
@@ -51,13 +52,26 @@ func TestCallsOfTheDead(t *testing.T) {
 	o.DMax, o.BinWidth = int64(time.Second/2), int64(time.Second/2)/int64(o.Bins)
 	c, streamed := collected(t, vm, o)
 	a := vmLoad(t, c, vm, "dead_calls", fmt.Sprintf("[%d]", n))
-	gone, exits := a.process(), a.process()
 	c.ReadAll()
 	instances := streamed()
 	nothingLost(t, c, 0, vm)
-	t.Logf("%+v", c.Total(0, vm.PID()).Counters)
-	for _, process := range []uint64{gone, exits} {
-		t.Logf("%+v", groupsOf(c, 0)[process])
-		t.Logf("%+v", instancesOf(instances, 0, process))
+	for _, want := range []struct {
+		what  string
+		ended []bpf.Status
+	}{
+		{"gone", nil},
+		{"exits", []bpf.Status{bpf.Timeout}},
+		{"exits, and another monitor is removed", []bpf.Status{bpf.Success}},
+	} {
+		var got []bpf.Status
+		for _, i := range instancesOf(instances, 0, a.process()) {
+			got = append(got, i.Status)
+		}
+		if !slices.Equal(got, want.ended) {
+			t.Errorf("%s: ended as %v, want %v", want.what, got, want.ended)
+		}
+	}
+	if got := c.Total(0, vm.PID()).Unpaired; got != n-1 {
+		t.Errorf("%d unpaired, want all but the last of %d calls", got, n)
 	}
 }

@@ -2,11 +2,7 @@ package bpf_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/beamscope/beamscope/bpf"
@@ -167,20 +163,10 @@ func overlap(a, b []interval) (total int64) {
 // thread returns the id of a VM's thread of this name.
 func thread(t *testing.T, pid int, name string) uint64 {
 	t.Helper()
-	names, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/comm", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range names {
-		comm, err := os.ReadFile(file)
-		if err != nil || strings.TrimSpace(string(comm)) != name {
-			continue // threads come and go
+	for tid, comm := range tasks(t, pid) {
+		if comm == name {
+			return uint64(tid)
 		}
-		tid, err := strconv.ParseUint(filepath.Base(filepath.Dir(file)), 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return tid
 	}
 	t.Fatalf("no thread %s of %d", name, pid)
 	return 0

@@ -117,7 +117,7 @@ func deliveries() []Builtin {
 			},
 			Starts: "A process sends a message to the process of the same node that it has begun to monitor just before: gen_server:call, or any other call by the module gen, sends its request.",
 			Ends:   "The process removes a monitor, as the call does when the reply is there: the delay is the call as its caller sees it.",
-			Blind:  "Any program may monitor, send and demonitor in this order: such instances look the same. Where the process that is called dies, its monitor needs no removal: the caller exits too as a rule, or the instance times out. Where the caller is killed while it waits, its monitors are removed, and that looks like a reply; so does a timeout of the call that is shorter than dMax. Calls to other nodes, calls to itself and erpc are not seen. Requests that are sent without waiting, such as those of gen_server:send_request, end with the next monitor that is removed.",
+			Blind:  "Any program may monitor, send and demonitor in this order: such instances look the same. A call of a process that is gone already is none, as nothing is sent. Where the process that is called dies, its monitor needs no removal: the instance is lost as unpaired at the caller's next call, or ends with the next monitor that the caller removes, or times out. Where the caller is killed while it waits, its monitors are removed, and that looks like a reply; so does a timeout of the call that is shorter than dMax. Calls to other nodes, calls to itself and erpc are not seen. Requests that are sent without waiting, such as those of gen_server:send_request, end with the next monitor that is removed.",
 			Cost:   "Two events for each call, moderately hot, and one for each message of any kind, hot.",
 		},
 	}
@@ -173,7 +173,7 @@ func congestion() []Builtin {
 			Rule:   Rule{Start: events("dist-port_busy"), End: events("dist-port_not_busy"), Key: Key{"port", "port"}, Pairing: First},
 			Starts: "A process is suspended because what it sends to another node is more than the connection can buffer (erl +zdbbl). Those that are suspended while one is belong to the same instance.",
 			Ends:   "The port of the connection can write again; the processes go on when the buffer has become small enough, which is a little later.",
-			Blind:  "A buffer that becomes full and empty again while the port can write all the time has no end event, and times out; so does one of which the connection breaks. Connections without a port, such as those by TLS, have no end event either.",
+			Blind:  "A buffer that becomes full and empty again while the port can write all the time has no end event, and times out; so does one of which the connection breaks. Connections without a port, such as those by TLS, have no end event either. A process that is suspended between two fragments of a message, as it may be with one of more than 64 KiB, has no start event.",
 			Cost:   "Two events each time, rare.",
 		},
 	}

@@ -12,6 +12,9 @@
 -export([live/1]).
 -export([init/1, handle_call/3, handle_cast/2]).
 
+%% That of sockets where nothing else is said.
+-define(HIGH_WATERMARK, 8192).
+
 -type ns() :: integer().
 -type span() :: {From :: ns(), To :: ns()}.
 -type kind() :: send | named | to_self | cast | call_infinity | call_timeout | send_request
@@ -227,15 +230,19 @@ calls(Calls) ->
     Pid = prepared(fun() -> [timed(fun() -> catch gen_server:call(Server, {reply_after, Ms}, Timeout) end) || {Ms, Timeout} <- Calls] end),
     {Pid, finish(Pid)}.
 
-%% @doc Calls processes that are gone (the first number that it returns is of them), and
-%% processes that exit when they are called.
--spec dead_calls(N :: pos_integer()) -> {Gone :: pid(), Exit :: pid()}.
+%% @doc Has three processes make calls that fail: so many calls of processes that are gone;
+%% so many of processes that exit when they are called; one of such a process, after which the
+%% caller removes the monitor of another.
+-spec dead_calls(N :: pos_integer()) -> [pid()].
 dead_calls(N) ->
-    Gone = prepared(fun() -> repeat(N, fun() -> {'EXIT', _} = catch gen_server:call(gone(), reply, infinity) end) end),
-    Exit = prepared(fun() -> repeat(N, fun() -> {'EXIT', _} = catch gen_server:call(server(), stop, infinity) end) end),
-    _ = finish(Gone),
-    _ = finish(Exit),
-    {Gone, Exit}.
+    Gone = prepared(fun() -> [fail(gone(), reply) || _ <- lists:seq(1, N)] end),
+    Servers = [server() || _ <- lists:seq(0, N)],
+    Exit = prepared(fun() -> [fail(Server, stop) || Server <- tl(Servers)] end),
+    Other = prepared(fun() -> fail(hd(Servers), stop), erlang:demonitor(erlang:monitor(process, whereis(init))) end),
+    [begin _ = finish(Pid), Pid end || Pid <- [Gone, Exit, Other]].
+
+fail(Server, Request) ->
+    {'EXIT', _} = (catch gen_server:call(Server, Request, infinity)).
 
 gone() ->
     {Pid, Ref} = spawn_monitor(fun() -> ok end),
@@ -263,15 +270,14 @@ handle_cast(_, State) -> {noreply, State}.
 %% be full, and when reading began.
 -spec congested_port(Ms :: non_neg_integer()) -> {span(), Full :: ns(), Read :: ns()}.
 congested_port(Ms) ->
-    High = 8192,
     {ok, Listen} = gen_tcp:listen(0, [binary, {active, false}, {ip, {127, 0, 0, 1}}, {recbuf, 4096}]),
     {ok, Number} = inet:port(Listen),
-    {ok, Out} = gen_tcp:connect({127, 0, 0, 1}, Number, [binary, {active, false}, {sndbuf, 4096}, {high_watermark, High}]),
+    {ok, Out} = gen_tcp:connect({127, 0, 0, 1}, Number, [binary, {active, false}, {sndbuf, 4096}, {high_watermark, ?HIGH_WATERMARK}]),
     {ok, In} = gen_tcp:accept(Listen),
     Data = binary:copy(<<0>>, 4096),
     Writer = prepared(fun() -> until_told([], fun() -> ok = gen_tcp:send(Out, Data) end) end),
     Writer ! go,
-    wait_for_queue(Out, High),
+    wait_for_queue(Out, ?HIGH_WATERMARK),
     Full = now_ns(),
     Writer ! stop,
     receive after Ms -> ok end,
@@ -297,17 +303,21 @@ read_all(Socket) ->
         {error, closed} -> ok
     end.
 
-%% @doc Sends messages to a node that does not take them, until the sender is suspended,
-%% and returns that process and when it was.
--spec suspended_sender(node()) -> {pid(), ns()}.
+%% @doc Sends messages to a node that does not take them, until the sender is suspended and
+%% stays so: the queue of the connection's port is at its high watermark. Returns the sender, when it began, and when it was seen to be suspended.
+-spec suspended_sender(node()) -> {pid(), Began :: ns(), Suspended :: ns()}.
 suspended_sender(Node) ->
-    Data = binary:copy(<<0>>, 65536),
+    Data = binary:copy(<<0>>, 8192), % larger ones are sent in fragments
+    Began = now_ns(),
     Pid = spawn(fun() -> Sent = until_told([], fun() -> {nobody, Node} ! Data end),
                          receive {let_go, From} -> From ! {self(), hd(Sent)} end
                 end),
+    {Node, Port} = lists:keyfind(Node, 1, erlang:system_info(dist_ctrl)),
+    wait_for_queue(Port, ?HIGH_WATERMARK),
     wait_for_status(Pid, suspended),
+    Suspended = now_ns(),
     Pid ! stop,
-    {Pid, now_ns()}.
+    {Pid, Began, Suspended}.
 
 %% @doc Returns the send for which that process was suspended, when it is over.
 -spec let_go(pid()) -> span().
