@@ -4,8 +4,10 @@
 #
 #   scripts/rabbitmq.sh start          returns when it takes connections
 #   scripts/rabbitmq.sh pid            prints the pid of its VM
-#   scripts/rabbitmq.sh load [20s|N]   publishes and consumes for so long, or N
-#                                      messages, and prints the throughput
+#   scripts/rabbitmq.sh load [20s|N [RATE]]
+#                                      publishes and consumes for so long, or N
+#                                      messages, RATE a second or as fast as it
+#                                      can, and prints the throughput
 #   scripts/rabbitmq.sh stop           stops it and removes its folder
 set -euo pipefail
 . "$(dirname "$0")/systems/common.sh"
@@ -61,8 +63,8 @@ pid) server ;;
 load)
 	server >/dev/null
 	environment
-	ERL_LIBS=$home/plugins escript "$here/systems/rabbitmq_load.escript" "$amqp" "${2-20s}"
+	ERL_LIBS=$home/plugins escript "$here/systems/rabbitmq_load.escript" "$amqp" "${2-20s}" "${3-0}"
 	;;
 stop) environment && stop ;;
-*) usage 'start|pid|load [20s|messages]|stop' ;;
+*) usage 'start|pid|load [20s|messages [a second]]|stop' ;;
 esac

@@ -86,7 +86,7 @@ in_background() {
 # server: prints the pid of the server's VM, which writes it itself.
 server() {
 	[ -s "$dir/pid" ] || fail "instance $instance does not run: scripts/$system.sh start"
-	cat "$dir/pid"
+	echo "$(<"$dir/pid")"
 }
 
 # end: has the server's VM stop in good order, and waits until it is gone.
