@@ -10,6 +10,7 @@
 #                                      can, and prints the throughput
 #   scripts/rabbitmq.sh stop           stops it and removes its folder
 set -euo pipefail
+# shellcheck source=scripts/systems/common.sh
 . "$(dirname "$0")/systems/common.sh"
 
 amqp=$((25000 + 10 * instance))

@@ -53,7 +53,7 @@ unpacked() {
 
 # fetch FOLDER PACKAGE...: downloads packages, with new lists if the old ones are.
 fetch() (
-	cd "$1"
+	cd "$1" || return
 	shift
 	echo "fetching $*" >&2
 	download() { apt-get -q -o APT::Sandbox::User=root download "$@" >log 2>&1; }
@@ -74,6 +74,17 @@ free_port() {
 	if (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; then
 		fail "port $1 is taken: set INSTANCE to another number, for other ports"
 	fi
+}
+
+# await_port PORT: waits until the server that was started takes connections.
+await_port() {
+	local pid deadline=$((SECONDS + 120))
+	pid=$(server)
+	until (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; do
+		kill -0 "$pid" 2>/dev/null || fail "it has ended by itself"
+		((SECONDS < deadline)) || fail "port $1 is not open after two minutes"
+		sleep 0.1
+	done
 }
 
 # in_background COMMAND...: starts the server where signals of this terminal do
