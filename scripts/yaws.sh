@@ -32,6 +32,9 @@ start() {
 		    listen = 127.0.0.1
 		    docroot = $dir/www
 		    access_log = false
+		    <listen_opts>
+		        nodelay = true
+		    </listen_opts>
 		</server>
 	CONF
 	HOME=$dir in_background erl -noinput -pa "$ebin" -yaws conf "\"$dir/yaws.conf\"" -yaws id "beamscope$instance" -run yaws
@@ -44,7 +47,7 @@ start() {
 pages() {
 	mkdir -p "$dir/www" "$dir/log"
 	echo 'a small page' >"$dir/www/small.html"
-	head -c 20000 /dev/zero >"$dir/www/large.bin"
+	head -c 200000 /dev/zero >"$dir/www/large.bin"
 	cat >"$dir/www/session.yaws" <<-'PAGE'
 		<erl>
 		out(_) ->
