@@ -176,12 +176,17 @@ func Hyphened(name string) string { return strings.ReplaceAll(name, "__", "-") }
 // Underscored returns a probe's name as executables have it: "process__spawn".
 func Underscored(name string) string { return strings.ReplaceAll(name, "-", "__") }
 
-// Catalogue returns every probe that the provider declares, by name, with a
-// single entry for the family [UserTrace]. The slice is the caller's.
+// Catalogue returns every probe that the provider declares and those that functions
+// stand in for, by name, with a single entry for the family [UserTrace]. The slice is
+// the caller's.
 func Catalogue() []Probe {
-	probes := slices.Concat(messages(), memory(), functions(), processes(), distribution(), ports(), drivers(), user())
+	probes := slices.Concat(messages(), memory(), functions(), processes(), standIns(), distribution(), ports(), drivers(), user())
 	for i := range probes {
-		probes[i].Args = slices.Clone(probes[i].Args) // some are shared above
+		p := &probes[i]
+		p.Args = slices.Clone(p.Args) // some are shared above
+		if p.Subject == "" && p.Args[0].Type == PID {
+			p.Subject = p.Args[0].Name // who does something comes first, with few exceptions
+		}
 	}
 	slices.SortFunc(probes, func(a, b Probe) int { return strings.Compare(a.Name, b.Name) })
 	return probes

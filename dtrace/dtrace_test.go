@@ -1,6 +1,7 @@
 package dtrace
 
 import (
+	"debug/elf"
 	"os"
 	"path/filepath"
 	"slices"
@@ -81,6 +82,14 @@ func TestCatalogue(t *testing.T) {
 		if p.State == Absent && p.Hot != HeatUnknown {
 			t.Errorf("%s is absent and %s", p.Name, p.Hot)
 		}
+		if p.Subject != "" {
+			if a, err := p.argument(p.Subject); err != nil || a.Type != PID {
+				t.Errorf("%s: subject %q: %s, %v", p.Name, p.Subject, a.Type, err)
+			}
+		}
+		if p.Function != nil && (len(p.Function.Params) != len(p.Args) || p.Function.Return && p.Function.Params[0].Number != 0) {
+			t.Errorf("%s: %+v for %d arguments", p.Name, p.Function, len(p.Args))
+		}
 	}
 }
 
@@ -120,14 +129,21 @@ func TestWords(t *testing.T) {
 }
 
 // The catalogue has every probe of the VM's executable, with as many arguments,
-// and no more than it has but those that it calls absent.
+// and no more than it has but those that it calls absent. The functions that stand in
+// for others can be attached to.
 func TestRealVM(t *testing.T) {
+	path := vmExecutable(t)
+	f, err := usdt.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
 	inELF := make(map[string]bool)
-	for _, found := range vmProbes(t) {
+	for _, found := range vmProbes(t, f) {
 		inELF[found.Name] = true
 		p, ok := Lookup(found.Name)
-		if !ok {
-			t.Errorf("%s is not in the catalogue", found.Name)
+		if !ok || p.Function != nil {
+			t.Errorf("%s is not in the catalogue of the provider", found.Name)
 			continue
 		}
 		for _, site := range found.Sites {
@@ -137,11 +153,43 @@ func TestRealVM(t *testing.T) {
 		}
 	}
 	for _, p := range Catalogue() {
+		if p.Function != nil {
+			checkFunction(t, path, f, p)
+			continue
+		}
 		for _, name := range members(p) {
 			if inELF[name] == (p.State == Absent) {
 				t.Errorf("%s is called %s; in the executable: %v", name, p.State, inELF[name])
 			}
 		}
+	}
+}
+
+// checkFunction checks that the executable exports the function of a stand-in and, where
+// its entry is meant, that the kernel emulates its first instruction: one byte that
+// pushes a register.
+func checkFunction(t *testing.T, path string, f *usdt.File, p Probe) {
+	t.Helper()
+	_, offset, err := f.Symbol(p.Function.Symbol)
+	if err != nil {
+		t.Errorf("%s: %v", p.Name, err)
+		return
+	}
+	if p.Function.Return || f.Machine() != elf.EM_X86_64 {
+		return
+	}
+	text, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer text.Close()
+	var first [1]byte
+	if _, err := text.ReadAt(first[:], int64(offset)); err != nil {
+		t.Fatal(err)
+	}
+	const push = 0x50 // with the number of the register in the lowest three bits
+	if first[0]&^7 != push {
+		t.Errorf("%s: %s begins with %#x, which is no push", p.Name, p.Function.Symbol, first[0])
 	}
 }
 
@@ -157,8 +205,8 @@ func members(p Probe) []string {
 	return names
 }
 
-// vmProbes returns the probes of the VM with probes that tests are run on.
-func vmProbes(t *testing.T) []usdt.Probe {
+// vmExecutable returns the executable of the VM with probes that tests are run on.
+func vmExecutable(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("BEAMSCOPE_OTP")
 	if dir == "" {
@@ -179,11 +227,11 @@ func vmProbes(t *testing.T) []usdt.Probe {
 		}
 		t.Skip(what)
 	}
-	f, err := usdt.Open(slices.Max(files))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	return slices.Max(files)
+}
+
+func vmProbes(t *testing.T, f *usdt.File) []usdt.Probe {
+	t.Helper()
 	probes, err := f.Probes(Provider)
 	if err != nil {
 		t.Fatal(err)

@@ -1,5 +1,13 @@
 package dtrace
 
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
 // An Expr says which events are meant: any of these. It is never empty.
 type Expr []Event
 
@@ -60,9 +68,64 @@ const (
 	MaxText  = 127
 )
 
-// ParseExpr parses an expression. The error is a [*SyntaxError].
-func ParseExpr(text string) (Expr, error) {
-	return nil, &SyntaxError{Text: text, Message: "expressions cannot be read yet"}
+// String returns the expression as [ParseExpr] reads it.
+func (e Expr) String() string {
+	events := make([]string, len(e))
+	for i, event := range e {
+		events[i] = event.String()
+	}
+	return strings.Join(events, " or ")
+}
+
+// String returns the event as [ParseExpr] reads it.
+func (e Event) String() string {
+	if e.Where == nil {
+		return e.Probe.DTraceName()
+	}
+	return e.Probe.DTraceName() + "[" + conditionText(e.Probe, e.Where) + "]"
+}
+
+// conditionText returns a condition on the arguments of a probe as [ParseExpr] reads it.
+func conditionText(p Probe, c Condition) string {
+	switch c := c.(type) {
+	case All:
+		return joined(p, c, " and ")
+	case Any:
+		return joined(p, c, " or ")
+	case Not:
+		return "not " + operandText(p, c.Condition)
+	case Test:
+		return p.Args[c.Arg].Name + c.Op.String() + c.literal(p.Args[c.Arg].Type)
+	}
+	panic(fmt.Sprintf("dtrace: a condition of type %T", c))
+}
+
+func joined(p Probe, conditions []Condition, word string) string {
+	texts := make([]string, len(conditions))
+	for i, c := range conditions {
+		texts[i] = operandText(p, c)
+	}
+	return strings.Join(texts, word)
+}
+
+// operandText is for a condition within another.
+func operandText(p Probe, c Condition) string {
+	switch c.(type) {
+	case All, Any:
+		return "(" + conditionText(p, c) + ")"
+	}
+	return conditionText(p, c)
+}
+
+func (t Test) literal(of Type) string {
+	if !of.IsText() {
+		return strconv.FormatInt(t.Number, 10)
+	}
+	text := strings.NewReplacer(`\`, `\\`, `"`, `\"`, `*`, `\*`).Replace(t.Text)
+	if t.Prefix {
+		text += "*"
+	}
+	return `"` + text + `"`
 }
 
 // A SyntaxError says where an expression is wrong, and what would be right.
@@ -74,4 +137,18 @@ type SyntaxError struct {
 
 // Error implements error. Two lines follow the message: the expression, and a mark
 // under the character that is wrong.
-func (e *SyntaxError) Error() string { return e.Message }
+func (e *SyntaxError) Error() string {
+	before := e.Text[:min(e.Offset, len(e.Text))]
+	return e.Message + "\n" + oneLine(e.Text) + "\n" + strings.Repeat(" ", utf8.RuneCountInString(before)) + "^"
+}
+
+// oneLine returns a text with a space in place of each character that would move the
+// cursor by more or less than one column.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text)
+}

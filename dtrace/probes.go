@@ -12,17 +12,20 @@ func messages() []Probe {
 	return []Probe{
 		{
 			Name: "message__send", State: Alive, Hot: Hot,
-			Args: append([]Arg{{"sender", PID, "cut to 64 bytes"}, {"receiver", PID, "a name where that was sent to; cut to 64 bytes"}, size}, token...),
-			Doc:  "A message is sent. It stays silent for alias replies, such as those of gen_server:call with a timeout, for timers and for the output of ports.",
+			Args:  append([]Arg{{"sender", PID, "cut to 64 bytes"}, {"receiver", PID, "a name where that was sent to; cut to 64 bytes"}, size}, token...),
+			Doc:   "A message is sent. It stays silent for alias replies, such as those of gen_server:call with a timeout, for timers and for the output of ports.",
+			Trace: "{trace, Pid, send, Msg, To}",
 		},
 		{
 			Name: "message__send__remote", State: Alive, Hot: Hot,
-			Args: append([]Arg{{"sender", PID, ""}, {"node", Node, "of the receiver"}, {"receiver", PID, "a name where that was sent to"}, size}, token...),
-			Doc:  "A message is sent to another node. message__send fires for it too: count one of them.",
+			Args:  append([]Arg{{"sender", PID, ""}, {"node", Node, "of the receiver"}, {"receiver", PID, "a name where that was sent to"}, size}, token...),
+			Doc:   "A message is sent to another node. message__send fires for it too: count one of them.",
+			Trace: "{trace, Pid, send, Msg, To}",
 		},
 		{
 			Name: "message__queued", State: Alive, Hot: Hot, Args: received,
-			Doc: "A receiver fetches a message from its outer queue. The time since message__send is the wake-up delay, that until message__receive the wait in the mailbox.",
+			Doc:   "A receiver fetches a message from its outer queue. The time since message__send is the wake-up delay, that until message__receive the wait in the mailbox.",
+			Trace: "{trace, Pid, 'receive', Msg}",
 		},
 		{
 			Name: "message__receive", State: Alive, Hot: Hot, Args: received,
@@ -47,10 +50,10 @@ func memory() []Probe {
 	return []Probe{
 		{Name: "copy__struct", State: Alive, Hot: VeryHot, Args: []Arg{{"size", Words, ""}}, Doc: "A term is copied; it does not say whose."},
 		{Name: "copy__object", Args: []Arg{{"pid", PID, "to which it is copied"}, {"size", Words, ""}}, Doc: "A term is copied to a process, in OTP 25 for match specifications and tracers only."},
-		{Name: "gc_minor__start", State: Alive, Hot: Moderate, Args: need, Doc: "A minor garbage collection starts. It ends on the same thread."},
-		{Name: "gc_minor__end", State: Alive, Hot: Moderate, Args: reclaimed, Doc: "A minor garbage collection ends. One that freed too little is followed by a major one."},
-		{Name: "gc_major__start", State: Alive, Hot: Moderate, Args: need, Doc: "A major garbage collection starts. It ends on the same thread."},
-		{Name: "gc_major__end", State: Alive, Hot: Moderate, Args: reclaimed, Doc: "A major garbage collection ends."},
+		{Name: "gc_minor__start", State: Alive, Hot: Moderate, Args: need, Doc: "A minor garbage collection starts. It ends on the same thread.", Trace: "{trace, Pid, gc_minor_start, Info}"},
+		{Name: "gc_minor__end", State: Alive, Hot: Moderate, Args: reclaimed, Doc: "A minor garbage collection ends. One that freed too little is followed by a major one.", Trace: "{trace, Pid, gc_minor_end, Info}"},
+		{Name: "gc_major__start", State: Alive, Hot: Moderate, Args: need, Doc: "A major garbage collection starts. It ends on the same thread.", Trace: "{trace, Pid, gc_major_start, Info}"},
+		{Name: "gc_major__end", State: Alive, Hot: Moderate, Args: reclaimed, Doc: "A major garbage collection ends.", Trace: "{trace, Pid, gc_major_end, Info}"},
 		{Name: "process__heap_grow", State: Alive, Hot: Moderate, Args: resized, Doc: "The heap of a process grows."},
 		{Name: "process__heap_shrink", State: Alive, Hot: Moderate, Args: resized, Doc: "The heap of a process shrinks."},
 	}
@@ -60,13 +63,13 @@ func functions() []Probe {
 	call := []Arg{{"pid", PID, ""}, {"mfa", MFA, ""}}
 	deep := append(call[:2:2], Arg{"depth", Int, "of the stack"})
 	return []Probe{
-		{Name: "local__function__entry", State: Dead, Args: deep, Doc: "A function is called from its own module."},
-		{Name: "global__function__entry", State: Alive, Hot: VeryHot, Args: deep, Doc: "A function is called by apply or another dynamic call; other calls are not seen."},
-		{Name: "function__return", State: Absent, Args: deep, Doc: "A function returns."},
-		{Name: "bif__entry", State: Absent, Args: call, Doc: "A built-in function is called."},
-		{Name: "bif__return", State: Absent, Args: call, Doc: "A built-in function returns."},
-		{Name: "nif__entry", State: DirtyOnly, Hot: Moderate, Args: call, Doc: "A dirty NIF is called, such as those of prim_file: file input and output are seen by it."},
-		{Name: "nif__return", State: DirtyOnly, Hot: Moderate, Args: call, Doc: "A dirty NIF returns, on the thread that it was called on."},
+		{Name: "local__function__entry", State: Dead, Args: deep, Doc: "A function is called from its own module.", Trace: "{trace, Pid, call, MFA}"},
+		{Name: "global__function__entry", State: Alive, Hot: VeryHot, Args: deep, Doc: "A function is called by apply or another dynamic call; other calls are not seen.", Trace: "{trace, Pid, call, MFA}"},
+		{Name: "function__return", State: Absent, Args: deep, Doc: "A function returns.", Trace: "{trace, Pid, return_from, MFA, Result}"},
+		{Name: "bif__entry", State: Absent, Args: call, Doc: "A built-in function is called.", Trace: "{trace, Pid, call, MFA}"},
+		{Name: "bif__return", State: Absent, Args: call, Doc: "A built-in function returns.", Trace: "{trace, Pid, return_from, MFA, Result}"},
+		{Name: "nif__entry", State: DirtyOnly, Hot: Moderate, Args: call, Doc: "A dirty NIF is called, such as those of prim_file: file input and output are seen by it.", Trace: "{trace, Pid, call, MFA}"},
+		{Name: "nif__return", State: DirtyOnly, Hot: Moderate, Args: call, Doc: "A dirty NIF returns, on the thread that it was called on.", Trace: "{trace, Pid, return_from, MFA, Result}"},
 	}
 }
 
@@ -74,16 +77,16 @@ func processes() []Probe {
 	pid := Arg{"pid", PID, ""}
 	reason := Arg{"reason", Reason, ""}
 	return []Probe{
-		{Name: "process__spawn", State: Alive, Hot: Moderate, Args: []Arg{{"pid", PID, "of the new process"}, {"mfa", MFA, "erlang:apply/2 for a fun"}}, Doc: "A process is spawned; it does not say by whom."},
-		{Name: "process__exit", State: Alive, Hot: Moderate, Args: []Arg{pid, reason}, Doc: "A process exits."},
+		{Name: "process__spawn", State: Alive, Hot: Moderate, Args: []Arg{{"pid", PID, "of the new process"}, {"mfa", MFA, "erlang:apply/2 for a fun"}}, Doc: "A process is spawned; it does not say by whom.", Trace: "{trace, Pid, spawned, Parent, MFA}"},
+		{Name: "process__exit", State: Alive, Hot: Moderate, Args: []Arg{pid, reason}, Doc: "A process exits.", Trace: "{trace, Pid, exit, Reason}"},
 		{Name: "process__exit_signal", State: Alive, Hot: Moderate, Args: []Arg{{"sender", PID, ""}, {"receiver", PID, ""}, reason}, Doc: "An exit signal reaches a local process."},
 		{
 			Name: "process__exit_signal__remote", State: Alive, Hot: Rare,
 			Args: append([]Arg{{"sender", PID, ""}, {"node", Node, "of the receiver"}, {"receiver", PID, ""}, reason}, seqToken()...),
 			Doc:  "An exit signal is sent to a process of another node.",
 		},
-		{Name: "process__scheduled", State: DirtyOnly, Hot: Moderate, Args: []Arg{pid, {"mfa", MFA, "where it goes on"}}, Doc: "A dirty scheduler starts to run a process. The others do not tell, so there are no run times to be had from it."},
-		{Name: "process__unscheduled", State: Alive, Hot: Hot, Args: []Arg{pid}, Doc: "A scheduler of any kind stops running a process."},
+		{Name: "process__scheduled", State: DirtyOnly, Hot: Moderate, Args: []Arg{pid, {"mfa", MFA, "where it goes on"}}, Doc: "A dirty scheduler starts to run a process. The others do not tell, so there are no run times to be had from it.", Trace: "{trace, Pid, in, MFA}"},
+		{Name: "process__unscheduled", State: Alive, Hot: Hot, Args: []Arg{pid}, Doc: "A scheduler of any kind stops running a process.", Trace: "{trace, Pid, out, MFA}"},
 		{Name: "process__hibernate", State: Alive, Hot: Moderate, Args: []Arg{pid, {"mfa", MFA, "where it goes on"}}, Doc: "A process hibernates."},
 		{
 			Name: "process__port_unblocked", State: Alive, Hot: Rare,
@@ -94,13 +97,45 @@ func processes() []Probe {
 	}
 }
 
+// standIns are the probes that the provider lacks and exported functions stand in for.
+// Where the functions have their arguments was read in the source of OTP 25.
+func standIns() []Probe {
+	return []Probe{
+		{
+			Name: "process__in", State: Alive, Hot: Hot, Trace: "{trace, Pid, in, MFA}",
+			Args:     []Arg{{"pid", PID, ""}},
+			Doc:      "A scheduler of any kind starts to run a process. The return of erts_schedule stands in for it, as process__scheduled fires on dirty schedulers only.",
+			Function: &Function{Symbol: "erts_schedule", Return: true, Params: []Param{{Number: 0, Deref: true}}},
+		},
+		{
+			Name: "process__out", State: Alive, Hot: Hot, Trace: "{trace, Pid, out, MFA}",
+			Args:     []Arg{{"pid", PID, "none at the first call of a scheduler"}, {"reductions", Int, "that it used since it was scheduled in; 4000 or more where it had to leave because they were used up"}},
+			Doc:      "A scheduler of any kind stops running a process. The entry of erts_schedule stands in for it, as process__unscheduled does not tell the reductions.",
+			Function: &Function{Symbol: "erts_schedule", Params: []Param{{Number: 2, Deref: true}, {Number: 3}}},
+		},
+		{
+			Name: "process__monitor", State: Alive, Hot: Moderate,
+			Args:     []Arg{{"type", Int, "of what is monitored: 0 for a process of this node, 1 for a port, 3 for a process of another node"}, {"pid", PID, "that monitors"}, {"target", PID, "that is monitored"}},
+			Doc:      "A monitor is created. The entry of erts_monitor_create stands in for it, as no probe tells of monitors.",
+			Subject:  "pid",
+			Function: &Function{Symbol: "erts_monitor_create", Params: []Param{{Number: 1}, {Number: 3}, {Number: 4}}},
+		},
+		{
+			Name: "process__demonitor", State: Alive, Hot: Moderate,
+			Args:     []Arg{{"pid", PID, "that monitored"}},
+			Doc:      "A monitor of a process of this node is removed, by erlang:demonitor or the exit of who has it. The entry of erts_proc_sig_send_demonitor stands in for it, as no probe tells of monitors.",
+			Function: &Function{Symbol: "erts_proc_sig_send_demonitor", Params: []Param{{Number: 2}}},
+		},
+	}
+}
+
 func distribution() []Probe {
 	self := Arg{"node", Node, "that the VM is"}
 	port := Arg{"port", Port, ""}
 	remote := Arg{"remote", Node, ""}
 	return []Probe{
 		{Name: "dist__monitor", State: Alive, Hot: Rare, Args: []Arg{self, {"what", Text, "nodeup or nodedown"}, {"remote", Node, ""}, {"type", Text, "visible or hidden"}, {"reason", Reason, ""}}, Doc: "Another node comes or goes."},
-		{Name: "dist__port_busy", State: Alive, Hot: Rare, Args: []Arg{self, port, remote, {"pid", PID, "which is suspended"}}, Doc: "A process has to wait because the connection to another node is congested."},
+		{Name: "dist__port_busy", Subject: "pid", State: Alive, Hot: Rare, Args: []Arg{self, port, remote, {"pid", PID, "which is suspended"}}, Doc: "A process has to wait because the connection to another node is congested."},
 		{Name: "dist__port_not_busy", State: Alive, Hot: Rare, Args: []Arg{self, port, remote}, Doc: "The connection to another node is free again. May fire several times for one dist__port_busy."},
 		{Name: "dist__output", State: Alive, Hot: Moderate, Args: []Arg{self, port, remote, {"bytes", Bytes, ""}}, Doc: "Data is sent to another node by the driver's output."},
 		{Name: "dist__outputv", State: Alive, Hot: Moderate, Args: []Arg{self, port, remote, {"bytes", Bytes, "always 0"}}, Doc: "Data is sent to another node by the driver's outputv."},
@@ -112,11 +147,11 @@ func ports() []Probe {
 	port := Arg{"port", Port, ""}
 	name := Arg{"name", Text, "which the port was opened with"}
 	return []Probe{
-		{Name: "port__open", State: Alive, Hot: Rare, Args: []Arg{pid, name, port}, Doc: "A port is opened."},
-		{Name: "port__command", State: Alive, Hot: Moderate, Args: []Arg{pid, port, name, {"command", Text, "command, close or connect"}}, Doc: "A port gets a command, most often data to write."},
-		{Name: "port__control", State: Alive, Hot: Moderate, Args: []Arg{pid, port, name, {"command", Int, "number that the driver defines"}}, Doc: "A port gets a control operation."},
-		{Name: "port__connect", State: Alive, Hot: Rare, Args: []Arg{pid, port, name, {"owner", PID, "new owner"}}, Doc: "A port gets another owner."},
-		{Name: "port__exit", State: Alive, Hot: Rare, Args: []Arg{pid, port, name, {"reason", Reason, "normal where it was closed"}}, Doc: "A port is closed or gets an exit signal."},
+		{Name: "port__open", State: Alive, Hot: Rare, Args: []Arg{pid, name, port}, Doc: "A port is opened.", Trace: "{trace, Port, open, Pid, Driver}"},
+		{Name: "port__command", State: Alive, Hot: Moderate, Args: []Arg{pid, port, name, {"command", Text, "command, close or connect"}}, Doc: "A port gets a command, most often data to write.", Trace: "{trace, Port, 'receive', Msg}"},
+		{Name: "port__control", State: Alive, Hot: Moderate, Args: []Arg{pid, port, name, {"command", Int, "number that the driver defines"}}, Doc: "A port gets a control operation.", Trace: "{trace, Port, 'receive', Msg}"},
+		{Name: "port__connect", State: Alive, Hot: Rare, Args: []Arg{pid, port, name, {"owner", PID, "new owner"}}, Doc: "A port gets another owner.", Trace: "{trace, Port, 'receive', Msg}"},
+		{Name: "port__exit", State: Alive, Hot: Rare, Args: []Arg{pid, port, name, {"reason", Reason, "normal where it was closed"}}, Doc: "A port is closed or gets an exit signal.", Trace: "{trace, Port, closed, Reason}"},
 		{Name: "port__busy", State: Alive, Hot: Rare, Args: []Arg{port}, Doc: "A port becomes busy: who writes to it has to wait."},
 		{Name: "port__not_busy", State: Alive, Hot: Rare, Args: []Arg{port}, Doc: "A port is not busy any more."},
 	}

@@ -1,5 +1,11 @@
 package dtrace
 
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
 // A Rule says which events of the VM are the start and the end of an outcome's
 // instances, and how those of one instance find each other.
 type Rule struct {
@@ -30,6 +36,120 @@ type Rule struct {
 	// processor. The operating system's scheduler tells of them, no probe: everything
 	// else is empty.
 	RunQueue bool
+}
+
+// Probes returns the probes that a rule waits for, each once, in the order in which it
+// names them.
+func (r Rule) Probes() []Probe {
+	var probes []Probe
+	for _, event := range slices.Concat(r.Start, r.End, r.Via, r.Arm) {
+		if !slices.ContainsFunc(probes, func(p Probe) bool { return p.Name == event.Probe.Name }) {
+			probes = append(probes, event.Probe)
+		}
+	}
+	return probes
+}
+
+// Validate checks what expressions alone do not show: that all events have what the
+// rule needs of them. The error says which part of the rule is wrong.
+func (r Rule) Validate() error {
+	if r.RunQueue {
+		if len(r.Probes()) > 0 || r.Key != (Key{}) || r.Amount != "" || r.Loose {
+			return errors.New("the waits of scheduler threads have no events, no key and no amount")
+		}
+		return nil
+	}
+	if len(r.Start) == 0 || len(r.End) == 0 {
+		return errors.New("an outcome has both start and end")
+	}
+	if r.Pairing > FIFO {
+		return fmt.Errorf("there is no pairing %s", r.Pairing)
+	}
+	if len(r.Via) > 0 && r.Pairing != FIFO {
+		return fmt.Errorf("via goes with the pairing %s only, not %s", FIFO, r.Pairing)
+	}
+	return errors.Join(r.validateKey(), r.validateArm(), r.validateAmount())
+}
+
+// validateKey checks that all events have the key, and the same kind of it.
+func (r Rule) validateKey() error {
+	var first string
+	for _, part := range []struct {
+		name   string
+		events Expr
+		key    string
+	}{{"start", r.Start, r.Key.Start}, {"end", r.End, r.Key.End}, {"via", r.Via, r.Key.End}, {"arm", r.Arm, r.Key.Start}} {
+		for _, event := range part.events {
+			operand, ok := event.Probe.Operand(part.key)
+			if !ok {
+				return fmt.Errorf("%s: %s has no argument %q to be its key: it has %s, or take %s", part.name, event.Probe.DTraceName(), part.key, argumentList(event.Probe), Thread)
+			}
+			kind := operand.describe(event.Probe)
+			if first == "" {
+				first = kind
+			}
+			if kind != first {
+				return fmt.Errorf("%s: the key of %s is %s, and that of the start %s: they are never the same", part.name, event.Probe.DTraceName(), kind, first)
+			}
+		}
+	}
+	return nil
+}
+
+// describe says what an operand of a probe is: a thread, or an argument of some type.
+func (o Operand) describe(p Probe) string {
+	if o.Kind == OperandThread {
+		return "a thread"
+	}
+	if t := p.Args[o.Arg].Type; t.IsText() {
+		return "a " + t.String()
+	}
+	return "an integer"
+}
+
+func (r Rule) validateArm() error {
+	if len(r.Arm) == 0 {
+		if r.Armed != "" || r.ArmedBy != "" {
+			return errors.New("arm: there are arguments to compare, but no events")
+		}
+		return nil
+	}
+	for _, event := range r.Arm {
+		if _, err := event.Probe.argument(r.Armed); err != nil {
+			return fmt.Errorf("arm: %w", err)
+		}
+	}
+	for _, event := range r.Start {
+		if _, err := event.Probe.argument(r.ArmedBy); err != nil {
+			return fmt.Errorf("start: %w", err)
+		}
+	}
+	return nil
+}
+
+func (r Rule) validateAmount() error {
+	if r.Amount == "" {
+		return nil
+	}
+	for _, event := range r.End {
+		arg, err := event.Probe.argument(r.Amount)
+		if err != nil {
+			return fmt.Errorf("end: %w", err)
+		}
+		if arg.Type.IsText() {
+			return fmt.Errorf("end: %s of %s is a %s, and cannot be added up", arg.Name, event.Probe.DTraceName(), arg.Type)
+		}
+	}
+	return nil
+}
+
+// argument returns the argument of a name.
+func (p Probe) argument(name string) (Arg, error) {
+	i := slices.IndexFunc(p.Args, func(a Arg) bool { return a.Name == name })
+	if i < 0 {
+		return Arg{}, fmt.Errorf("%s has no argument %q: it has %s", p.DTraceName(), name, argumentList(p))
+	}
+	return p.Args[i], nil
 }
 
 // A Key says which arguments of events tell instances apart. [Thread] stands for the

@@ -204,6 +204,9 @@ func (f *framePrinter) sayUnseen() error {
 
 // unseen says that nothing was seen of an outcome.
 func unseen(s outcome.Spec) string {
+	if s.VM != (outcome.Events{}) {
+		return fmt.Sprintf("nothing was seen of outcome %s: did the VM do it, and does it have the probes? beamscope probes shows them", s.Name)
+	}
 	if s.Wrapper != "" {
 		return fmt.Sprintf("nothing named %q came in over TCP for outcome %s: is a wrapper connected, and is that the name?", s.Wrapper, s.Name)
 	}

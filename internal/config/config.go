@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/vm"
 )
@@ -77,7 +78,9 @@ type Snapshots struct {
 type Outcome struct {
 	Name      string
 	Span      string // name of the spans of VM probes; or
-	Wrapper   string // of those that the published wrapper sends
+	Wrapper   string // of those that the published wrapper sends; or
+	VM        outcome.Events
+	Group     string // as of [outcome.Spec]; only with VM
 	Scale     Scale
 	ExitFails bool
 	QTA       *QTA      // nil where nothing is required

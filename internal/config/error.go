@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/beamscope/beamscope/diagram"
+	"github.com/beamscope/beamscope/dtrace"
 )
 
 // ErrInvalid is wrapped by every error about the contents of a scope file.
@@ -17,13 +18,22 @@ type Error struct {
 	Line int    // from 1; 0 where it concerns the whole file
 	Path string // of the key, "outcomes.worker_1.dmax"; "" where there is none
 	Text string // what is wrong and what to do
+
+	// Expr is set where an expression cannot be read.
+	Expr *dtrace.SyntaxError
 }
 
-// Error returns "file:line: path: text".
+// Error returns "file:line: path: text", and for an expression two lines more: the
+// expression, and a mark under the character that is wrong.
 func (e *Error) Error() string { return place(e.File, e.Line, e.Path) + e.Text }
 
-// Unwrap returns [ErrInvalid].
-func (e *Error) Unwrap() error { return ErrInvalid }
+// Unwrap returns [ErrInvalid] and the error of the expression.
+func (e *Error) Unwrap() []error {
+	if e.Expr == nil {
+		return []error{ErrInvalid}
+	}
+	return []error{ErrInvalid, e.Expr}
+}
 
 // place returns "file:line: path: ", without what there is none of.
 func place(file string, line int, path string) string {

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/beamscope/beamscope/internal/outcome"
 )
 
 // Format writes the configuration as a scope file in its one form: what differs
@@ -105,6 +107,42 @@ func (w Wrapper) fields() []field {
 	return fields
 }
 
+// origin returns where the instances of an outcome come from.
+func (o Outcome) origin() []field {
+	var fields []field
+	switch {
+	case o.VM.Builtin != "":
+		fields = []field{{"vm", quote(o.VM.Builtin)}}
+	case o.ofVM():
+		fields = []field{{"start", quote(o.VM.Start)}, {"end", quote(o.VM.End)}}
+		if key := keyField(o.VM); key != "" {
+			fields = append(fields, field{"key", key})
+		}
+		if o.VM.Pairing != defaultPairing {
+			fields = append(fields, field{"pair", o.VM.Pairing.String()})
+		}
+	case o.Wrapper != "":
+		fields = []field{{"wrapper", quote(o.Wrapper)}}
+	default:
+		fields = []field{{"span", quote(o.Span)}}
+	}
+	if o.Group != "" {
+		fields = append(fields, field{"group", quote(o.Group)})
+	}
+	return fields
+}
+
+// keyField writes the key of events; "" where it is the default.
+func keyField(e outcome.Events) string {
+	switch {
+	case e.StartKey == "" && e.EndKey == "":
+		return ""
+	case e.StartKey == e.EndKey:
+		return quote(e.StartKey)
+	}
+	return flow([]field{{"start", quote(e.StartKey)}, {"end", quote(e.EndKey)}})
+}
+
 func (s Scale) fields() []field {
 	bins := field{"bins", strconv.Itoa(s.Bins)}
 	if s.DMax != 0 {
@@ -169,10 +207,8 @@ func (w *writer) field(depth int, key, value string) {
 
 func (w *writer) outcome(o Outcome) {
 	fmt.Fprintf(w, "%s%s:\n", indent, quote(o.Name))
-	if o.Wrapper != "" {
-		w.field(2, "wrapper", quote(o.Wrapper))
-	} else {
-		w.field(2, "span", quote(o.Span))
+	for _, f := range o.origin() {
+		w.field(2, f.key, f.value)
 	}
 	for _, f := range o.Scale.fields() {
 		w.field(2, f.key, f.value)
@@ -234,8 +270,11 @@ var plainForm = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_./@:+-]*[A-Za-z0-9_
 
 // quote writes a text so that it is read back as it is. YAML has Go's escapes.
 func quote(text string) string {
-	if !plainForm.MatchString(text) || strings.EqualFold(text, "null") {
-		return strconv.Quote(text)
+	switch {
+	case plainForm.MatchString(text) && !strings.EqualFold(text, "null"):
+		return text
+	case strings.ContainsRune(text, '"') && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return "'" + strings.ReplaceAll(text, "'", "''") + "'" // easier to read
 	}
-	return text
+	return strconv.Quote(text)
 }

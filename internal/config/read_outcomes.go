@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"maps"
 	"regexp"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/dtrace"
 )
 
 // outcomes reads the entries of outcomes. They may be left out where there is a
@@ -36,12 +38,15 @@ func (r *reader) outcomes(whole, v value, base time.Duration) ([]Outcome, error)
 	return out, r.different(entries, out)
 }
 
-// different checks that no spans belong to two outcomes.
+// different checks that no spans belong to two outcomes. Events may.
 func (r *reader) different(entries []entry, outcomes []Outcome) error {
 	spans, wrappers := make(map[string]string), make(map[string]string)
 	for i, o := range outcomes {
 		taken, name, what := spans, o.Span, "span"
-		if o.Wrapper != "" {
+		switch {
+		case o.ofVM():
+			continue
+		case o.Wrapper != "":
 			taken, name, what = wrappers, o.Wrapper, "wrapper"
 		}
 		if other, ok := taken[name]; ok {
@@ -80,37 +85,24 @@ func (r *reader) outcome(e entry, base time.Duration) (Outcome, error) {
 	}
 	o := Outcome{Name: e.key}
 	var scale scaleForm
-	var exit, qta, triggers value
+	var from origin
+	var qta, triggers value
 	fields := map[string]func(value) error{
-		"span":     func(v value) (err error) { o.Span, err = r.span(v); return err },
-		"wrapper":  func(v value) (err error) { o.Wrapper, err = r.span(v); return err },
-		"exit":     func(v value) (err error) { exit = v; o.ExitFails, err = r.exit(v); return err },
 		"exponent": func(v value) error { return r.optional(v, &scale.exponent, minExponent, maxExponent) },
 		"bins":     func(v value) error { return r.optional(v, &scale.bins, 1, maxBins) },
 		"dmax":     func(v value) (err error) { scale.dMax, err = r.duration(v, minWidth, maxDMax); return err },
 		"qta":      func(v value) error { qta = v; return nil },
 		"triggers": func(v value) error { triggers = v; return nil },
 	}
-	if err := r.fields(e.value, fields, "vm", "start", "end", "key"); err != nil {
+	maps.Copy(fields, from.fields())
+	if err := r.fields(e.value, fields); err != nil {
 		return Outcome{}, err
 	}
-	if err := r.source(e, &o, exit); err != nil {
+	if err := r.origin(e, &o, from); err != nil {
 		return Outcome{}, err
 	}
+	scale.builtin, _ = dtrace.LookupBuiltin(o.VM.Builtin)
 	return r.required(e, o, scale, base, qta, triggers)
-}
-
-// source settles where the instances of an outcome come from.
-func (r *reader) source(e entry, o *Outcome, exit value) error {
-	switch {
-	case o.Span != "" && o.Wrapper != "":
-		return r.errorf(e.value, "span and wrapper contradict each other: give one of them")
-	case o.Wrapper != "" && o.ExitFails:
-		return r.errorf(exit, "exits of processes are not seen over TCP: write span instead of wrapper, or leave exit out")
-	case o.Wrapper == "" && o.Span == "":
-		o.Span = o.Name
-	}
-	return nil
 }
 
 // required reads what depends on the delays that an outcome can have.
@@ -149,24 +141,19 @@ func (r *reader) span(v value) (string, error) {
 	return name, err
 }
 
-func (r *reader) exit(v value) (bool, error) {
-	switch v.node.Value {
-	case "failure":
-		return true, nil
-	case "timeout":
-		return false, nil
-	}
-	return false, r.errorf(v, "%s is neither timeout nor failure", shown(v.node))
-}
-
 // A scaleForm is what a scope file gives of a scale.
 type scaleForm struct {
 	exponent, bins *int
 	dMax           time.Duration // 0 where it is not given
+
+	builtin dtrace.Builtin // has a scale of its own; the zero Builtin has none
 }
 
 func (f scaleForm) scale() (Scale, error) {
 	s := Scale{DMax: f.dMax, Bins: DefaultBins}
+	if f.builtin.DMax != 0 && f.dMax == 0 && f.exponent == nil {
+		s = Scale{DMax: f.builtin.DMax, Bins: f.builtin.Bins}
+	}
 	if f.bins != nil {
 		s.Bins = *f.bins
 	}

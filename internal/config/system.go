@@ -88,6 +88,8 @@ func (o Outcome) probe(c Config) (scope.ProbeSystem, error) {
 		Name:      o.Name,
 		Span:      o.Span,
 		Wrapper:   o.Wrapper,
+		VM:        o.VM,
+		Group:     o.Group,
 		BinWidth:  grid.Width(),
 		Bins:      grid.Bins(),
 		ExitFails: o.ExitFails,

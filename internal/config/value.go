@@ -91,18 +91,17 @@ func keyName(key string) string {
 	return key
 }
 
-// fields reads a mapping whose keys are known. Keys that a later version will
-// know are refused as such.
-func (r *reader) fields(v value, known map[string]func(value) error, later ...string) error {
+// isText reports whether the value is a text.
+func (v value) isText() bool { return v.node.Kind == yaml.ScalarNode && v.node.Tag != "!!null" }
+
+// fields reads a mapping whose keys are known.
+func (r *reader) fields(v value, known map[string]func(value) error) error {
 	entries, err := r.mapping(v)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
 		read, ok := known[e.key]
-		if !ok && slices.Contains(later, e.key) {
-			return r.errorf(e.at(), "outcomes of VM probes are not there in this version: use span")
-		}
 		if !ok {
 			return r.unknown(e, names(known))
 		}
@@ -139,7 +138,7 @@ func (r *reader) list(v value) ([]value, error) {
 }
 
 func (r *reader) text(v value) (string, error) {
-	if v.node.Kind != yaml.ScalarNode || v.node.Tag == "!!null" {
+	if !v.isText() {
 		return "", r.errorf(v, "%s where a text is expected", describe(v.node))
 	}
 	return v.node.Value, nil

@@ -91,6 +91,9 @@ func List(found []usdt.Probe, opts Options) []Probe {
 func catalogue(members bool) []dtrace.Probe {
 	var out []dtrace.Probe
 	for _, p := range dtrace.Catalogue() {
+		if p.Function != nil { // no probe of the provider
+			continue
+		}
 		if p.Family == 0 || !members {
 			out = append(out, p)
 			continue

@@ -22,7 +22,7 @@ const (
 // unobserved is the bit above those of the figures of countsFields.
 const unobserved = 1 << numFigures
 
-const numFigures = 15
+const numFigures = 19
 
 // parentBit is the bit above the status that says that an instance has a parent.
 const parentBit = 2
@@ -33,7 +33,7 @@ func figures(c *outcome.Counts) [numFigures]*uint64 {
 	return [numFigures]*uint64{
 		&c.Starts, &c.Ends, &c.Successes, &c.Failures, &c.Timeouts, &c.Orphans, &c.Lates, &c.Unstreamed,
 		&c.Loss.Unreadable, &c.Loss.NoRoom, &c.Loss.Missed, &c.Loss.Cut, &c.Loss.Exits, &c.Loss.Crowded,
-		&c.Loss.Rejected,
+		&c.Loss.Rejected, &c.Loss.Unpaired, &c.Dropped, &c.Inferred, &c.Amount,
 	}
 }
 
@@ -95,7 +95,8 @@ func (e *Encoder) checkNames() error {
 	return nil
 }
 
-// appendCounts appends a mask of the figures that are not 0, those, and the bins.
+// appendCounts appends a mask of the figures that are not 0, those, the bins, and the
+// groups.
 func (e *Encoder) appendCounts(b []byte, c *outcome.Counts) []byte {
 	b = e.appendName(b, c.Outcome)
 	b = e.appendVM(b, c.VM)
@@ -115,12 +116,29 @@ func (e *Encoder) appendCounts(b []byte, c *outcome.Counts) []byte {
 			b = binary.AppendUvarint(b, *f)
 		}
 	}
-	return appendBins(b, c.Bins)
+	b = appendBins(b, c.Bins)
+	b = binary.AppendUvarint(b, uint64(len(c.Groups)))
+	for i := range c.Groups {
+		b = e.appendGroup(b, &c.Groups[i])
+	}
+	return b
+}
+
+func (e *Encoder) appendGroup(b []byte, g *outcome.Group) []byte {
+	b = e.appendName(b, g.Key)
+	b = binary.AppendUvarint(b, uint64(g.Process))
+	b = e.appendName(b, g.Name)
+	for _, n := range []uint64{g.Successes, g.Failures, g.Timeouts} {
+		b = binary.AppendUvarint(b, n)
+	}
+	b = binary.AppendVarint(b, int64(g.Total))
+	b = binary.AppendUvarint(b, g.Amount)
+	return appendBins(b, g.Delays)
 }
 
 // appendBins appends how many bins there are, and then in turn how many are 0, how
 // many after those are not, and these, up to the last bin.
-func appendBins(b []byte, bins []uint64) []byte {
+func appendBins[T uint32 | uint64](b []byte, bins []T) []byte {
 	b = binary.AppendUvarint(b, uint64(len(bins)))
 	for len(bins) > 0 {
 		n := run(bins, true)
@@ -131,7 +149,7 @@ func appendBins(b []byte, bins []uint64) []byte {
 		n = run(bins, false)
 		b = binary.AppendUvarint(b, uint64(n))
 		for _, count := range bins[:n] {
-			b = binary.AppendUvarint(b, count)
+			b = binary.AppendUvarint(b, uint64(count))
 		}
 		bins = bins[n:]
 	}
@@ -139,7 +157,7 @@ func appendBins(b []byte, bins []uint64) []byte {
 }
 
 // run returns how many bins there are at the beginning that are 0, or are not.
-func run(bins []uint64, zero bool) int {
+func run[T uint32 | uint64](bins []T, zero bool) int {
 	for i, count := range bins {
 		if (count == 0) != zero {
 			return i

@@ -3,6 +3,7 @@ package recording
 import (
 	"fmt"
 
+	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
@@ -39,13 +40,16 @@ func checkPlan(p *outcome.Plan) error {
 }
 
 func checkSpec(s *outcome.Spec) error {
-	for _, text := range []string{s.Name, s.Span, s.Wrapper} {
-		if err := checkText(text); err != nil {
+	for _, text := range specTexts(s) {
+		if err := checkText(*text); err != nil {
 			return err
 		}
 	}
 	if s.Bins < 0 || s.Bins > MaxBins {
 		return fmt.Errorf("%w: %d bins: want 0 to %d", ErrLimit, s.Bins, MaxBins)
+	}
+	if s.VM.Pairing > dtrace.FIFO {
+		return fmt.Errorf("%w: pairing %d: at most %d", ErrLimit, s.VM.Pairing, dtrace.FIFO)
 	}
 	if s.Detail > outcome.Everything {
 		return fmt.Errorf("%w: detail %d: at most %d", ErrLimit, s.Detail, outcome.Everything)
@@ -62,16 +66,27 @@ func checkBatch(b *outcome.Batch) error {
 	if len(b.Instances) > MaxInstances {
 		return fmt.Errorf("%w: %d instances: at most %d", ErrLimit, len(b.Instances), MaxInstances)
 	}
-	bins := 0
+	bins, groups := 0, 0
 	for i := range b.Counts {
 		n := len(b.Counts[i].Bins)
 		if n > MaxBins {
 			return fmt.Errorf("%w: outcome %s has %d bins: at most %d", ErrLimit, b.Counts[i].Outcome, n, MaxBins)
 		}
 		bins += n
+		groups += len(b.Counts[i].Groups)
 	}
 	if bins > MaxTotalBins {
 		return fmt.Errorf("%w: %d bins: at most %d", ErrLimit, bins, MaxTotalBins)
+	}
+	if groups > MaxGroups {
+		return fmt.Errorf("%w: %d groups: at most %d", ErrLimit, groups, MaxGroups)
+	}
+	for i := range b.Counts {
+		for _, g := range b.Counts[i].Groups {
+			if n := len(g.Delays); n != 0 && n != outcome.DelayBuckets {
+				return fmt.Errorf("%w: delays of group %s in %d buckets: want none or %d", ErrLimit, g.Key, n, outcome.DelayBuckets)
+			}
+		}
 	}
 	for i := range b.Instances {
 		if s := b.Instances[i].Status; s > outcome.Timeout {

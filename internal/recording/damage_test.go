@@ -100,7 +100,7 @@ func TestMessages(t *testing.T) {
 		return bad
 	}
 	other := bytes.Clone(data)
-	other[8] = 2
+	other[8] = 1
 	binary.LittleEndian.PutUint32(other[12:], crc32.Checksum(other[:12], crc32.MakeTable(crc32.Castagnoli)))
 	for name, test := range map[string]struct {
 		data []byte
@@ -109,13 +109,13 @@ func TestMessages(t *testing.T) {
 	}{
 		"empty":           {nil, recording.ErrNotRecording, "not a recording"},
 		"text":            {[]byte("outcomes: {}\n"), recording.ErrNotRecording, "not a recording"},
-		"another version": {other, recording.ErrVersion, "version 2: want 1"},
+		"another version": {other, recording.ErrVersion, "version 1: want 2"},
 		"version":         {flipped(8), recording.ErrDamaged, "at byte 0: the check of the version does not match"},
 		"no header":       {data[:16], recording.ErrTorn, "at byte 16: it breaks off: the end is missing"},
 		"not a header":    {append(bytes.Clone(data[:16]), data[at[0]:]...), recording.ErrDamaged, "it does not begin with a header"},
 		"length":          {flipped(at[2] + 2), recording.ErrDamaged, "the head of the block does not match its check"},
 		"payload":         {flipped(at[4] + 9), recording.ErrDamaged, "damaged recording: after 1 window, at byte"},
-		"cut":             {data[:at[5]+11], recording.ErrTorn, "torn: after 1 window, at byte 342: it breaks off within a block of"},
+		"cut":             {data[:at[5]+11], recording.ErrTorn, "torn: after 1 window, at byte 463: it breaks off within a block of"},
 		"no end":          {data[:at[6]], recording.ErrTorn, "after 2 windows, at byte"},
 		"behind the end":  {append(bytes.Clone(data), 0), recording.ErrDamaged, "something follows the end"},
 		"a block less":    {append(bytes.Clone(data[:at[4]]), data[at[5]:]...), recording.ErrDamaged, "the end is that of 7 blocks and 2 windows, and there are 6 and 2"},
@@ -188,4 +188,33 @@ func FuzzReader(f *testing.F) {
 			t.Fatalf("got %v", err)
 		}
 	})
+}
+
+// Groups that no writer makes are refused before there is room made for them.
+func TestHostileGroups(t *testing.T) {
+	// A window with the counts of an outcome, up to its groups; and one group up to its
+	// delays.
+	window := []byte{0, 2, 0, 0, 1, 0, 0, 0, 0, 0, 0}
+	group := []byte{1, 0, 0, 0, 0, 0, 0, 0, 0}
+	for name, test := range map[string]struct {
+		groups []byte
+		want   string
+	}{
+		"too many":           {binary.AppendUvarint(nil, recording.MaxGroups+1), "65537 groups: at most 65536"},
+		"more than is there": {binary.AppendUvarint(nil, recording.MaxGroups), "65536 groups in 0 bytes"},
+		"few buckets":        {append(group[:9:9], 5, 5), "delays in 5 buckets: want none or 172"},
+		"many buckets":       {append(group[:9:9], 173, 1, 173, 1), "173 bins: at most 172 here"},
+		"more than 32 bits":  {binary.AppendUvarint(append(group[:9:9], 172, 1, 0, 1), 1<<32), "4294967296 in a bin: at most 4294967295"},
+	} {
+		data, _ := everything(t)
+		at := ends(data)
+		head := append(bytes.Clone(data[:at[0]]), data[at[2]:at[3]]...) // header and configuration
+		payload := append(bytes.Clone(window), test.groups...)
+		block := append(binary.LittleEndian.AppendUint32(nil, uint32(len(payload))<<8|'B'), 0, 0, 0, 0)
+		block = append(append(block, payload...), 0, 0, 0, 0)
+		_, err := readAll(resealed(append(head, block...), 2, func([]byte) {}))
+		if !errors.Is(err, recording.ErrDamaged) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %q in it", name, err, test.want)
+		}
+	}
 }

@@ -8,7 +8,8 @@ import (
 
 // What counts and instances take in a payload at least, in bytes.
 const (
-	minCounts   = 4
+	minCounts   = 5
+	minGroup    = 9
 	minInstance = 8
 )
 
@@ -21,10 +22,11 @@ func (d *decoder) batch() *outcome.Batch {
 	if n := d.count("counts", MaxCounts, minCounts); n > 0 {
 		b.Counts = make([]outcome.Counts, n)
 	}
-	room := MaxTotalBins
+	bins, groups := MaxTotalBins, MaxGroups
 	for i := range b.Counts {
-		d.counts(&b.Counts[i], room)
-		room -= len(b.Counts[i].Bins)
+		d.counts(&b.Counts[i], bins, groups)
+		bins -= len(b.Counts[i].Bins)
+		groups -= len(b.Counts[i].Groups)
 	}
 	if n := d.count("instances", MaxInstances, minInstance); n > 0 {
 		b.Instances = make([]outcome.Instance, n)
@@ -39,7 +41,8 @@ func (d *decoder) batch() *outcome.Batch {
 	return &b
 }
 
-func (d *decoder) counts(c *outcome.Counts, room int) {
+// counts decodes counts, which may have so many bins and groups.
+func (d *decoder) counts(c *outcome.Counts, bins, groups int) {
 	c.Outcome = d.name()
 	c.VM = d.vm()
 	mask := d.uint()
@@ -52,11 +55,30 @@ func (d *decoder) counts(c *outcome.Counts, room int) {
 			*f = d.uint()
 		}
 	}
-	c.Bins = d.bins(min(room, MaxBins))
+	c.Bins = decodeBins[uint64](d, min(bins, MaxBins))
+	if n := d.count("groups", groups, minGroup); n > 0 {
+		c.Groups = make([]outcome.Group, n)
+	}
+	for i := range c.Groups {
+		d.group(&c.Groups[i])
+	}
 }
 
-// bins is the inverse of appendBins. Bins of 0 take no bytes, hence the limit.
-func (d *decoder) bins(limit int) []uint64 {
+func (d *decoder) group(g *outcome.Group) {
+	g.Key = d.name()
+	g.Process = outcome.PID(d.uint())
+	g.Name = d.name()
+	g.Successes, g.Failures, g.Timeouts = d.uint(), d.uint(), d.uint()
+	g.Total = time.Duration(d.int())
+	g.Amount = d.uint()
+	g.Delays = decodeBins[uint32](d, outcome.DelayBuckets)
+	if n := len(g.Delays); n != 0 && n != outcome.DelayBuckets {
+		d.fail("delays in %d buckets: want none or %d", n, outcome.DelayBuckets)
+	}
+}
+
+// decodeBins is the inverse of appendBins. Bins of 0 take no bytes, hence the limit.
+func decodeBins[T uint32 | uint64](d *decoder, limit int) []T {
 	n := d.uint()
 	if n > uint64(limit) {
 		d.fail("%d bins: at most %d here", n, limit)
@@ -65,7 +87,7 @@ func (d *decoder) bins(limit int) []uint64 {
 	if n == 0 || d.err != nil {
 		return nil
 	}
-	bins := make([]uint64, n)
+	bins := make([]T, n)
 	for rest := bins; len(rest) > 0 && d.err == nil; {
 		rest = rest[d.run(len(rest)):]
 		if len(rest) == 0 {
@@ -76,7 +98,10 @@ func (d *decoder) bins(limit int) []uint64 {
 			d.fail("a run of no bins")
 		}
 		for i := range values {
-			rest[i] = d.uint()
+			v := d.uint()
+			if rest[i] = T(v); uint64(rest[i]) != v {
+				d.fail("%d in a bin: at most %d", v, ^T(0))
+			}
 		}
 		rest = rest[values:]
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
@@ -123,7 +124,7 @@ func (d *decoder) config() *Config {
 		c.Files = append(c.Files, File{Name: d.text(), Text: append([]byte(nil), d.bytes(MaxFile)...)})
 	}
 	c.Plan = outcome.Plan{From: d.int(), Window: time.Duration(d.uint())}
-	for range d.count("outcomes", MaxSpecs, 7) {
+	for range d.count("outcomes", MaxSpecs, 14) {
 		c.Plan.Specs = append(c.Plan.Specs, d.spec())
 	}
 	if err := checkPlan(&c.Plan); err != nil {
@@ -133,15 +134,16 @@ func (d *decoder) config() *Config {
 }
 
 func (d *decoder) spec() outcome.Spec {
-	return outcome.Spec{
-		Name:      d.text(),
-		Span:      d.text(),
-		Wrapper:   d.text(),
-		BinWidth:  time.Duration(d.int()),
-		Bins:      int(d.uint()),
-		ExitFails: d.bool(),
-		Detail:    outcome.Detail(d.byte()),
+	var s outcome.Spec
+	for _, text := range specTexts(&s) {
+		*text = d.text()
 	}
+	s.BinWidth = time.Duration(d.int())
+	s.Bins = int(d.uint())
+	s.VM.Pairing = dtrace.Pairing(d.byte())
+	s.ExitFails = d.bool()
+	s.Detail = outcome.Detail(d.byte())
+	return s
 }
 
 func (d *decoder) notice() *outcome.Notice { return &outcome.Notice{Time: d.int(), Text: d.text()} }

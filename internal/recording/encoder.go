@@ -81,13 +81,21 @@ func (e *Encoder) configure(specs []outcome.Spec) {
 	e.known = uint64(len(specs))
 }
 
+// specTexts returns the texts of a spec in their order.
+func specTexts(s *outcome.Spec) []*string {
+	return []*string{
+		&s.Name, &s.Span, &s.Wrapper,
+		&s.VM.Builtin, &s.VM.Start, &s.VM.End, &s.VM.StartKey, &s.VM.EndKey, &s.Group,
+	}
+}
+
 func appendSpec(b []byte, s outcome.Spec) []byte {
-	for _, text := range []string{s.Name, s.Span, s.Wrapper} {
-		b = appendBytes(b, text)
+	for _, text := range specTexts(&s) {
+		b = appendBytes(b, *text)
 	}
 	b = binary.AppendVarint(b, int64(s.BinWidth))
 	b = binary.AppendUvarint(b, uint64(s.Bins))
-	return append(b, boolByte(s.ExitFails), byte(s.Detail))
+	return append(b, byte(s.VM.Pairing), boolByte(s.ExitFails), byte(s.Detail))
 }
 
 // AppendNotice appends a notice.

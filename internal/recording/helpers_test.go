@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/recording"
 )
@@ -26,6 +27,8 @@ var (
 		Plan: outcome.Plan{From: 100, Window: time.Second, Specs: []outcome.Spec{
 			{Name: "a", Span: "sa", BinWidth: time.Millisecond, Bins: 5, ExitFails: true, Detail: outcome.Worst},
 			{Name: "b", Wrapper: "wb", BinWidth: time.Microsecond, Bins: 2},
+			{Name: "c", VM: outcome.Events{Start: "s", End: "e", StartKey: "k", EndKey: "l", Pairing: dtrace.FIFO}, Group: "pid", Bins: 1},
+			{Name: "gc", VM: outcome.Events{Builtin: "gc"}},
 		}},
 	}
 	notice = outcome.Notice{Time: 500, Text: "observing pid 7"}
@@ -40,6 +43,14 @@ var (
 		Counts: []outcome.Counts{
 			{Outcome: "a", VM: cause.VM, Starts: 3, Successes: 2, Timeouts: 1, Bins: []uint64{0, 0, 1, 300, 0}, Loss: outcome.Loss{Cut: 9}},
 			{Outcome: "b", VM: cause.VM, Unobserved: true},
+			{
+				Outcome: "c", VM: cause.VM, Ends: 7, Successes: 6, Timeouts: 1, Bins: []uint64{6},
+				Dropped: 4, Inferred: 3, Amount: 1 << 40, Loss: outcome.Loss{Unpaired: 2},
+				Groups: []outcome.Group{
+					{Key: "<0.9.0>", Process: 9, Name: "m:f/1", Successes: 5, Timeouts: 1, Total: 77, Amount: 8, Delays: delays(5, 1<<32-1)},
+					{Successes: 1, Failures: 1},
+				},
+			},
 		},
 		Instances: []outcome.Instance{
 			{Outcome: "a", VM: cause.VM, Start: 90, End: 200, ID: 1 << 63, Parent: 5, Process: 88, Class: "c"},
@@ -49,6 +60,13 @@ var (
 		Cost:     outcome.Cost{Events: 8, PerEvent: 1234, Collector: time.Millisecond},
 	}
 )
+
+// delays are some, in two buckets.
+func delays(first, last uint32) outcome.Delays {
+	d := make(outcome.Delays, outcome.DelayBuckets)
+	d[3], d[len(d)-1] = first, last
+	return d
+}
 
 // everything is a recording with every kind of entry, and what it consists of.
 func everything(t testing.TB) (data []byte, entries []recording.Entry) {
@@ -129,6 +147,9 @@ func batches() *rapid.Generator[outcome.Batch] {
 		c := rapid.Make[outcome.Counts]().Draw(t, "counts")
 		c.Outcome, c.VM = name.Draw(t, "outcome"), vm.Draw(t, "vm")
 		c.Bins = rapid.SliceOf(rapid.OneOf(rapid.Just(uint64(0)), n)).Draw(t, "bins")
+		for i := range c.Groups {
+			c.Groups[i].Delays = anyDelays(t)
+		}
 		return c
 	})
 	instance := rapid.Custom(func(t *rapid.T) outcome.Instance {
@@ -147,6 +168,14 @@ func batches() *rapid.Generator[outcome.Batch] {
 			Cost:      rapid.Make[outcome.Cost]().Draw(t, "cost"),
 		}
 	})
+}
+
+func anyDelays(t *rapid.T) outcome.Delays {
+	if !rapid.Bool().Draw(t, "has delays") {
+		return nil
+	}
+	n := rapid.OneOf(rapid.Just(uint32(0)), rapid.Uint32())
+	return rapid.SliceOfN(n, outcome.DelayBuckets, outcome.DelayBuckets).Draw(t, "delays")
 }
 
 // busy returns a configuration and a batch of it, as of a system with exponential

@@ -12,6 +12,7 @@ const (
 	MaxBins      = 1 << 16   // of an outcome
 	MaxCounts    = 1 << 16   // of a batch
 	MaxTotalBins = 1 << 23   // of a batch, all its counts together
+	MaxGroups    = 1 << 16   // of a batch, all its counts together
 	MaxInstances = 1 << 20   // of a batch
 	MaxNames     = 1 << 20   // of a batch, besides those of the plan
 )

@@ -86,6 +86,10 @@ func fill(t *testing.T, v reflect.Value, next *uint64) {
 			fill(t, v.Field(i), next)
 		}
 	case reflect.Slice:
+		if v.Type() == reflect.TypeFor[outcome.Delays]() {
+			v.Set(reflect.ValueOf(delays(uint32(*next), 1)))
+			return
+		}
 		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
 		fill(t, v.Index(0), next)
 		fill(t, v.Index(1), next)
@@ -145,11 +149,17 @@ func TestLimits(t *testing.T) {
 		"outcomes":     &recording.Config{Plan: outcome.Plan{Window: 1, Specs: make([]outcome.Spec, recording.MaxSpecs+1)}},
 		"span":         &recording.Config{Plan: outcome.Plan{Window: 1, Specs: []outcome.Spec{{Span: long}}}},
 		"plan's bins":  &recording.Config{Plan: outcome.Plan{Window: 1, Specs: []outcome.Spec{{Bins: recording.MaxBins + 1}}}},
+		"expression":   &recording.Config{Plan: outcome.Plan{Window: 1, Specs: []outcome.Spec{{VM: outcome.Events{Start: long}}}}},
+		"group":        &recording.Config{Plan: outcome.Plan{Window: 1, Specs: []outcome.Spec{{Group: long}}}},
+		"pairing":      &recording.Config{Plan: outcome.Plan{Window: 1, Specs: []outcome.Spec{{VM: outcome.Events{Pairing: 3}}}}},
 		"detail":       &recording.Config{Plan: outcome.Plan{Window: 1, Specs: []outcome.Spec{{Detail: 3}}}},
 		"notice":       &outcome.Notice{Text: long},
 		"cause":        &recording.Cause{Text: long},
 		"bins":         &outcome.Batch{Counts: []outcome.Counts{{Bins: append(bins, 0)}}},
 		"all bins":     &outcome.Batch{Counts: manyCounts(recording.MaxTotalBins/recording.MaxBins+1, bins)},
+		"groups":       &outcome.Batch{Counts: []outcome.Counts{{Groups: make([]outcome.Group, recording.MaxGroups)}, {Groups: make([]outcome.Group, 1)}}},
+		"key":          &outcome.Batch{Counts: []outcome.Counts{{Groups: []outcome.Group{{Key: long}}}}},
+		"delays":       &outcome.Batch{Counts: []outcome.Counts{{Groups: []outcome.Group{{Delays: make(outcome.Delays, 5)}}}}},
 		"counts":       &outcome.Batch{Counts: make([]outcome.Counts, recording.MaxCounts+1)},
 		"instances":    &outcome.Batch{Instances: make([]outcome.Instance, recording.MaxInstances+1)},
 		"status":       &outcome.Batch{Instances: []outcome.Instance{{Status: 3}}},
@@ -180,6 +190,15 @@ func manyCounts(n int, bins []uint64) []outcome.Counts {
 	return counts
 }
 
+// manyGroups are groups whose delays take as little room in a recording as they can.
+func manyGroups(n int) []outcome.Group {
+	groups := make([]outcome.Group, n)
+	for i := range groups {
+		groups[i].Delays = make(outcome.Delays, outcome.DelayBuckets)
+	}
+	return groups
+}
+
 // extremeInstances are instances that differ as much as they can.
 func extremeInstances(n int) []outcome.Instance {
 	instances := make([]outcome.Instance, n)
@@ -207,6 +226,7 @@ func TestAtTheLimits(t *testing.T) {
 	want := []recording.Entry{
 		&config,
 		&outcome.Batch{Time: header.Time, Counts: manyCounts(recording.MaxTotalBins/recording.MaxBins, bins)},
+		&outcome.Batch{Time: header.Time, Counts: []outcome.Counts{{Groups: manyGroups(recording.MaxGroups)}}},
 		&outcome.Batch{Time: header.Time, Instances: make([]outcome.Instance, recording.MaxInstances)},
 		&outcome.Notice{Text: string(make([]byte, recording.MaxText))},
 	}

@@ -51,7 +51,7 @@ func (m *missing) Configured(s *scope.System, _ outcome.Plan) error {
 	for _, p := range s.Probes {
 		hasEntry := slices.ContainsFunc(c.Outcomes, func(o config.Outcome) bool { return o.Name == p.Spec.Name })
 		asked := hasEntry || s.Diagram != nil && slices.Contains(s.Diagram.Outcomes(), p.Spec.Name)
-		if asked && p.Spec.Wrapper == "" && !m.known[p.Spec.Span] {
+		if asked && p.Spec.Span != "" && !m.known[p.Spec.Span] {
 			waiting[p.Spec.Span] = m.waiting[p.Spec.Span]
 		}
 	}

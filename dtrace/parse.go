@@ -1,0 +1,328 @@
+package dtrace
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ParseExpr parses an expression: events joined by "or", each a probe with an
+// optional condition in brackets.
+//
+//	gc_minor-start or gc_major-start
+//	message-send[receiver="<0.*" and not (size<100 or sender=<0.42.0>)]
+//
+// Probes are named as executables or as dtrace(1) do. The error is a [*SyntaxError].
+func ParseExpr(text string) (Expr, error) {
+	p := &parser{text: text}
+	var expr Expr
+	for {
+		event, err := p.event()
+		if err != nil {
+			return nil, err
+		}
+		expr = append(expr, event)
+		if p.skip(); p.pos == len(p.text) {
+			return expr, nil
+		}
+		if !p.keyword("or") {
+			return nil, p.fail(p.pos, `here may be "or" and another probe, or a condition in brackets`)
+		}
+	}
+}
+
+// maxDepth is how deep conditions may be nested. It bounds the stack of the parser.
+const maxDepth = 32
+
+// A parser reads an expression by recursive descent.
+type parser struct {
+	text  string
+	pos   int   // of what comes next
+	probe Probe // whose condition is being read
+	tests int   // in that condition
+	depth int   // of nesting in it
+}
+
+// fail returns the error that something is wrong at an offset.
+func (p *parser) fail(offset int, format string, args ...any) error {
+	return &SyntaxError{Text: p.text, Offset: offset, Message: fmt.Sprintf(format, args...)}
+}
+
+// skip goes on to what is no space.
+func (p *parser) skip() {
+	for p.pos < len(p.text) && strings.IndexByte(" \t\r\n", p.text[p.pos]) >= 0 {
+		p.pos++
+	}
+}
+
+// accept goes past a token if it comes next, after spaces.
+func (p *parser) accept(token string) bool {
+	p.skip()
+	if !strings.HasPrefix(p.text[p.pos:], token) {
+		return false
+	}
+	p.pos += len(token)
+	return true
+}
+
+// word returns the letters, digits and underscores that come next, after spaces, and
+// hyphens among them where these are wanted. It does not go past them.
+func (p *parser) word(hyphens bool) string {
+	p.skip()
+	end := p.pos
+	for end < len(p.text) && (isWord(p.text[end]) || hyphens && p.text[end] == '-') {
+		end++
+	}
+	return p.text[p.pos:end]
+}
+
+func isWord(c byte) bool { return isAlphanumeric(c) || c == '_' }
+
+func isAlphanumeric(c byte) bool { return isDigit(c) || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// keyword goes past a word if it comes next.
+func (p *parser) keyword(word string) bool {
+	return p.word(true) == word && p.accept(word)
+}
+
+func (p *parser) event() (Event, error) {
+	name := p.word(true)
+	if name == "" {
+		return Event{}, p.fail(p.pos, "here must be the name of a probe, such as message-receive")
+	}
+	probe, ok := Lookup(name)
+	if !ok {
+		return Event{}, p.fail(p.pos, "%s", unknownProbe(name))
+	}
+	if reason := refusal(probe); reason != "" {
+		return Event{}, p.fail(p.pos, "%s", reason)
+	}
+	p.pos += len(name)
+	if !p.accept("[") {
+		return Event{Probe: probe}, nil
+	}
+	p.probe, p.tests, p.depth = probe, 0, 0
+	where, err := p.any()
+	if err != nil {
+		return Event{}, err
+	}
+	if !p.accept("]") {
+		return Event{}, p.fail(p.pos, `here must be "and", "or" or the closing bracket`)
+	}
+	return Event{Probe: probe, Where: where}, nil
+}
+
+// any reads conditions joined by "or".
+func (p *parser) any() (Condition, error) {
+	conditions, err := p.list("or", p.all)
+	if len(conditions) == 1 {
+		return conditions[0], err
+	}
+	return Any(conditions), err
+}
+
+// all reads conditions joined by "and", which binds closer than "or".
+func (p *parser) all() (Condition, error) {
+	conditions, err := p.list("and", p.unary)
+	if len(conditions) == 1 {
+		return conditions[0], err
+	}
+	return All(conditions), err
+}
+
+func (p *parser) list(word string, read func() (Condition, error)) ([]Condition, error) {
+	var conditions []Condition
+	for {
+		c, err := read()
+		if err != nil {
+			return nil, err
+		}
+		conditions = append(conditions, c)
+		if !p.keyword(word) {
+			return conditions, nil
+		}
+	}
+}
+
+// unary reads a test, or a condition in parentheses, either with "not" before it.
+func (p *parser) unary() (Condition, error) {
+	p.skip()
+	start := p.pos
+	if p.depth++; p.depth > maxDepth {
+		return nil, p.fail(start, "conditions are nested up to %d deep", maxDepth)
+	}
+	defer func() { p.depth-- }()
+	switch {
+	case p.keyword("not"):
+		c, err := p.unary()
+		return Not{c}, err
+	case p.accept("("):
+		c, err := p.any()
+		if err == nil && !p.accept(")") {
+			err = p.fail(p.pos, "here must be the parenthesis that closes the one at character %d", start+1)
+		}
+		return c, err
+	}
+	return p.test()
+}
+
+func (p *parser) test() (Condition, error) {
+	name := p.word(false)
+	start := p.pos
+	index := slices.IndexFunc(p.probe.Args, func(a Arg) bool { return a.Name == name })
+	switch {
+	case name == "", name == "and", name == "or":
+		return nil, p.fail(start, "here must be an argument of %s: %s", p.probe.DTraceName(), argumentList(p.probe))
+	case index < 0:
+		return nil, p.fail(start, "%s has no argument %s: it has %s", p.probe.DTraceName(), name, argumentList(p.probe))
+	case p.tests == MaxTests:
+		return nil, p.fail(start, "a condition has at most %d tests", MaxTests)
+	}
+	p.tests++
+	p.pos += len(name)
+	arg := p.probe.Args[index]
+	op, err := p.op(arg)
+	if err != nil {
+		return nil, err
+	}
+	test, err := p.literal(arg)
+	test.Arg, test.Op = index, op
+	return test, err
+}
+
+// op reads a comparison that the argument has.
+func (p *parser) op(arg Arg) (Op, error) {
+	op, ok := p.anyOp()
+	if !ok {
+		return 0, p.fail(p.pos, "here must be a comparison: %s", comparisons(arg.Type))
+	}
+	if arg.Type.IsText() && op > Unequal {
+		return 0, p.fail(p.pos-len(op.String()), "%s is a %s, and has only the comparisons %s", arg.Name, arg.Type, comparisons(arg.Type))
+	}
+	return op, nil
+}
+
+func (p *parser) anyOp() (Op, bool) {
+	if p.accept("==") {
+		return Equal, true
+	}
+	for _, op := range []Op{Unequal, LessEqual, GreaterEqual, Equal, Less, Greater} { // longer ones first
+		if p.accept(op.String()) {
+			return op, true
+		}
+	}
+	return 0, false
+}
+
+// comparisons returns those that arguments of a type have.
+func comparisons(t Type) string {
+	if t.IsText() {
+		return "= !="
+	}
+	return "= != < <= > >="
+}
+
+// argumentList returns the arguments of a probe with their types.
+func argumentList(p Probe) string {
+	var list []string
+	for _, a := range p.Args {
+		list = append(list, a.Name+" ("+a.Type.String()+")")
+	}
+	return strings.Join(list, ", ")
+}
+
+// unknownProbe says which probes have names like one that does not exist.
+func unknownProbe(name string) string {
+	if strings.HasPrefix(name, userTraceStem) {
+		return spansInstead
+	}
+	message := "there is no probe " + name
+	if near := nearestProbes(name); len(near) > 0 {
+		return message + ": did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return message + ": beamscope probes lists them"
+}
+
+// userTraceStem is what the names of all probes begin with that Erlang code fires.
+const userTraceStem = "user_trace"
+
+const spansInstead = "user_trace probes carry spans: an outcome of theirs has span: and the name of the span"
+
+// refusal says why nobody should wait for a probe, "" if there is no reason.
+func refusal(p Probe) string {
+	name := p.DTraceName()
+	switch {
+	case strings.HasPrefix(p.Name, userTraceStem):
+		return spansInstead
+	case p.State == Absent:
+		return name + " is declared, but VMs do not have it"
+	case p.State == Dead:
+		return name + " never fires in a VM that compiles just in time"
+	case p.Hazard != "":
+		return name + " harms the VM: " + p.Hazard
+	}
+	return ""
+}
+
+// nearestProbes returns the names of up to three usable probes that are most like one
+// that does not exist, the most like first.
+func nearestProbes(name string) []string {
+	const most = 3
+	type candidate struct {
+		name     string
+		distance int
+	}
+	var near []candidate
+	for _, p := range Catalogue() {
+		d := distance(plain(name), plain(p.Name))
+		if refusal(p) == "" && (d <= max(2, len(name)/4) || hasWords(p.Name, name)) {
+			near = append(near, candidate{p.DTraceName(), d})
+		}
+	}
+	slices.SortStableFunc(near, func(a, b candidate) int { return a.distance - b.distance })
+	var names []string
+	for _, c := range near[:min(most, len(near))] {
+		if c.distance > near[0].distance+1 { // a much better one is meant
+			break
+		}
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// hasWords reports whether a probe's name has all the words of another.
+func hasWords(probe, name string) bool {
+	separator := func(r rune) bool { return r == '-' || r == '_' }
+	words := strings.FieldsFunc(probe, separator)
+	wanted := strings.FieldsFunc(name, separator)
+	return len(wanted) > 0 && !slices.ContainsFunc(wanted, func(w string) bool { return !slices.Contains(words, w) })
+}
+
+// plain returns a name in lower case and without what separates its words.
+func plain(name string) string {
+	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(name))
+}
+
+// distance returns how many bytes have to be inserted, deleted or replaced to make one
+// text of another.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1) // from the beginning of a to those of b
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

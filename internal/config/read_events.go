@@ -1,0 +1,352 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/internal/outcome"
+)
+
+// maxExpr bounds an expression in bytes.
+const maxExpr = 4096
+
+// defaultPairing is that of events where a scope file gives none.
+const defaultPairing = dtrace.Last
+
+// ofVM reports whether events of the VM are the instances' starts and ends.
+func (o Outcome) ofVM() bool { return o.VM != outcome.Events{} }
+
+// ofSpans reports whether the instances are spans of VM probes.
+func (o Outcome) ofSpans() bool { return o.Wrapper == "" && !o.ofVM() }
+
+// An origin is what a scope file gives of where instances come from. The values
+// that are not given have no node.
+type origin struct {
+	span, wrapper, vm     value
+	start, end, key, pair value
+	group, exit           value
+}
+
+// fields returns how the keys are read: later, as they depend on each other.
+func (f *origin) fields() map[string]func(value) error {
+	fields := make(map[string]func(value) error)
+	for key, to := range map[string]*value{
+		"span": &f.span, "wrapper": &f.wrapper, "vm": &f.vm,
+		"start": &f.start, "end": &f.end, "key": &f.key, "pair": &f.pair,
+		"group": &f.group, "exit": &f.exit,
+	} {
+		fields[key] = func(v value) error { *to = v; return nil }
+	}
+	return fields
+}
+
+// A given is a key that a scope file has.
+type given struct {
+	key string
+	value
+}
+
+// given returns those of some keys that there are.
+func (f *origin) given(keys ...given) []given {
+	var out []given
+	for _, k := range keys {
+		if k.node != nil {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// origin settles where the instances of an outcome come from.
+func (r *reader) origin(e entry, o *Outcome, f origin) error {
+	events := f.given(given{"start", f.start}, given{"end", f.end}, given{"key", f.key}, given{"pair", f.pair})
+	kinds := f.given(given{"span", f.span}, given{"wrapper", f.wrapper}, given{"vm", f.vm})
+	if len(events) > 0 {
+		kinds = append(kinds, events[0])
+	}
+	if len(kinds) > 1 {
+		return r.errorf(e.value, "%s and %s contradict each other: give one of them", kinds[0].key, kinds[1].key)
+	}
+	var err error
+	switch {
+	case f.wrapper.node != nil:
+		o.Wrapper, err = r.span(f.wrapper)
+	case f.span.node != nil:
+		o.Span, err = r.span(f.span)
+	case f.vm.node != nil:
+		o.VM.Builtin, err = r.builtin(f.vm)
+	case len(events) > 0:
+		o.VM, err = r.events(e, f)
+	default:
+		o.Span = o.Name
+	}
+	if err == nil && o.ofVM() {
+		err = r.rule(e, o, f.key)
+	}
+	if err == nil && f.group.node != nil {
+		o.Group, err = r.group(f.group, *o)
+	}
+	if err == nil && f.exit.node != nil {
+		o.ExitFails, err = r.exit(f.exit, *o)
+	}
+	return err
+}
+
+// builtin reads the name of a built-in outcome.
+func (r *reader) builtin(v value) (string, error) {
+	name, err := r.text(v)
+	if err != nil {
+		return "", err
+	}
+	if _, ok := dtrace.LookupBuiltin(name); !ok {
+		var names []string
+		for _, b := range dtrace.Builtins() {
+			names = append(names, b.Name)
+		}
+		return "", r.errorf(v, "%s is no outcome that is built in: use one of %s", shown(v.node), strings.Join(names, ", "))
+	}
+	return name, nil
+}
+
+// events reads the events that are starts and ends, of which one key is given.
+func (r *reader) events(e entry, f origin) (outcome.Events, error) {
+	events := outcome.Events{Pairing: defaultPairing}
+	var err error
+	switch {
+	case f.start.node == nil:
+		return events, r.errorf(e.value, "no start: write which events of the VM are starts, as in start: message-send")
+	case f.end.node == nil:
+		return events, r.errorf(e.value, "no end: write which events of the VM are ends, as in end: message-receive")
+	}
+	if events.Start, err = r.expression(f.start); err != nil {
+		return events, err
+	}
+	if events.End, err = r.expression(f.end); err != nil {
+		return events, err
+	}
+	if f.key.node != nil {
+		if events.StartKey, events.EndKey, err = r.key(f.key); err != nil {
+			return events, err
+		}
+	}
+	if f.pair.node != nil {
+		events.Pairing, err = r.pairing(f.pair)
+	}
+	return events, err
+}
+
+// expression reads an expression, and returns it as it is written.
+func (r *reader) expression(v value) (string, error) {
+	text, err := r.text(v)
+	if err != nil {
+		return "", err
+	}
+	text = strings.TrimSpace(text)
+	if len(text) > maxExpr {
+		return "", r.errorf(v, "an expression has at most %d bytes", maxExpr)
+	}
+	_, err = dtrace.ParseExpr(text)
+	return text, r.exprError(v, err)
+}
+
+// exprError puts an error of an expression in our form: it keeps its lines.
+func (r *reader) exprError(v value, err error) error {
+	var syntax *dtrace.SyntaxError
+	if !errors.As(err, &syntax) {
+		return r.atLine(v, err)
+	}
+	lines := strings.Split(syntax.Error(), "\n")
+	for i, line := range lines {
+		lines[i] = printable(line)
+	}
+	return &Error{File: r.file, Line: v.node.Line, Path: v.path, Text: strings.Join(lines, "\n"), Expr: syntax}
+}
+
+// key reads which arguments of starts and ends tell instances apart.
+func (r *reader) key(v value) (start, end string, err error) {
+	if v.isText() {
+		start, err = r.name(v)
+		return start, start, err
+	}
+	err = r.fields(v, map[string]func(value) error{
+		"start": func(v value) (err error) { start, err = r.name(v); return err },
+		"end":   func(v value) (err error) { end, err = r.name(v); return err },
+	})
+	if err == nil && (start == "" || end == "") {
+		err = r.errorf(v, "give both, as in {start: sender, end: receiver}")
+	}
+	return start, end, err
+}
+
+func (r *reader) pairing(v value) (dtrace.Pairing, error) {
+	for _, p := range []dtrace.Pairing{dtrace.First, dtrace.Last, dtrace.FIFO} {
+		if v.isText() && v.node.Value == p.String() {
+			return p, nil
+		}
+	}
+	return 0, r.errorf(v, "%s is none of first, last and fifo", shown(v.node))
+}
+
+// rule checks that the ends of instances can find their starts. Those of built-in
+// outcomes do.
+func (r *reader) rule(e entry, o *Outcome, key value) error {
+	rule, err := o.VM.Rule()
+	if err != nil || o.VM.Builtin != "" {
+		return r.atLine(e.value, err)
+	}
+	if err := r.hasKey(e, key, "start", rule.Start, rule.Key.Start); err != nil {
+		return err
+	}
+	if err := r.hasKey(e, key, "end", rule.End, rule.Key.End); err != nil {
+		return err
+	}
+	both := slices.Concat(rule.Start, rule.End)
+	for _, name := range []string{rule.Key.Start, rule.Key.End} {
+		if name != "" && name != dtrace.Thread && !slices.ContainsFunc(both, has(name)) {
+			return r.errorf(key, "no event has an argument %s: use one of %s", strconv.Quote(name), strings.Join(argNames(both...), ", "))
+		}
+	}
+	return nil
+}
+
+// hasKey checks that each event has what tells instances apart: the argument of a
+// name, or its subject.
+func (r *reader) hasKey(e entry, key value, what string, events dtrace.Expr, name string) error {
+	for _, event := range events {
+		if _, ok := event.Probe.Operand(name); ok {
+			continue
+		}
+		args := argNames(event)
+		if name == "" {
+			return r.errorf(e.value, "%s, a %s, is of no process: write by what an end finds its start, as in key: %s",
+				event.Probe.DTraceName(), what, args[0])
+		}
+		return r.errorf(key, "%s, a %s, has no argument %s: use one of %s",
+			event.Probe.DTraceName(), what, strconv.Quote(name), strings.Join(args, ", "))
+	}
+	return nil
+}
+
+// has returns whether an event has an argument of this name.
+func has(name string) func(dtrace.Event) bool {
+	return func(e dtrace.Event) bool {
+		return slices.ContainsFunc(e.Probe.Args, func(a dtrace.Arg) bool { return a.Name == name })
+	}
+}
+
+// argNames returns what a key of events can be, each once.
+func argNames(events ...dtrace.Event) []string {
+	var names []string
+	for _, e := range events {
+		for _, a := range e.Probe.Args {
+			if !slices.Contains(names, a.Name) {
+				names = append(names, a.Name)
+			}
+		}
+	}
+	return append(names, dtrace.Thread)
+}
+
+// group reads what instances are grouped by.
+func (r *reader) group(v value, o Outcome) (string, error) {
+	name, err := r.name(v)
+	if err != nil {
+		return "", err
+	}
+	if err := o.groupable(name); err != nil {
+		return "", r.errorf(v, "%v", err)
+	}
+	return name, nil
+}
+
+// groupable returns why instances cannot be grouped by something, nil where they can.
+func (o Outcome) groupable(by string) error {
+	if !o.ofVM() {
+		return errors.New("spans are not grouped, only what the VM does: outcomes with vm, or start and end")
+	}
+	rule, err := o.VM.Rule()
+	if err != nil {
+		return err
+	}
+	if rule.RunQueue {
+		return errors.New("scheduler threads are not grouped: leave group out")
+	}
+	for _, event := range rule.Start {
+		if _, ok := event.Probe.Operand(by); ok && by != dtrace.Thread {
+			continue
+		}
+		return fmt.Errorf("%s, a start, has no %s: use one of %s", event.Probe.DTraceName(), strconv.Quote(by), groups(event))
+	}
+	if by != outcome.GroupPID && by != outcome.GroupMFA && !slices.ContainsFunc(rule.Start, has(by)) {
+		return fmt.Errorf("no start has an argument %s: use one of %s", strconv.Quote(by), groups(rule.Start...))
+	}
+	return nil
+}
+
+// groups lists what instances can be grouped by that these events start.
+func groups(events ...dtrace.Event) string {
+	var names []string
+	if !slices.ContainsFunc(events, func(e dtrace.Event) bool { return e.Probe.Subject == "" }) {
+		names = []string{outcome.GroupPID, outcome.GroupMFA}
+	}
+	for _, name := range argNames(events...) {
+		if name != dtrace.Thread && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// exit reads what the exit of a process makes of its instances.
+func (r *reader) exit(v value, o Outcome) (fails bool, err error) {
+	switch v.node.Value {
+	case "failure":
+		if err := o.canFailByExit(); err != nil {
+			return false, r.errorf(v, "%v", err)
+		}
+		return true, nil
+	case "timeout":
+		return false, nil
+	}
+	return false, r.errorf(v, "%s is neither timeout nor failure", shown(v.node))
+}
+
+// canFailByExit returns why the exit of a process cannot be the failure of instances,
+// nil where it can: a process has to be what they are of.
+func (o Outcome) canFailByExit() error {
+	if o.Wrapper != "" {
+		return errors.New("exits of processes are not seen over TCP: write span instead of wrapper, or leave exit out")
+	}
+	if !o.ofVM() {
+		return nil
+	}
+	rule, err := o.VM.Rule()
+	if err != nil {
+		return err
+	}
+	if rule.RunQueue || !ofProcess(rule.Start, rule.Key.Start) || !ofProcess(rule.End, rule.Key.End) {
+		return errors.New("its key is no process, which could exit: leave exit out")
+	}
+	if slices.ContainsFunc(rule.End, func(e dtrace.Event) bool { return e.Probe.Name == processExit }) {
+		return errors.New("an exit ends its instances already: leave exit out")
+	}
+	return nil
+}
+
+// processExit is the probe of exits.
+const processExit = "process__exit"
+
+// ofProcess reports whether the key of each of these events is a process.
+func ofProcess(events dtrace.Expr, key string) bool {
+	for _, e := range events {
+		o, ok := e.Probe.Operand(key)
+		if !ok || o.Kind != dtrace.OperandArg || e.Probe.Args[o.Arg].Type != dtrace.PID {
+			return false
+		}
+	}
+	return true
+}
