@@ -27,6 +27,8 @@ type OTP struct {
 	Erl     string // path of erl
 	Erlc    string // path of erlc
 	Version string // 25.2.3, or 25 where the installation does not say more
+	Root    string // its code:root_dir/0, above lib
+	Bin     string // the folder of the emulator and what starts it
 }
 
 // FindOTP returns the installation in $BEAMSCOPE_OTP or else the newest one that
@@ -34,7 +36,7 @@ type OTP struct {
 // see that its probes are there. Its errors wrap ErrNoOTP or ErrNoProbes.
 func FindOTP(ctx context.Context) (OTP, error) {
 	if dir := os.Getenv("BEAMSCOPE_OTP"); dir != "" {
-		otp, err := openOTP(ctx, dir)
+		otp, err := OpenOTP(ctx, dir)
 		if err != nil {
 			return OTP{}, fmt.Errorf("BEAMSCOPE_OTP=%s: %w", dir, err)
 		}
@@ -44,7 +46,7 @@ func FindOTP(ctx context.Context) (OTP, error) {
 	if err != nil {
 		return OTP{}, err
 	}
-	return openOTP(ctx, dir)
+	return OpenOTP(ctx, dir)
 }
 
 // BuildOTP builds a VM with probes from the distribution's source package into
@@ -59,10 +61,12 @@ func BuildOTP(ctx context.Context, progress io.Writer) (OTP, error) {
 		return OTP{}, fmt.Errorf("build an Erlang VM with probes: %w", err)
 	}
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	return openOTP(ctx, filepath.Dir(filepath.Dir(lines[len(lines)-1])))
+	return OpenOTP(ctx, filepath.Dir(filepath.Dir(lines[len(lines)-1])))
 }
 
-func openOTP(ctx context.Context, dir string) (OTP, error) {
+// OpenOTP returns the installation in a folder, the one above bin/erl. It runs the
+// VM to see that its probes are there. Its errors wrap ErrNoOTP or ErrNoProbes.
+func OpenOTP(ctx context.Context, dir string) (OTP, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return OTP{}, err
@@ -84,7 +88,8 @@ func openOTP(ctx context.Context, dir string) (OTP, error) {
 			_ -> Release
 		end,
 		Available = try dyntrace:available() catch _:_ -> false end,
-		io:format("~s ~s ~s", [string:trim(Version), erlang:system_info(dynamic_trace), Available]),
+		io:format("~s~n~s ~s~n~ts~n~ts~n", [string:trim(Version), erlang:system_info(dynamic_trace), Available,
+			code:root_dir(), os:getenv("BINDIR")]),
 		halt().`
 	cmd := exec.CommandContext(ctx, otp.Erl, "-noinput", "-boot", "start_clean", "-eval", ask)
 	var stderr tail
@@ -93,12 +98,66 @@ func openOTP(ctx context.Context, dir string) (OTP, error) {
 	if err != nil {
 		return OTP{}, fmt.Errorf("%s does not run: %w%s", otp.Erl, err, stderr.suffix())
 	}
-	version, probes, _ := strings.Cut(string(out), " ")
-	if probes != "systemtap true" && probes != "dtrace true" {
+	answers := strings.Split(string(out), "\n")
+	if len(answers) < 4 {
+		return OTP{}, fmt.Errorf("%s does not say what it is: %q", otp.Erl, out)
+	}
+	if probes := answers[1]; probes != "systemtap true" && probes != "dtrace true" {
 		return OTP{}, fmt.Errorf("%s: %w", otp.Erl, ErrNoProbes)
 	}
-	otp.Version = version
+	otp.Version, otp.Root, otp.Bin = answers[0], answers[2], answers[3]
 	return otp, nil
+}
+
+// emulator is what the file of the VM itself is called.
+const emulator = "beam.smp"
+
+// Private returns the installation with an emulator of its own, a copy in dir, an
+// empty folder. Probes are attached to a file: what is attached to the copy does not
+// touch other VMs, and what is attached to theirs does not touch its.
+func (otp OTP) Private(dir string) (OTP, error) {
+	programs, err := os.ReadDir(otp.Bin)
+	if err != nil {
+		return OTP{}, fmt.Errorf("copy the emulator: %w", err)
+	}
+	bin := filepath.Join(dir, "bin")
+	if err := os.Mkdir(bin, 0o755); err != nil {
+		return OTP{}, fmt.Errorf("copy the emulator: %w", err)
+	}
+	for _, p := range programs {
+		if p.Name() == emulator {
+			continue
+		}
+		if err := os.Symlink(filepath.Join(otp.Bin, p.Name()), filepath.Join(bin, p.Name())); err != nil {
+			return OTP{}, fmt.Errorf("copy the emulator: %w", err)
+		}
+	}
+	if err := copyProgram(filepath.Join(bin, emulator), otp.Emulator()); err != nil {
+		return OTP{}, fmt.Errorf("copy the emulator: %w", err)
+	}
+	otp.Erl, otp.Bin = filepath.Join(dir, "erl"), bin
+	script := fmt.Sprintf("#!/bin/sh\nEMU=beam PROGNAME=erl ROOTDIR='%s' BINDIR='%s' exec '%[2]s/erlexec' \"$@\"\n", otp.Root, bin)
+	if err := os.WriteFile(otp.Erl, []byte(script), 0o755); err != nil {
+		return OTP{}, fmt.Errorf("copy the emulator: %w", err)
+	}
+	return otp, nil
+}
+
+// Emulator returns the path of the file that the VM runs.
+func (otp OTP) Emulator() string { return filepath.Join(otp.Bin, emulator) }
+
+func copyProgram(to, from string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
 }
 
 // newestBuilt returns the folder of the newest VM that build.sh has finished.

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/beamscope/beamscope/bpf"
@@ -56,36 +55,11 @@ func missing(t testing.TB, err error) {
 // that run beside this one too, do not reach the VMs that run it.
 func Private(t testing.TB) erlang.OTP {
 	t.Helper()
-	otp := OTP(t)
-	root := filepath.Join(otp.Dir, "lib", "erlang")
-	programs, err := filepath.Glob(filepath.Join(root, "erts-*", "bin", "*"))
-	if err != nil || len(programs) == 0 {
-		t.Fatalf("no erts below %s: %v", root, err)
-	}
-	bin := t.TempDir()
-	for _, program := range programs {
-		if err := place(program, filepath.Join(bin, filepath.Base(program))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	otp.Erl = filepath.Join(t.TempDir(), "erl")
-	script := fmt.Sprintf("#!/bin/sh\nEMU=beam PROGNAME=erl ROOTDIR=%s BINDIR=%s exec %s/erlexec \"$@\"\n", root, bin, bin)
-	if err := os.WriteFile(otp.Erl, []byte(script), 0o755); err != nil {
+	otp, err := OTP(t).Private(t.TempDir())
+	if err != nil {
 		t.Fatal(err)
 	}
 	return otp
-}
-
-// place copies the emulator, and links to the other programs.
-func place(program, path string) error {
-	if filepath.Base(program) != "beam.smp" {
-		return os.Symlink(program, path)
-	}
-	data, err := os.ReadFile(program)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, data, 0o755)
 }
 
 // Start starts a VM that is private to the test and ends with it.

@@ -1,0 +1,68 @@
+package fire
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+
+	"github.com/beamscope/beamscope/erlang"
+)
+
+// A pair is the VM under test, and another one to talk to.
+type pair struct {
+	vm, peer *erlang.VM
+	peerName string // the name of its node
+	peerErr  error  // why the two do not talk
+}
+
+// startPair starts the VM under test and its peer, which is not under test and so
+// runs the installation's own executable. They find each other without a name
+// server, on the loopback interface.
+func startPair(ctx context.Context, otp, underTest erlang.OTP) (*pair, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, fmt.Errorf("find a port for distributed Erlang: %w", err)
+	}
+	common := []string{
+		"-start_epmd", "false", "-erl_epmd_port", strconv.Itoa(port),
+		"-setcookie", rand.Text(),
+		"-kernel", "inet_dist_use_interface", "{127,0,0,1}",
+	}
+	name := fmt.Sprintf("beamscope_fire_%d", os.Getpid())
+	p := &pair{peerName: name + "_peer@localhost"}
+	p.vm, err = erlang.StartVM(ctx, underTest, erlang.Options{Args: append([]string{
+		"-sname", name + "@localhost", "-dist_listen", "false",
+		"+zdbbl", "1", // so that a connection is congested soon
+	}, common...)})
+	if err != nil {
+		return nil, err
+	}
+	p.peer, p.peerErr = erlang.StartVM(ctx, otp, erlang.Options{Args: append([]string{"-sname", p.peerName}, common...)})
+	if p.peerErr == nil {
+		_, p.peerErr = p.vm.Call(ctx, "vm_events", "join", fmt.Sprintf("['%s']", p.peerName))
+	}
+	if p.peerErr != nil {
+		p.peerErr = fmt.Errorf("a second node: %w", p.peerErr)
+	}
+	return p, nil
+}
+
+// freePort returns a port that nobody listened at a moment ago.
+func freePort() (int, error) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	return l.Addr().(*net.TCPAddr).Port, l.Close()
+}
+
+// stop ends both. Those that do not listen are killed.
+func (p *pair) stop() {
+	if p.peer != nil {
+		_ = p.peer.Stop()
+	}
+	_ = p.vm.Stop()
+}

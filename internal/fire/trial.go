@@ -1,0 +1,92 @@
+package fire
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/fire/hits"
+	"github.com/beamscope/beamscope/internal/vm"
+)
+
+// Limits of a scenario: how long it may take, and how often it is repeated until
+// nothing beside it disturbs its counts.
+const (
+	scenarioPatience = 20 * time.Second
+	tries            = 5
+)
+
+// A result is what came of a scenario.
+type result struct {
+	scenario scenario
+	hits     map[string]uint64 // by probe, while it ran; nil with an error
+	err      error             // why it could not be carried out
+}
+
+// A trial carries out scenarios and counts.
+type trial struct {
+	counter *hits.Counter
+	places  places
+	flavour vm.Flavour
+	pair    *pair
+}
+
+// run carries out all scenarios. The totals are of everything that the VM has done
+// since it was started.
+func (t *trial) run(ctx context.Context) (results []result, totals map[string]uint64, err error) {
+	started, err := t.counter.Read()
+	if err != nil {
+		return nil, nil, err
+	}
+	results = append(results, result{scenario: starting(), hits: t.places.byName(started, hits.Count.All)})
+	for _, s := range scenarios(t.flavour) {
+		r, err := t.scenario(ctx, s)
+		if err != nil {
+			return nil, nil, err
+		}
+		results = append(results, r)
+	}
+	counts, err := t.counter.Read()
+	return results, t.places.byName(counts, hits.Count.All), err
+}
+
+// scenario carries out a scenario, again where what goes on beside it fired probes
+// too. A probe that fires too seldom, or twice as often, does so each time.
+func (t *trial) scenario(ctx context.Context, s scenario) (result, error) {
+	r := result{scenario: s}
+	for range tries {
+		before, err := t.counter.Read()
+		if err != nil {
+			return r, err
+		}
+		if r.err = t.carryOut(ctx, s); r.err != nil {
+			return r, context.Cause(ctx)
+		}
+		after, err := t.counter.Read()
+		if err != nil {
+			return r, err
+		}
+		for i := range after {
+			after[i] = after[i].Sub(before[i])
+		}
+		r.hits = t.places.byName(after, func(c hits.Count) uint64 { return c.Inside })
+		if s.met(r.hits) {
+			break
+		}
+	}
+	return r, nil
+}
+
+func (t *trial) carryOut(ctx context.Context, s scenario) error {
+	peer := ""
+	if s.peer {
+		if t.pair.peerErr != nil {
+			return t.pair.peerErr
+		}
+		peer = fmt.Sprintf(", '%s'", t.pair.peerName)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, scenarioPatience, fmt.Errorf("it took more than %v", scenarioPatience))
+	defer cancel()
+	_, err := t.pair.vm.Call(ctx, "vm_events", "run", fmt.Sprintf("[%s, %d%s]", s.name, s.times, peer))
+	return err
+}
