@@ -30,6 +30,13 @@ func newArguments(args []usdt.Arg) arguments {
 			a.args[i] = newKernelArg(args[i])
 		}
 	}
+	return a
+}
+
+// newBlockArguments is newArguments for programs that read what lies side by side at
+// once.
+func newBlockArguments(args []usdt.Arg) arguments {
+	a := newArguments(args)
 	a.findBlock(args)
 	return a
 }

@@ -1,6 +1,7 @@
 package bpf
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -29,7 +30,11 @@ type Target struct {
 	Path   string       // of the executable; /proc/PID/exe will do
 	Inode  uint64       // of the file that Probes were read from; 0: not known, not checked
 	PID    int          // of the one process to observe; 0: every process that runs the file, later ones too
-	Probes []usdt.Probe // of the provider erlang in that file
+	Probes []usdt.Probe // of the provider erlang in that file, and those that stand in for what it lacks
+
+	// PIDBits is how many bits of a local pid's data are its number; 0: 15, as up to
+	// OTP 25.
+	PIDBits uint8
 }
 
 // An Attachment is a target while it is attached to.
@@ -38,13 +43,26 @@ type Attachment struct {
 	target Target
 	file   *os.File // open, so that it stays the same file whatever becomes of its path
 	exe    *link.Executable
-	links  map[uint32][]link.Link // by label; exitLabel for process exits, everyLabel for all labels
+	links  map[tap][]link.Link
 }
 
-// exitLabel stands for the exit probe, among labels, of which it is none.
+// A tap is what links are there for: the spans of a label, or the events of the rule of
+// an entry. exitLabel stands for the exit probe, everyLabel for all labels.
+type tap struct {
+	label uint32 // noLabel for a rule
+	entry int    // of a rule, otherwise 0
+}
+
+func labelTap(label uint32) tap { return tap{label: label} }
+
+func ruleTap(entry int) tap { return tap{noLabel, entry} }
+
+// Labels that are none: they stand for the probes of exits and of spawns.
 const (
-	exitLabel = 0
-	exitProbe = "process__exit"
+	exitLabel  = 0
+	exitProbe  = "process__exit"
+	spawnLabel = noLabel - 1
+	spawnProbe = "process__spawn"
 )
 
 // Attach attaches to the target what the outcomes need. It fails with [ErrNoProbe]
@@ -56,7 +74,7 @@ func (c *Collector) Attach(t Target) (*Attachment, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a := &Attachment{c: c, target: t, file: file, exe: exe, links: make(map[uint32][]link.Link)}
+	a := &Attachment{c: c, target: t, file: file, exe: exe, links: make(map[tap][]link.Link)}
 	if c.closed {
 		return nil, errors.Join(ErrClosed, a.close())
 	}
@@ -101,45 +119,61 @@ func fdPath(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) 
 type AttachedProbe struct {
 	Name     string   // as in the file
 	Sites    int      // places in the code
-	Outcomes []string // that need it
+	Outcomes []string // IDs of those that need it
 	Discover bool     // discovery needs it
 }
 
-// Probes returns the probes that are attached to, in the order of their labels.
+// Probes returns the probes that are attached to: those of rules, of exits and of
+// spawns, and then those of labels in their order.
 func (a *Attachment) Probes() []AttachedProbe {
 	a.c.mu.Lock()
 	defer a.c.mu.Unlock()
-	outcomes := make(map[uint32][]string)
-	need := func(label uint32, name string) {
-		if !slices.Contains(outcomes[label], name) {
-			outcomes[label] = append(outcomes[label], name)
+	needs := a.c.needs()
+	_, all := a.links[labelTap(everyLabel)]
+	var probes []AttachedProbe
+	for _, p := range a.target.Probes {
+		_, labelled := labelOf(p.Name)
+		ids, needed := needs[p.Name]
+		discover := all && labelled
+		if needed || discover {
+			probes = append(probes, AttachedProbe{Name: p.Name, Sites: len(p.Sites), Outcomes: ids, Discover: discover})
 		}
 	}
-	for _, p := range a.c.plans {
+	slices.SortStableFunc(probes, func(a, b AttachedProbe) int {
+		m, _ := labelOf(a.Name)
+		n, _ := labelOf(b.Name)
+		return cmp.Compare(m, n)
+	})
+	return probes
+}
+
+// needs returns the probes that outcomes need by their names, each with the IDs of
+// those outcomes.
+func (c *Collector) needs() map[string][]string {
+	needs := make(map[string][]string)
+	need := func(probe string, o Outcome) {
+		if !slices.Contains(needs[probe], o.ID()) {
+			needs[probe] = append(needs[probe], o.ID())
+		}
+	}
+	for _, p := range c.plans {
 		for _, o := range p.outcomes {
-			need(Label(o.Name), o.Name)
 			if o.ExitFails {
-				need(exitLabel, o.Name)
+				need(exitProbe, o)
+			}
+			if o.Group == GroupByMFA {
+				need(spawnProbe, o)
+			}
+			if o.Rule == nil {
+				need(labelPrefix+strconv.Itoa(int(Label(o.Name))), o)
+				continue
+			}
+			for _, e := range ruleEvents(o.Rule) {
+				need(e.event.Probe.Name, o)
 			}
 		}
 	}
-	_, all := a.links[everyLabel]
-	byLabel := make(map[uint32]AttachedProbe)
-	for _, p := range a.target.Probes {
-		label, ours := labelOf(p.Name)
-		if p.Name == exitProbe {
-			label, ours = exitLabel, true
-		}
-		discover := all && label != exitLabel
-		if _, one := a.links[label]; ours && (one || discover) {
-			byLabel[label] = AttachedProbe{Name: p.Name, Sites: len(p.Sites), Outcomes: outcomes[label], Discover: discover}
-		}
-	}
-	var probes []AttachedProbe
-	for _, label := range slices.Sorted(maps.Keys(byLabel)) {
-		probes = append(probes, byLabel[label])
-	}
-	return probes
+	return needs
 }
 
 // Detach takes the attachment's probes off. Its spans that are still open time
@@ -151,22 +185,36 @@ func (a *Attachment) Detach() error {
 	return a.close()
 }
 
-// wanted returns the labels to be attached to, each with what for.
-func (c *Collector) wanted() map[uint32]string {
-	labels := make(map[uint32]string)
+// wanted returns what is to be attached to, each with what for.
+func (c *Collector) wanted() map[tap]string {
+	taps := make(map[tap]string)
 	if c.opts.Discover {
-		labels[everyLabel] = "discovery"
+		taps[labelTap(everyLabel)] = "discovery"
+	}
+	need := func(o Outcome) string {
+		what := fmt.Sprintf("outcome %q", o.Name)
+		if o.ExitFails {
+			taps[labelTap(exitLabel)] = what
+		}
+		if o.Group == GroupByMFA {
+			taps[labelTap(spawnLabel)] = what
+		}
+		return what
 	}
 	for _, p := range c.plans {
 		for _, o := range p.outcomes {
-			what := fmt.Sprintf("outcome %q", o.Name)
-			labels[Label(o.Name)] = what
-			if o.ExitFails {
-				labels[exitLabel] = what
+			if what := need(o); o.Rule == nil {
+				taps[labelTap(Label(o.Name))] = what
 			}
 		}
 	}
-	return labels
+	// A rule's entry is attached to until nothing of it can be open any more.
+	for i, e := range c.entries {
+		if e.used && e.outcome.Rule != nil {
+			taps[ruleTap(i)] = need(e.outcome)
+		}
+	}
+	return taps
 }
 
 // attachWanted opens the links that should be there and are not.
@@ -184,62 +232,75 @@ func (c *Collector) detachUnwanted() error {
 	wanted := c.wanted()
 	var errs []error
 	for _, a := range c.targets {
-		errs = append(errs, a.closeLinks(func(label uint32) bool {
-			_, keep := wanted[label]
+		errs = append(errs, a.closeLinks(func(t tap) bool {
+			_, keep := wanted[t]
 			return !keep
 		}))
 	}
 	return errors.Join(errs...)
 }
 
-// open opens the links of these labels that are not open, as many as it can.
-func (a *Attachment) open(wanted map[uint32]string) error {
+// open opens the links that are wanted and not open, as many as it can.
+func (a *Attachment) open(wanted map[tap]string) error {
 	var errs []error
 	// The exits' label comes first: a span whose start is seen must not end unseen.
-	for _, label := range slices.Sorted(maps.Keys(wanted)) {
-		if err := a.openLabel(label); err != nil {
-			errs = append(errs, fmt.Errorf("attach to %s: %s: %w", a.target.Path, wanted[label], err))
+	for _, t := range slices.SortedFunc(maps.Keys(wanted), compareTaps) {
+		if err := a.openTap(t); err != nil {
+			errs = append(errs, fmt.Errorf("attach to %s: %s: %w", a.target.Path, wanted[t], err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// openLabel opens the links of a label, unless they are open.
-func (a *Attachment) openLabel(label uint32) error {
-	if _, have := a.links[label]; have {
+func compareTaps(a, b tap) int {
+	return cmp.Or(cmp.Compare(a.label, b.label), cmp.Compare(a.entry, b.entry))
+}
+
+// openTap opens the links of a tap, unless they are open.
+func (a *Attachment) openTap(t tap) error {
+	if _, have := a.links[t]; have {
 		return nil
 	}
-	found, err := a.c.sites(label, a.target)
+	found, err := a.c.sites(t, a.target)
 	if err != nil {
 		return err
 	}
-	if a.c.opts.Discover && label != everyLabel && label != exitLabel {
+	isOne := t.label != everyLabel && t.label != exitLabel && t.label < spawnLabel
+	if a.c.opts.Discover && isOne {
 		return nil // attached to with all others
 	}
 	var links []link.Link
-	for program, s := range found {
-		l, err := a.exe.UprobeMulti(nil, program, &link.UprobeMultiOptions{
-			Addresses:     s.offsets,
-			RefCtrOffsets: s.semaphores,
-			Cookies:       s.cookies,
-			PID:           uint32(a.target.PID),
-		})
+	for _, s := range found {
+		l, err := a.link(s)
 		if err != nil {
 			return errors.Join(fmt.Errorf("attach %d probes: %w", len(s.offsets), explain(err)), closeAll(links))
 		}
 		links = append(links, l)
 	}
-	a.links[label] = links
+	a.links[t] = links
 	return nil
 }
 
-// closeLinks closes the links of some labels.
-func (a *Attachment) closeLinks(of func(label uint32) bool) error {
+func (a *Attachment) link(s *sites) (link.Link, error) {
+	opts := &link.UprobeMultiOptions{
+		Addresses: s.offsets,
+		Cookies:   s.cookies,
+		PID:       uint32(a.target.PID),
+	}
+	if s.returns {
+		return a.exe.UretprobeMulti(nil, s.program, opts)
+	}
+	opts.RefCtrOffsets = s.semaphores
+	return a.exe.UprobeMulti(nil, s.program, opts)
+}
+
+// closeLinks closes the links of some taps.
+func (a *Attachment) closeLinks(of func(tap) bool) error {
 	var links []link.Link
-	for label, l := range a.links {
-		if of(label) {
+	for t, l := range a.links {
+		if of(t) {
 			links = append(links, l...)
-			delete(a.links, label)
+			delete(a.links, t)
 		}
 	}
 	return closeAll(links)
@@ -247,7 +308,7 @@ func (a *Attachment) closeLinks(of func(label uint32) bool) error {
 
 // close closes all links and the file.
 func (a *Attachment) close() error {
-	err := a.closeLinks(func(uint32) bool { return true })
+	err := a.closeLinks(func(tap) bool { return true })
 	if a.file != nil {
 		err = errors.Join(err, a.file.Close())
 		a.file = nil
@@ -269,40 +330,62 @@ func closeAll(links []link.Link) error {
 
 // sites are places for one link, in the parallel slices that the kernel takes.
 type sites struct {
+	program                      *ebpf.Program
+	returns                      bool // where a function returns
 	offsets, semaphores, cookies []uint64
 }
 
-func (s sites) add(site usdt.Site, cookie uint64) sites {
-	return sites{
-		offsets:    append(s.offsets, site.Offset),
-		semaphores: append(s.semaphores, site.Semaphore),
-		cookies:    append(s.cookies, cookie),
+// A siteList gathers places by what can be one link.
+type siteList []*sites
+
+func (l *siteList) add(program *ebpf.Program, returns bool, site usdt.Site, cookie uint64) {
+	i := slices.IndexFunc(*l, func(s *sites) bool { return s.program == program && s.returns == returns })
+	if i < 0 {
+		i = len(*l)
+		*l = append(*l, &sites{program: program, returns: returns})
 	}
+	s := (*l)[i]
+	s.offsets = append(s.offsets, site.Offset)
+	s.semaphores = append(s.semaphores, site.Semaphore)
+	s.cookies = append(s.cookies, cookie)
 }
 
-// sites returns the places of a label, by the program for them.
-func (c *Collector) sites(label uint32, t Target) (map[*ebpf.Program]sites, error) {
-	program, probe := kernelProgSpan, labelPrefix+strconv.Itoa(int(label))
-	switch label {
+// sites returns the places of a tap.
+func (c *Collector) sites(at tap, t Target) (siteList, error) {
+	program, probe := kernelProgSpan, labelPrefix+strconv.Itoa(int(at.label))
+	switch at.label {
+	case noLabel:
+		return c.ruleSites(at.entry, t)
 	case exitLabel:
 		program, probe = kernelProgProcessExit, exitProbe
+	case spawnLabel:
+		program, probe = kernelProgProcessSpawn, spawnProbe
 	case everyLabel:
 		return c.allSites(t)
 	}
-	i := slices.IndexFunc(t.Probes, func(p usdt.Probe) bool { return p.Name == probe })
-	if i < 0 {
-		return nil, fmt.Errorf("%w: %s", ErrNoProbe, probe)
+	p, err := t.probe(probe)
+	if err != nil {
+		return nil, err
 	}
-	found := make(map[*ebpf.Program]sites)
-	return found, c.addSites(found, program, t.Probes[i], label)
+	var found siteList
+	return found, c.addSites(&found, program, p, at.label)
+}
+
+// probe returns the probe of this name in the target.
+func (t Target) probe(name string) (usdt.Probe, error) {
+	i := slices.IndexFunc(t.Probes, func(p usdt.Probe) bool { return p.Name == name })
+	if i < 0 {
+		return usdt.Probe{}, fmt.Errorf("%w: %s", ErrNoProbe, name)
+	}
+	return t.Probes[i], nil
 }
 
 // allSites returns the places of all labels that the target has.
-func (c *Collector) allSites(t Target) (map[*ebpf.Program]sites, error) {
-	found := make(map[*ebpf.Program]sites)
+func (c *Collector) allSites(t Target) (siteList, error) {
+	var found siteList
 	for _, p := range t.Probes {
 		if label, ok := labelOf(p.Name); ok {
-			if err := c.addSites(found, kernelProgSpan, p, label); err != nil {
+			if err := c.addSites(&found, kernelProgSpan, p, label); err != nil {
 				return nil, err
 			}
 		}
@@ -314,13 +397,38 @@ func (c *Collector) allSites(t Target) (map[*ebpf.Program]sites, error) {
 }
 
 // addSites adds the places of a probe, with the label for a cookie.
-func (c *Collector) addSites(found map[*ebpf.Program]sites, program string, probe usdt.Probe, label uint32) error {
+func (c *Collector) addSites(found *siteList, program string, probe usdt.Probe, label uint32) error {
 	for _, site := range probe.Sites {
-		p, err := c.program(program, site.Args)
+		p, err := c.program(variant{program: program, args: newBlockArguments(site.Args)})
 		if err != nil {
 			return err
 		}
-		found[p] = found[p].add(site, uint64(label))
+		found.add(p, false, site, uint64(label))
 	}
 	return nil
+}
+
+// ruleSites returns the places of the events of an entry's rule.
+func (c *Collector) ruleSites(entry int, t Target) (siteList, error) {
+	var found siteList
+	o := c.entries[entry].outcome
+	for _, e := range ruleEvents(o.Rule) {
+		probe, err := t.probe(e.event.Probe.Name)
+		if err != nil {
+			return nil, err
+		}
+		special, err := specialize(o, e)
+		if err != nil {
+			return nil, err
+		}
+		for _, site := range probe.Sites {
+			p, err := c.program(variant{e.program, special, newArguments(site.Args), t.PIDBits})
+			if err != nil {
+				return nil, err
+			}
+			f := e.event.Probe.Function
+			found.add(p, f != nil && f.Return, site, uint64(entry))
+		}
+	}
+	return found, nil
 }

@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/beamscope/beamscope/dtrace"
 )
 
 // MaxNameLen is the length in bytes of the longest outcome name.
@@ -32,16 +34,37 @@ const MaxWorst = len(kernelWorst{}.Ranks)
 // has been over for Windows - 1 others; see [Collector.Skip].
 const Windows = windows
 
-// An Outcome is a kind of span to count.
+// An Outcome is a kind of span to count or, with a Rule, what events of the VM's own
+// probes are the starts and ends of.
 type Outcome struct {
-	Name     string // as the wrapper sends it: 1 to MaxNameLen bytes, no NUL
+	Name     string // as the wrapper sends it: 1 to MaxNameLen bytes, no NUL; with a Rule any such name
 	DMax     int64  // nanoseconds, at least 1
 	BinWidth int64  // nanoseconds, at least 1
 	Bins     int    // at least 1; delays beyond the last bin count in the last bin
 
 	Stream    Streaming // which instances [Collector.Drain] passes on
 	ExitFails bool      // the exit of the process that started a span is a failure, not a timeout in the end
+
+	// Rule says which events start and end an instance; nil for spans. It is not
+	// changed as long as the collector is there.
+	Rule *dtrace.Rule
+
+	// Group is what instances of a Rule are counted by besides: [GroupByPID],
+	// [GroupByMFA] or an argument of its starts; "" for nothing.
+	Group string
 }
+
+// ID returns what tells an outcome from others of a collector: its name, and whether it
+// is one of spans.
+func (o Outcome) ID() string {
+	if o.Rule != nil {
+		return RuleID(o.Name)
+	}
+	return o.Name
+}
+
+// RuleID returns the ID of an outcome with a rule. No name of spans has a NUL.
+func RuleID(name string) string { return "\x00" + name }
 
 // Streaming says which instances of an outcome are streamed.
 type Streaming uint8
@@ -68,7 +91,9 @@ type Options struct {
 	Discover bool
 
 	VMs       int // Erlang VMs that can be told apart at one time; 0: 8
-	OpenSpans int // spans that can be open at one time; 0: 131072, about 16 MiB
+	OpenSpans int // instances that can be open at one time; 0: 131072, about 20 MiB
+	Queues    int // keys of instances that end in the order of their starts; 0: 65536. They take memory only as they come
+	Groups    int // that there is room for at one time; 0: 16384. They take memory only as they come
 	Exits     int // process exits between two sweeps; 0: 131072. They take memory only as they come
 	RingBytes int // of the ring buffer, a power of two; 0: 4 MiB
 }
@@ -82,6 +107,8 @@ func (o Options) withDefaults() Options {
 	def(&o.VMs, 8)
 	def(&o.OpenSpans, 1<<17)
 	def(&o.Exits, 1<<17)
+	def(&o.Queues, 1<<16)
+	def(&o.Groups, 1<<14)
 	def(&o.RingBytes, 4<<20)
 	return o
 }
@@ -97,12 +124,18 @@ func check(start, window int64, outcomes []Outcome) error {
 		switch {
 		case len(out.Name) == 0 || len(out.Name) > MaxNameLen:
 			return fmt.Errorf("%w: outcome %q: the name has %d bytes, not 1 to %d", ErrOptions, out.Name, len(out.Name), MaxNameLen)
-		case seen[out.Name]:
+		case seen[out.ID()]:
 			return fmt.Errorf("%w: outcome %q is there twice", ErrOptions, out.Name)
 		case out.DMax < 1 || out.BinWidth < 1 || out.Bins < 1:
 			return fmt.Errorf("%w: outcome %q: dMax %d ns, %d bins of %d ns", ErrOptions, out.Name, out.DMax, out.Bins, out.BinWidth)
 		}
-		seen[out.Name] = true
+		seen[out.ID()] = true
+		if out.Rule != nil {
+			if err := checkRule(out); err != nil {
+				return fmt.Errorf("%w: outcome %q: %w", ErrOptions, out.Name, err)
+			}
+			continue
+		}
 		label := Label(out.Name)
 		if perLabel[label]++; perLabel[label] > NamesPerLabel {
 			return fmt.Errorf("%w: outcome %q: more than %d names fall on label %d: rename one", ErrOptions, out.Name, NamesPerLabel, label)
@@ -131,7 +164,7 @@ type Collector struct {
 	oldest  uint64         // number of the oldest window that is not read
 	entries []entry        // by index in the map outcomes
 	arena   arena          // of the cells that no entry has
-	numbers map[string]int // of names; what the outcomes are called in counts
+	numbers map[string]int // of IDs; what the outcomes are called in counts
 
 	discovered int // names that were passed on
 
@@ -139,8 +172,18 @@ type Collector struct {
 	read    []uint64 // what was read of each cell before, summed over stripes
 	counts  []Counts // reused by each read
 
+	groups groupReader
+
 	ring stream
 }
+
+// Room in maps that is not worth an option.
+const (
+	armingMost  = 1 << 13 // keys that are armed at a time; the least recent go first
+	restsMost   = 1 << 12
+	textsMost   = 1 << 13 // texts that groups have
+	spawnedMost = 1 << 16 // processes of which the function is known; the least recent go first
+)
 
 // fixed are the constants that every program is loaded with.
 type fixed struct {
@@ -167,6 +210,7 @@ func New(opts Options) (*Collector, error) {
 		entries:  make([]entry, len(opts.Outcomes)+spareEntries(opts)),
 		arena:    newArena(region{others, l.stripeCells - others}),
 		numbers:  make(map[string]int),
+		groups:   newGroupReader(),
 		read:     make([]uint64, l.stripeCells),
 		fixed: fixed{
 			stripeMask:  uint32(l.stripes - 1),
@@ -197,6 +241,12 @@ func (c *Collector) load() error {
 		kernelMapSlotPids:  c.opts.VMs,
 		kernelMapSpans:     c.opts.OpenSpans,
 		kernelMapExits:     c.opts.Exits,
+		kernelMapQueues:    c.opts.Queues,
+		kernelMapArming:    armingMost,
+		kernelMapGroups:    c.opts.Groups,
+		kernelMapRests:     restsMost,
+		kernelMapTextsSeen: textsMost,
+		kernelMapSpawned:   spawnedMost,
 		kernelMapRing:      c.opts.RingBytes,
 		kernelMapWorsts:    len(c.entries) * c.layout.slots * windows,
 	}
@@ -223,7 +273,7 @@ func (c *Collector) load() error {
 	if err := c.begin(); err != nil {
 		return err
 	}
-	c.sweep, err = c.loadProgram(kernelProgSweep, nil)
+	c.sweep, err = c.loadProgram(variant{program: kernelProgSweep, args: newArguments(nil)})
 	return err
 }
 

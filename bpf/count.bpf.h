@@ -38,6 +38,10 @@ enum column {
 	RING_FULL,   /* instances not streamed: no room in the ring buffer */
 	CUT,         /* open instances given up because nobody will see their end */
 	EXITS_LOST,  /* exits of processes that were not noted */
+	DROPPED,     /* events of VM probes that did not satisfy the conditions */
+	INFERRED,    /* instances of which start and end were paired by their order */
+	UNPAIRED,    /* instances of which the end is not known, as another start overtook it */
+	AMOUNT,      /* sum of what the ends of instances told */
 	COLUMNS,
 };
 
@@ -45,6 +49,7 @@ enum column {
 #define STREAM (1 << 0)     /* send instances through the ring buffer */
 #define WORST (1 << 1)      /* of these only the worst of each window */
 #define EXIT_FAILS (1 << 2) /* the death of its process ends an instance as a failure */
+#define GROUPED (1 << 3)    /* instances are counted in groups besides */
 
 /* An outcome as user space describes it, for as long as it stays as it is. When
  * it is to change, another entry takes its place on its label, and what started
@@ -173,22 +178,27 @@ static __always_inline struct series series_of(const struct outcome *o, __u32 pi
 
 /* Counts atomically: a program may lose the processor to another thread that
  * runs the same program on the same stripe. */
-static __always_inline void count_cell(__u32 i)
+static __always_inline void count_cell(__u32 i, __u64 n)
 {
 	__u64 *cell = bpf_map_lookup_elem(&cells, &i);
 
 	if (cell)
-		__sync_fetch_and_add(cell, 1);
+		__sync_fetch_and_add(cell, n);
+}
+
+static __always_inline void count_more(const struct series *s, __u32 row, __u32 column, __u64 n)
+{
+	count_cell(s->first + row * s->width + column, n);
 }
 
 static __always_inline void count(const struct series *s, __u32 row, __u32 column)
 {
-	count_cell(s->first + row * s->width + column);
+	count_more(s, row, column, 1);
 }
 
 static __always_inline void count_other(enum other which)
 {
-	count_cell(stripe() + which);
+	count_cell(stripe() + which, 1);
 }
 
 #endif

@@ -1,7 +1,6 @@
 package bpf
 
 import (
-	"math"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -54,7 +53,7 @@ func seenName(n *kernelSeenName) string {
 }
 
 // everyLabel stands for all labels at once, among labels, of which it is none.
-const everyLabel = math.MaxUint32
+const everyLabel = noLabel - 2
 
 // labelPrefix is what the names of the wrapper's probes begin with, before the label.
 const labelPrefix = "user_trace__n"

@@ -69,7 +69,11 @@ const (
 	kernelColumnRING_FULL   kernelColumn = 9
 	kernelColumnCUT         kernelColumn = 10
 	kernelColumnEXITS_LOST  kernelColumn = 11
-	kernelColumnCOLUMNS     kernelColumn = 12
+	kernelColumnDROPPED     kernelColumn = 12
+	kernelColumnINFERRED    kernelColumn = 13
+	kernelColumnUNPAIRED    kernelColumn = 14
+	kernelColumnAMOUNT      kernelColumn = 15
+	kernelColumnCOLUMNS     kernelColumn = 16
 )
 
 type kernelExitKey struct {
@@ -84,6 +88,28 @@ type kernelFailedInstance struct {
 	Class    [64]int8
 }
 
+type kernelGroup struct {
+	_       structs.HostLayout
+	Counts  [3]uint64
+	TotalNs uint64
+	Amount  uint64
+	Delays  [172]uint32
+}
+
+type kernelGroupKey struct {
+	_       structs.HostLayout
+	Group   uint64
+	Outcome uint32
+	Pid     uint32
+	Row     uint32
+	Pad     uint32
+}
+
+type kernelGroupText struct {
+	_    structs.HostLayout
+	Text [128]int8
+}
+
 type kernelInstance struct {
 	_       structs.HostLayout
 	StartNs uint64
@@ -96,6 +122,17 @@ type kernelInstance struct {
 	Status  kernelColumn
 	Pad     uint32
 }
+
+type kernelOperandKind uint32
+
+const (
+	kernelOperandKindOPERAND_NONE   kernelOperandKind = 0
+	kernelOperandKindOPERAND_THREAD kernelOperandKind = 1
+	kernelOperandKindOPERAND_NUMBER kernelOperandKind = 2
+	kernelOperandKindOPERAND_PID    kernelOperandKind = 3
+	kernelOperandKindOPERAND_TERM   kernelOperandKind = 4
+	kernelOperandKindOPERAND_TEXT   kernelOperandKind = 5
+)
 
 type kernelOther uint32
 
@@ -125,6 +162,64 @@ type kernelOutcome struct {
 	Name     [256]int8
 }
 
+type kernelPairing uint32
+
+const (
+	kernelPairingPAIR_FIRST kernelPairing = 0
+	kernelPairingPAIR_LAST  kernelPairing = 1
+	kernelPairingPAIR_FIFO  kernelPairing = 2
+)
+
+type kernelProcessKey struct {
+	_       structs.HostLayout
+	Process uint64
+	Pid     uint64
+}
+
+type kernelQueue struct {
+	_       structs.HostLayout
+	Ends    uint64
+	UsedNs  uint64
+	LastNs  uint64
+	FloorNs uint64
+	Outcome uint32
+	Pad     uint32
+}
+
+type kernelRule struct {
+	_       structs.HostLayout
+	Pairing uint8
+	Loose   uint8
+	Staged  uint8
+	Batched uint8
+	Armed   uint8
+	BySpawn uint8
+	Tests   uint8
+	Amount  uint8
+	Label   uint8
+	Serial  uint8
+	Key     struct {
+		_    structs.HostLayout
+		Kind uint8
+		Arg  uint8
+	}
+	Arm struct {
+		_    structs.HostLayout
+		Kind uint8
+		Arg  uint8
+	}
+	Owner struct {
+		_    structs.HostLayout
+		Kind uint8
+		Arg  uint8
+	}
+	Group struct {
+		_    structs.HostLayout
+		Kind uint8
+		Arg  uint8
+	}
+}
+
 type kernelSeenName struct {
 	_      structs.HostLayout
 	Length uint32
@@ -138,6 +233,7 @@ type kernelSpan struct {
 	Key     kernelSpanKey
 	Parent  uint64
 	Owner   uint64
+	Group   uint64
 	Outcome uint32
 	Pad     uint32
 }
@@ -147,6 +243,7 @@ type kernelSpanKey struct {
 	Number uint32
 	Pid    uint32
 	Id     uint64
+	Seq    uint64
 }
 
 type kernelSweepRequest struct {
@@ -159,7 +256,41 @@ type kernelSweepRequest struct {
 	OpenPid  uint64
 	Expired  uint64
 	Exits    uint64
+	Queues   uint64
 }
+
+type kernelTest struct {
+	_      structs.HostLayout
+	Arg    uint8
+	Form   uint8
+	Op     uint8
+	Yes    uint8
+	No     uint8
+	Length uint8
+	_      [2]byte
+	Number int64
+	Text   [16]uint64
+}
+
+type kernelTestForm uint32
+
+const (
+	kernelTestFormTEST_NUMBER kernelTestForm = 0
+	kernelTestFormTEST_TERM   kernelTestForm = 1
+	kernelTestFormTEST_TEXT   kernelTestForm = 2
+	kernelTestFormTEST_PREFIX kernelTestForm = 3
+)
+
+type kernelTestOp uint32
+
+const (
+	kernelTestOpOP_EQUAL         kernelTestOp = 0
+	kernelTestOpOP_UNEQUAL       kernelTestOp = 1
+	kernelTestOpOP_LESS          kernelTestOp = 2
+	kernelTestOpOP_LESS_EQUAL    kernelTestOp = 3
+	kernelTestOpOP_GREATER       kernelTestOp = 4
+	kernelTestOpOP_GREATER_EQUAL kernelTestOp = 5
+)
 
 type kernelWorst struct {
 	_     structs.HostLayout
@@ -171,24 +302,36 @@ type kernelWorst struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	kernelMapArming             = "arming"
 	kernelMapArrivals           = "arrivals"
 	kernelMapCells              = "cells"
 	kernelMapClocks             = "clocks"
 	kernelMapExits              = "exits"
 	kernelMapFreeSlots          = "free_slots"
+	kernelMapGroups             = "groups"
 	kernelMapHashes             = "hashes"
 	kernelMapLabels             = "labels"
 	kernelMapNamesSeen          = "names_seen"
+	kernelMapNoGroup            = "no_group"
 	kernelMapOutcomes           = "outcomes"
+	kernelMapQueues             = "queues"
 	kernelMapRecent             = "recent"
+	kernelMapRests              = "rests"
 	kernelMapRing               = "ring"
 	kernelMapSeenNames          = "seen_names"
 	kernelMapSlotPids           = "slot_pids"
 	kernelMapSpans              = "spans"
+	kernelMapSpawned            = "spawned"
+	kernelMapTextsSeen          = "texts_seen"
 	kernelMapVmCache            = "vm_cache"
 	kernelMapVms                = "vms"
 	kernelMapWorsts             = "worsts"
 	kernelProgProcessExit       = "process_exit"
+	kernelProgProcessSpawn      = "process_spawn"
+	kernelProgRuleArmProbe      = "rule_arm_probe"
+	kernelProgRuleEndProbe      = "rule_end_probe"
+	kernelProgRuleStartProbe    = "rule_start_probe"
+	kernelProgRuleViaProbe      = "rule_via_probe"
 	kernelProgSpan              = "span"
 	kernelProgSweep             = "sweep"
 	kernelVarArgKindType        = "arg_kind_type"
@@ -199,11 +342,18 @@ const (
 	kernelVarDiscover           = "discover"
 	kernelVarFailedInstanceType = "failed_instance_type"
 	kernelVarInstanceType       = "instance_type"
+	kernelVarOperandKindType    = "operand_kind_type"
 	kernelVarOtherType          = "other_type"
+	kernelVarPairingType        = "pairing_type"
+	kernelVarPidNumberBits      = "pid_number_bits"
 	kernelVarPidnsDev           = "pidns_dev"
 	kernelVarPidnsIno           = "pidns_ino"
+	kernelVarRule               = "rule"
 	kernelVarStripeCells        = "stripe_cells"
 	kernelVarStripeMask         = "stripe_mask"
+	kernelVarTestFormType       = "test_form_type"
+	kernelVarTestOpType         = "test_op_type"
+	kernelVarTests              = "tests"
 	kernelVarVmSlots            = "vm_slots"
 )
 
@@ -249,29 +399,41 @@ type kernelSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type kernelProgramSpecs struct {
-	ProcessExit *ebpf.ProgramSpec `ebpf:"process_exit"`
-	Span        *ebpf.ProgramSpec `ebpf:"span"`
-	Sweep       *ebpf.ProgramSpec `ebpf:"sweep"`
+	ProcessExit    *ebpf.ProgramSpec `ebpf:"process_exit"`
+	ProcessSpawn   *ebpf.ProgramSpec `ebpf:"process_spawn"`
+	RuleArmProbe   *ebpf.ProgramSpec `ebpf:"rule_arm_probe"`
+	RuleEndProbe   *ebpf.ProgramSpec `ebpf:"rule_end_probe"`
+	RuleStartProbe *ebpf.ProgramSpec `ebpf:"rule_start_probe"`
+	RuleViaProbe   *ebpf.ProgramSpec `ebpf:"rule_via_probe"`
+	Span           *ebpf.ProgramSpec `ebpf:"span"`
+	Sweep          *ebpf.ProgramSpec `ebpf:"sweep"`
 }
 
 // kernelMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type kernelMapSpecs struct {
+	Arming    *ebpf.MapSpec `ebpf:"arming"`
 	Arrivals  *ebpf.MapSpec `ebpf:"arrivals"`
 	Cells     *ebpf.MapSpec `ebpf:"cells"`
 	Clocks    *ebpf.MapSpec `ebpf:"clocks"`
 	Exits     *ebpf.MapSpec `ebpf:"exits"`
 	FreeSlots *ebpf.MapSpec `ebpf:"free_slots"`
+	Groups    *ebpf.MapSpec `ebpf:"groups"`
 	Hashes    *ebpf.MapSpec `ebpf:"hashes"`
 	Labels    *ebpf.MapSpec `ebpf:"labels"`
 	NamesSeen *ebpf.MapSpec `ebpf:"names_seen"`
+	NoGroup   *ebpf.MapSpec `ebpf:"no_group"`
 	Outcomes  *ebpf.MapSpec `ebpf:"outcomes"`
+	Queues    *ebpf.MapSpec `ebpf:"queues"`
 	Recent    *ebpf.MapSpec `ebpf:"recent"`
+	Rests     *ebpf.MapSpec `ebpf:"rests"`
 	Ring      *ebpf.MapSpec `ebpf:"ring"`
 	SeenNames *ebpf.MapSpec `ebpf:"seen_names"`
 	SlotPids  *ebpf.MapSpec `ebpf:"slot_pids"`
 	Spans     *ebpf.MapSpec `ebpf:"spans"`
+	Spawned   *ebpf.MapSpec `ebpf:"spawned"`
+	TextsSeen *ebpf.MapSpec `ebpf:"texts_seen"`
 	VmCache   *ebpf.MapSpec `ebpf:"vm_cache"`
 	Vms       *ebpf.MapSpec `ebpf:"vms"`
 	Worsts    *ebpf.MapSpec `ebpf:"worsts"`
@@ -289,11 +451,18 @@ type kernelVariableSpecs struct {
 	Discover           *ebpf.VariableSpec `ebpf:"discover"`
 	FailedInstanceType *ebpf.VariableSpec `ebpf:"failed_instance_type"`
 	InstanceType       *ebpf.VariableSpec `ebpf:"instance_type"`
+	OperandKindType    *ebpf.VariableSpec `ebpf:"operand_kind_type"`
 	OtherType          *ebpf.VariableSpec `ebpf:"other_type"`
+	PairingType        *ebpf.VariableSpec `ebpf:"pairing_type"`
+	PidNumberBits      *ebpf.VariableSpec `ebpf:"pid_number_bits"`
 	PidnsDev           *ebpf.VariableSpec `ebpf:"pidns_dev"`
 	PidnsIno           *ebpf.VariableSpec `ebpf:"pidns_ino"`
+	Rule               *ebpf.VariableSpec `ebpf:"rule"`
 	StripeCells        *ebpf.VariableSpec `ebpf:"stripe_cells"`
 	StripeMask         *ebpf.VariableSpec `ebpf:"stripe_mask"`
+	TestFormType       *ebpf.VariableSpec `ebpf:"test_form_type"`
+	TestOpType         *ebpf.VariableSpec `ebpf:"test_op_type"`
+	Tests              *ebpf.VariableSpec `ebpf:"tests"`
 	VmSlots            *ebpf.VariableSpec `ebpf:"vm_slots"`
 }
 
@@ -317,20 +486,27 @@ func (o *kernelObjects) Close() error {
 //
 // It can be passed to loadKernelObjects or ebpf.CollectionSpec.LoadAndAssign.
 type kernelMaps struct {
+	Arming    *ebpf.Map `ebpf:"arming"`
 	Arrivals  *ebpf.Map `ebpf:"arrivals"`
 	Cells     *ebpf.Map `ebpf:"cells"`
 	Clocks    *ebpf.Map `ebpf:"clocks"`
 	Exits     *ebpf.Map `ebpf:"exits"`
 	FreeSlots *ebpf.Map `ebpf:"free_slots"`
+	Groups    *ebpf.Map `ebpf:"groups"`
 	Hashes    *ebpf.Map `ebpf:"hashes"`
 	Labels    *ebpf.Map `ebpf:"labels"`
 	NamesSeen *ebpf.Map `ebpf:"names_seen"`
+	NoGroup   *ebpf.Map `ebpf:"no_group"`
 	Outcomes  *ebpf.Map `ebpf:"outcomes"`
+	Queues    *ebpf.Map `ebpf:"queues"`
 	Recent    *ebpf.Map `ebpf:"recent"`
+	Rests     *ebpf.Map `ebpf:"rests"`
 	Ring      *ebpf.Map `ebpf:"ring"`
 	SeenNames *ebpf.Map `ebpf:"seen_names"`
 	SlotPids  *ebpf.Map `ebpf:"slot_pids"`
 	Spans     *ebpf.Map `ebpf:"spans"`
+	Spawned   *ebpf.Map `ebpf:"spawned"`
+	TextsSeen *ebpf.Map `ebpf:"texts_seen"`
 	VmCache   *ebpf.Map `ebpf:"vm_cache"`
 	Vms       *ebpf.Map `ebpf:"vms"`
 	Worsts    *ebpf.Map `ebpf:"worsts"`
@@ -338,20 +514,27 @@ type kernelMaps struct {
 
 func (m *kernelMaps) Close() error {
 	return _KernelClose(
+		m.Arming,
 		m.Arrivals,
 		m.Cells,
 		m.Clocks,
 		m.Exits,
 		m.FreeSlots,
+		m.Groups,
 		m.Hashes,
 		m.Labels,
 		m.NamesSeen,
+		m.NoGroup,
 		m.Outcomes,
+		m.Queues,
 		m.Recent,
+		m.Rests,
 		m.Ring,
 		m.SeenNames,
 		m.SlotPids,
 		m.Spans,
+		m.Spawned,
+		m.TextsSeen,
 		m.VmCache,
 		m.Vms,
 		m.Worsts,
@@ -370,11 +553,18 @@ type kernelVariables struct {
 	Discover           *ebpf.Variable `ebpf:"discover"`
 	FailedInstanceType *ebpf.Variable `ebpf:"failed_instance_type"`
 	InstanceType       *ebpf.Variable `ebpf:"instance_type"`
+	OperandKindType    *ebpf.Variable `ebpf:"operand_kind_type"`
 	OtherType          *ebpf.Variable `ebpf:"other_type"`
+	PairingType        *ebpf.Variable `ebpf:"pairing_type"`
+	PidNumberBits      *ebpf.Variable `ebpf:"pid_number_bits"`
 	PidnsDev           *ebpf.Variable `ebpf:"pidns_dev"`
 	PidnsIno           *ebpf.Variable `ebpf:"pidns_ino"`
+	Rule               *ebpf.Variable `ebpf:"rule"`
 	StripeCells        *ebpf.Variable `ebpf:"stripe_cells"`
 	StripeMask         *ebpf.Variable `ebpf:"stripe_mask"`
+	TestFormType       *ebpf.Variable `ebpf:"test_form_type"`
+	TestOpType         *ebpf.Variable `ebpf:"test_op_type"`
+	Tests              *ebpf.Variable `ebpf:"tests"`
 	VmSlots            *ebpf.Variable `ebpf:"vm_slots"`
 }
 
@@ -382,14 +572,24 @@ type kernelVariables struct {
 //
 // It can be passed to loadKernelObjects or ebpf.CollectionSpec.LoadAndAssign.
 type kernelPrograms struct {
-	ProcessExit *ebpf.Program `ebpf:"process_exit"`
-	Span        *ebpf.Program `ebpf:"span"`
-	Sweep       *ebpf.Program `ebpf:"sweep"`
+	ProcessExit    *ebpf.Program `ebpf:"process_exit"`
+	ProcessSpawn   *ebpf.Program `ebpf:"process_spawn"`
+	RuleArmProbe   *ebpf.Program `ebpf:"rule_arm_probe"`
+	RuleEndProbe   *ebpf.Program `ebpf:"rule_end_probe"`
+	RuleStartProbe *ebpf.Program `ebpf:"rule_start_probe"`
+	RuleViaProbe   *ebpf.Program `ebpf:"rule_via_probe"`
+	Span           *ebpf.Program `ebpf:"span"`
+	Sweep          *ebpf.Program `ebpf:"sweep"`
 }
 
 func (p *kernelPrograms) Close() error {
 	return _KernelClose(
 		p.ProcessExit,
+		p.ProcessSpawn,
+		p.RuleArmProbe,
+		p.RuleEndProbe,
+		p.RuleStartProbe,
+		p.RuleViaProbe,
 		p.Span,
 		p.Sweep,
 	)

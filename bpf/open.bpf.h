@@ -17,16 +17,22 @@
 #include <bpf/bpf_helpers.h>
 
 struct span_key {
-	__u32 number; /* of the outcome's name, whichever entry the span is counted at */
+	__u32 number; /* of the outcome's name, whichever entry the span is counted at; of
+		       * an outcome of VM probes, of its entry */
 	__u32 pid;    /* of the VM */
-	__u64 id;
+	__u64 id;     /* of a span, or the key of its events */
+	__u64 seq;    /* tells apart what has the same key, 0 where nothing has */
 };
+
+/* Set in the numbers of outcomes of VM probes. */
+#define RULE_NUMBER (1U << 31)
 
 struct span {
 	__u64 start_ns; /* when open; with ENDED set, or BUSY, otherwise */
 	struct span_key key;
 	__u64 parent;
 	__u64 owner;    /* the Erlang process that started it; 0 where nobody asks */
+	__u64 group;    /* that it is counted in; 0 where nobody asks */
 	__u32 outcome;  /* the entry that it is counted at */
 	__u32 pad;
 };
@@ -55,7 +61,7 @@ struct {
 
 /* Hash maps that the sweep goes through. That takes long even where they are empty,
  * so it is left out where nothing can be in them. */
-enum swept_map { SPANS, EXITS, SWEPT_MAPS };
+enum swept_map { SPANS, EXITS, QUEUES, SWEPT_MAPS };
 
 struct arrivals {
 	__u64 count; /* entries that were ever put in, counted when they are */
@@ -80,23 +86,24 @@ static __always_inline void arrived(__u32 which)
 		__sync_fetch_and_add(&a->count, 1);
 }
 
-static __always_inline struct span *recent_at(__u32 pid, __u64 id)
+/* The place of a key. Ids of spans are unique, but keys of VM probes are not: salt is
+ * what tells those apart, 0 for spans. */
+static __always_inline struct span *recent_at(const struct span_key *key, __u64 salt)
 {
-	__u32 at = (id ^ pid * 0x9e3779b1) % RECENT;
+	__u32 at = (key->id ^ key->pid * 0x9e3779b1 ^ salt) % RECENT;
 
 	return bpf_map_lookup_elem(&recent, &at);
 }
 
 static __always_inline bool same_key(const struct span_key *a, const struct span_key *b)
 {
-	return a->id == b->id && a->pid == b->pid && a->number == b->number;
+	return a->id == b->id && a->pid == b->pid && a->number == b->number && a->seq == b->seq;
 }
 
-/* Puts a span at its place among the recent ones, with this start_ns, unless an
- * open span is there. */
-static __always_inline bool put_recent(const struct span *v, __u64 start_ns)
+/* Puts a span at a place among the recent ones, with this start_ns, unless an open span
+ * is there. */
+static __always_inline bool put_at(struct span *place, const struct span *v, __u64 start_ns)
 {
-	struct span *place = recent_at(v->key.pid, v->key.id);
 	__u64 old;
 
 	if (!place)
@@ -109,9 +116,15 @@ static __always_inline bool put_recent(const struct span *v, __u64 start_ns)
 	place->key = v->key;
 	place->parent = v->parent;
 	place->owner = v->owner;
+	place->group = v->group;
 	place->outcome = v->outcome;
 	__sync_lock_test_and_set(&place->start_ns, start_ns);
 	return true;
+}
+
+static __always_inline bool put_recent(const struct span *v, __u64 start_ns)
+{
+	return put_at(recent_at(&v->key, 0), v, start_ns);
 }
 
 /* Loads a start time before whatever is loaded after it. x86-64 keeps loads in
@@ -133,6 +146,7 @@ static __always_inline bool read_open(struct span *v, struct span *copy)
 	copy->key = v->key;
 	copy->parent = v->parent;
 	copy->owner = v->owner;
+	copy->group = v->group;
 	copy->outcome = v->outcome;
 	return copy->start_ns && !(copy->start_ns & ENDED);
 }

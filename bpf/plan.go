@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"sync/atomic"
 
@@ -126,7 +127,7 @@ func (c *Collector) same(entries []int, o Outcome) int {
 	for _, i := range entries {
 		have := c.entries[i].outcome
 		have.Stream = o.Stream
-		if have == o {
+		if reflect.DeepEqual(have, o) {
 			return i
 		}
 	}
@@ -144,10 +145,10 @@ func (c *Collector) take(o Outcome) (int, error) {
 	if !ok {
 		return 0, ErrNoRoom
 	}
-	number, known := c.numbers[o.Name]
+	number, known := c.numbers[o.ID()]
 	if !known {
 		number = len(c.numbers)
-		c.numbers[o.Name] = number
+		c.numbers[o.ID()] = number
 	}
 	c.entries[i] = entry{used: true, outcome: o, number: number, cells: cells, until: forever, bins: make([][]uint64, c.layout.slots)}
 	c.sum(c.read[cells.first:cells.end()], cells.first)
@@ -167,7 +168,7 @@ func (c *Collector) release(entries []int) {
 func (c *Collector) chainsFit(added []int) bool {
 	names := make(map[uint32]map[string]bool)
 	for i := range c.entries {
-		if e := &c.entries[i]; e.used && (slices.Contains(added, i) || c.isLinked(i)) {
+		if e := &c.entries[i]; e.used && e.outcome.Rule == nil && (slices.Contains(added, i) || c.isLinked(i)) {
 			label := Label(e.outcome.Name)
 			if names[label] == nil {
 				names[label] = make(map[string]bool)
@@ -225,11 +226,7 @@ func (c *Collector) end(from int64, but []int) {
 // same name.
 func (c *Collector) link(i int, since int64) error {
 	e := &c.entries[i]
-	label := Label(e.outcome.Name)
-	chain, err := c.chain(label)
-	if err != nil {
-		return err
-	}
+	label := e.outcome.label()
 	out := kernelOutcome{
 		SinceNs: uint64(since),
 		UntilNs: forever,
@@ -244,6 +241,14 @@ func (c *Collector) link(i int, since int64) error {
 	}
 	for j, b := range []byte(e.outcome.Name) {
 		out.Name[j] = int8(b)
+	}
+	if e.outcome.Rule != nil {
+		c.memory.outcomes[i] = out
+		return nil
+	}
+	chain, err := c.chain(label)
+	if err != nil {
+		return err
 	}
 	place := slices.IndexFunc(chain, func(j int) bool { return c.entries[j].number == e.number })
 	if place < 0 {
@@ -261,6 +266,9 @@ func (c *Collector) link(i int, since int64) error {
 
 // unlink takes an entry off its label, if it is there.
 func (c *Collector) unlink(i int) error {
+	if c.entries[i].outcome.Rule != nil {
+		return nil
+	}
 	label := Label(c.entries[i].outcome.Name)
 	chain, err := c.chain(label)
 	if err != nil {
@@ -315,6 +323,7 @@ const (
 	flagStream    = 1 << 0
 	flagWorst     = 1 << 1
 	flagExitFails = 1 << 2
+	flagGrouped   = 1 << 3
 )
 
 func (o Outcome) flags() uint32 {
@@ -327,6 +336,9 @@ func (o Outcome) flags() uint32 {
 	}
 	if o.ExitFails {
 		f |= flagExitFails
+	}
+	if o.Group != "" {
+		f |= flagGrouped
 	}
 	return f
 }
@@ -371,6 +383,7 @@ func (c *Collector) advance(n uint64) error {
 // any more, nor counted in a window that is not read.
 func (c *Collector) freeDrained() error {
 	from, _ := c.windowOf(c.oldest)
+	freed := false
 	for i := range c.entries {
 		e := &c.entries[i]
 		if !e.used || e.until == forever || from <= e.until || from-e.until <= e.outcome.DMax {
@@ -380,14 +393,27 @@ func (c *Collector) freeDrained() error {
 			return err
 		}
 		c.memory.outcomes[i].Label = noLabel
+		atomic.StoreUint64(&c.memory.outcomes[i].SinceNs, forever)
 		atomic.StoreUint32(&c.memory.outcomes[i].Flags, 0)
 		c.release([]int{i})
+		freed = true
 	}
-	return nil
+	if !freed {
+		return nil
+	}
+	return c.detachUnwanted()
 }
 
 // noLabel is no label of any event.
 const noLabel = math.MaxUint32
+
+// label returns the label of an outcome's spans.
+func (o Outcome) label() uint32 {
+	if o.Rule != nil {
+		return noLabel
+	}
+	return Label(o.Name)
+}
 
 // planOf returns the plan that window n is of.
 func (c *Collector) planOf(n uint64) plan {

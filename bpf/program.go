@@ -4,24 +4,22 @@ import (
 	"fmt"
 
 	"github.com/cilium/ebpf"
-
-	"github.com/beamscope/beamscope/usdt"
 )
 
 // A variant identifies a program specialised for one layout of arguments.
 type variant struct {
 	program string
+	special specialization // of rules' programs
 	args    arguments
+	pidBits uint8 // of a pid's data that are its number
 }
 
-// program returns the named program specialised for these arguments, loading it
-// the first time. The collector owns it.
-func (c *Collector) program(name string, args []usdt.Arg) (*ebpf.Program, error) {
-	v := variant{program: name, args: newArguments(args)}
+// program returns a program, loading it the first time. The collector owns it.
+func (c *Collector) program(v variant) (*ebpf.Program, error) {
 	if p, ok := c.programs[v]; ok {
 		return p, nil
 	}
-	p, err := c.loadProgram(name, args)
+	p, err := c.loadProgram(v)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +28,7 @@ func (c *Collector) program(name string, args []usdt.Arg) (*ebpf.Program, error)
 }
 
 // loadProgram loads one program on the collector's maps.
-func (c *Collector) loadProgram(name string, args []usdt.Arg) (*ebpf.Program, error) {
+func (c *Collector) loadProgram(v variant) (*ebpf.Program, error) {
 	spec, err := loadKernel()
 	if err != nil {
 		return nil, fmt.Errorf("read the eBPF object: %w", err)
@@ -38,38 +36,57 @@ func (c *Collector) loadProgram(name string, args []usdt.Arg) (*ebpf.Program, er
 	if err := c.fixed.set(spec); err != nil {
 		return nil, err
 	}
-	if err := newArguments(args).set(spec); err != nil {
-		return nil, fmt.Errorf("specialise %s: %w", name, err)
+	if err := v.set(spec); err != nil {
+		return nil, fmt.Errorf("specialise %s: %w", v.program, err)
 	}
-	spec.Programs = map[string]*ebpf.ProgramSpec{name: spec.Programs[name]}
+	spec.Programs = map[string]*ebpf.ProgramSpec{v.program: spec.Programs[v.program]}
 	shared := c.sharedMaps()
 	for m, have := range shared {
 		spec.Maps[m].MaxEntries = have.MaxEntries()
 	}
 	coll, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: shared})
 	if err != nil {
-		return nil, fmt.Errorf("load program %s: %w", name, explain(err))
+		return nil, fmt.Errorf("load program %s: %w", v.program, explain(err))
 	}
 	defer coll.Close()
-	return coll.DetachProgram(name), nil
+	return coll.DetachProgram(v.program), nil
+}
+
+func (v variant) set(spec *ebpf.CollectionSpec) error {
+	if err := v.args.set(spec); err != nil {
+		return err
+	}
+	if v.pidBits != 0 {
+		if err := setVariables(spec, map[string]any{kernelVarPidNumberBits: uint32(v.pidBits)}); err != nil {
+			return err
+		}
+	}
+	return v.special.set(spec)
 }
 
 func (c *Collector) sharedMaps() map[string]*ebpf.Map {
 	return map[string]*ebpf.Map{
+		kernelMapArming:    c.maps.Arming,
 		kernelMapCells:     c.maps.Cells,
 		kernelMapClocks:    c.maps.Clocks,
 		kernelMapArrivals:  c.maps.Arrivals,
 		kernelMapExits:     c.maps.Exits,
 		kernelMapFreeSlots: c.maps.FreeSlots,
+		kernelMapGroups:    c.maps.Groups,
 		kernelMapHashes:    c.maps.Hashes,
 		kernelMapLabels:    c.maps.Labels,
 		kernelMapNamesSeen: c.maps.NamesSeen,
+		kernelMapNoGroup:   c.maps.NoGroup,
 		kernelMapOutcomes:  c.maps.Outcomes,
+		kernelMapQueues:    c.maps.Queues,
 		kernelMapRecent:    c.maps.Recent,
+		kernelMapRests:     c.maps.Rests,
 		kernelMapRing:      c.maps.Ring,
 		kernelMapSeenNames: c.maps.SeenNames,
 		kernelMapSlotPids:  c.maps.SlotPids,
 		kernelMapSpans:     c.maps.Spans,
+		kernelMapSpawned:   c.maps.Spawned,
+		kernelMapTextsSeen: c.maps.TextsSeen,
 		kernelMapVmCache:   c.maps.VmCache,
 		kernelMapVms:       c.maps.Vms,
 		kernelMapWorsts:    c.maps.Worsts,

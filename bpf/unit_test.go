@@ -235,7 +235,7 @@ func memory(base usdt.Register, disp int64) usdt.Arg {
 // not understood is unknown.
 func TestKernelArguments(t *testing.T) {
 	const none = usdt.NoRegister
-	got := newArguments([]usdt.Arg{
+	got := newBlockArguments([]usdt.Arg{
 		{Kind: usdt.ArgConst, Size: 8, Signed: true, Base: none, Index: none, Disp: -7},
 		{Kind: usdt.ArgRegister, Size: 4, Base: 10, Index: none},
 		{Kind: usdt.ArgRegister, Size: 1, Signed: true, Base: 5, Index: none, Shift: 8},
@@ -297,7 +297,7 @@ func TestFindBlock(t *testing.T) {
 			memory(4, -5336), memory(4, -5328), memory(4, -5320), memory(4, -5312), memory(4, -5304), memory(4, -5296)},
 			block{4, -5360, 72, map[int]int64{1: 0, 2: 1, 3: 2, 4: 3, 5: 4, 6: 5, 7: 6, 8: 7, 9: 8}}},
 	} {
-		a := newArguments(test.args)
+		a := newBlockArguments(test.args)
 		got := block{a.blockBase, a.blockDisp, a.blockBytes, map[int]int64{}}
 		for i, arg := range a.args {
 			if arg.Kind == kindBlock {
@@ -320,7 +320,7 @@ func TestBlockIsWhereItsArgumentsAre(t *testing.T) {
 			return a
 		})
 		args := rapid.SliceOfN(arg, 0, usdt.MaxArgs).Draw(t, "args")
-		a := newArguments(args)
+		a := newBlockArguments(args)
 		if a.blockBytes > blockBytes {
 			t.Fatalf("a block of %d bytes", a.blockBytes)
 		}

@@ -26,6 +26,10 @@ type Counters struct {
 	RingFull                      uint64 // instances not streamed, though counted
 	Cut                           uint64 // instances given up: of what the outcome was before it changed, or of no known end
 	ExitsLost                     uint64 // process exits that were not noted: their spans time out
+	Dropped                       uint64 // events that are not of the outcome, as they do not satisfy its rule
+	Inferred                      uint64 // instances of which start and end were paired by their order
+	Unpaired                      uint64 // instances of which the end is not known, as another start overtook it
+	Amount                        uint64 // sum of what the ends of successes told
 }
 
 // Counts are the counters of one outcome of one VM in one window.
@@ -33,7 +37,8 @@ type Counts struct {
 	Outcome int // number of the outcome's name, see [Collector.Outcome]
 	PID     int // of the VM; 0 for all the VMs that found no slot together
 	Counters
-	Bins []uint64 // delays of successes: as many as the outcome has
+	Bins   []uint64 // delays of successes: as many as the outcome has
+	Groups []Group  // of an outcome that is grouped, in no order
 
 	// Stray is what happened since the last read and belongs to a window that
 	// had been read already, or to one so far ahead of the reader that it had
@@ -100,24 +105,24 @@ func (c *Collector) runSweep(req *kernelSweepRequest) (Swept, error) {
 	return Swept{Open: int(req.Open), Expired: int(req.Expired)}, nil
 }
 
-// Outcome returns the number that the outcomes of this name have in counts and
-// instances. Those of the first plan are numbered from 0.
-func (c *Collector) Outcome(name string) int {
+// Outcome returns the number that the outcomes of this ID, see [Outcome.ID], have in
+// counts and instances. Those of the first plan are numbered from 0.
+func (c *Collector) Outcome(id string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if n, ok := c.numbers[name]; ok {
+	if n, ok := c.numbers[id]; ok {
 		return n
 	}
 	return -1
 }
 
-// Name returns the name of the outcomes of a number.
-func (c *Collector) Name(number int) string {
+// ID returns the ID of the outcomes of a number.
+func (c *Collector) ID(number int) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for name, n := range c.numbers {
+	for id, n := range c.numbers {
 		if n == number {
-			return name
+			return id
 		}
 	}
 	return ""
@@ -156,7 +161,8 @@ func (c *Collector) Read(n uint64) ([]Counts, Others, error) {
 	}
 	c.readReplaced(n)
 	others := c.readOthers()
-	err := errors.Join(c.advance(n+1), c.freeDrained())
+	err := c.advance(n + 1)
+	err = errors.Join(err, c.readGroups(n), c.freeDrained())
 	c.clearWorst(row)
 	return c.counts, others, err
 }
@@ -208,6 +214,7 @@ func (c *Collector) Skip(n uint64) ([]Counts, error) {
 	err := c.advance(n)
 	for row := range windows {
 		c.clearWorst(row)
+		err = errors.Join(err, c.clearGroups(uint32(row)))
 	}
 	return c.counts, err
 }
@@ -320,6 +327,10 @@ func counters(cells *[columns]uint64) Counters {
 		RingFull:   cells[kernelColumnRING_FULL],
 		Cut:        cells[kernelColumnCUT],
 		ExitsLost:  cells[kernelColumnEXITS_LOST],
+		Dropped:    cells[kernelColumnDROPPED],
+		Inferred:   cells[kernelColumnINFERRED],
+		Unpaired:   cells[kernelColumnUNPAIRED],
+		Amount:     cells[kernelColumnAMOUNT],
 	}
 }
 
@@ -338,6 +349,10 @@ func (c Counters) Add(d Counters) Counters {
 		RingFull:   c.RingFull + d.RingFull,
 		Cut:        c.Cut + d.Cut,
 		ExitsLost:  c.ExitsLost + d.ExitsLost,
+		Dropped:    c.Dropped + d.Dropped,
+		Inferred:   c.Inferred + d.Inferred,
+		Unpaired:   c.Unpaired + d.Unpaired,
+		Amount:     c.Amount + d.Amount,
 	}
 }
 
@@ -345,6 +360,7 @@ func (c Counters) Add(d Counters) Counters {
 func (c Counters) cut() Counters {
 	c.Cut += c.Successes + c.Failures + c.Timeouts
 	c.Successes, c.Failures, c.Timeouts, c.RingFull = 0, 0, 0, 0
+	c.Inferred, c.Amount = 0, 0
 	return c
 }
 

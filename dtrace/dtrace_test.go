@@ -93,6 +93,39 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
+// What acts, and what erlang:trace/3 calls it.
+func TestSubjectAndTrace(t *testing.T) {
+	for name, want := range map[string][2]string{
+		"message-send":           {"sender", "{trace, Pid, send, Msg, To}"},
+		"message-queued":         {"receiver", "{trace, Pid, 'receive', Msg}"},
+		"message-receive":        {"receiver", ""},
+		"gc_major-end":           {"pid", "{trace, Pid, gc_major_end, Info}"},
+		"process-spawn":          {"pid", "{trace, Pid, spawned, Parent, MFA}"},
+		"process-exit_signal":    {"sender", ""},
+		"process-in":             {"pid", "{trace, Pid, in, MFA}"},
+		"process-out":            {"pid", "{trace, Pid, out, MFA}"},
+		"process-monitor":        {"pid", ""},
+		"process-demonitor":      {"pid", ""},
+		"nif-entry":              {"pid", "{trace, Pid, call, MFA}"},
+		"port-command":           {"pid", "{trace, Port, 'receive', Msg}"},
+		"port-busy":              {"", ""},
+		"dist-port_busy":         {"pid", ""},
+		"dist-port_not_busy":     {"", ""},
+		"driver-ready_input":     {"pid", ""},
+		"driver-init":            {"", ""},
+		"copy-struct":            {"", ""},
+		"user_trace-n7":          {"pid", ""},
+		"message-send-remote":    {"sender", "{trace, Pid, send, Msg, To}"},
+		"process-unscheduled":    {"pid", "{trace, Pid, out, MFA}"},
+		"process-port_unblocked": {"pid", ""},
+	} {
+		p, _ := Lookup(name)
+		if got := [2]string{p.Subject, p.Trace}; got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestCatalogueIsTheCallers(t *testing.T) {
 	want := Catalogue()
 	got := Catalogue()

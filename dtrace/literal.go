@@ -85,7 +85,7 @@ func (p *parser) textLiteral(arg Arg) (Test, error) {
 	case test.Prefix && test.Text == "":
 		return Test{}, p.fail(start, "every text begins with nothing: leave out the test")
 	case !arg.Type.admits(test.Text, test.Prefix):
-		return Test{}, p.fail(start, "%s is a %s: write %s", arg.Name, arg.Type, forms(arg.Type))
+		return Test{}, p.fail(start, "%s is %s: write %s", arg.Name, arg.Type.describe(), forms(arg.Type))
 	}
 	return test, nil
 }

@@ -199,7 +199,7 @@ func (p *parser) op(arg Arg) (Op, error) {
 		return 0, p.fail(p.pos, "here must be a comparison: %s", comparisons(arg.Type))
 	}
 	if arg.Type.IsText() && op > Unequal {
-		return 0, p.fail(p.pos-len(op.String()), "%s is a %s, and has only the comparisons %s", arg.Name, arg.Type, comparisons(arg.Type))
+		return 0, p.fail(p.pos-len(op.String()), "%s is %s, and has only the comparisons %s", arg.Name, arg.Type.describe(), comparisons(arg.Type))
 	}
 	return op, nil
 }

@@ -101,10 +101,19 @@ func (o Operand) describe(p Probe) string {
 	if o.Kind == OperandThread {
 		return "a thread"
 	}
-	if t := p.Args[o.Arg].Type; t.IsText() {
-		return "a " + t.String()
+	return p.Args[o.Arg].Type.describe()
+}
+
+// describe says what arguments of a type are. Those with the same description can be
+// equal.
+func (t Type) describe() string {
+	switch {
+	case !t.IsText():
+		return "an integer"
+	case t == MFA:
+		return "an mfa"
 	}
-	return "an integer"
+	return "a " + t.String()
 }
 
 func (r Rule) validateArm() error {
@@ -114,14 +123,19 @@ func (r Rule) validateArm() error {
 		}
 		return nil
 	}
-	for _, event := range r.Arm {
-		if _, err := event.Probe.argument(r.Armed); err != nil {
+	for _, arm := range r.Arm {
+		armed, err := arm.Probe.argument(r.Armed)
+		if err != nil {
 			return fmt.Errorf("arm: %w", err)
 		}
-	}
-	for _, event := range r.Start {
-		if _, err := event.Probe.argument(r.ArmedBy); err != nil {
-			return fmt.Errorf("start: %w", err)
+		for _, start := range r.Start {
+			by, err := start.Probe.argument(r.ArmedBy)
+			if err != nil {
+				return fmt.Errorf("start: %w", err)
+			}
+			if armed.Type.describe() != by.Type.describe() {
+				return fmt.Errorf("start: %s of %s is %s, and %s of %s %s: they are never the same", by.Name, start.Probe.DTraceName(), by.Type.describe(), armed.Name, arm.Probe.DTraceName(), armed.Type.describe())
+			}
 		}
 	}
 	return nil
@@ -137,7 +151,7 @@ func (r Rule) validateAmount() error {
 			return fmt.Errorf("end: %w", err)
 		}
 		if arg.Type.IsText() {
-			return fmt.Errorf("end: %s of %s is a %s, and cannot be added up", arg.Name, event.Probe.DTraceName(), arg.Type)
+			return fmt.Errorf("end: %s of %s is %s, and cannot be added up", arg.Name, event.Probe.DTraceName(), arg.Type.describe())
 		}
 	}
 	return nil

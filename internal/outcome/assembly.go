@@ -3,6 +3,7 @@ package outcome
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/beamscope/beamscope/bpf"
 )
@@ -85,8 +86,9 @@ func (a *assembly) addCounts(st *stage, read []bpf.Counts) {
 		if len(c.Bins) == len(bins) {
 			bins = c.Bins
 		}
+		groups := counts.Groups
 		*counts = counts.Add(fromKernel(c))
-		counts.Bins = bins
+		counts.Bins, counts.Groups = bins, appendGroups(groups, c.Groups)
 	}
 }
 
@@ -174,20 +176,66 @@ func fromKernel(c bpf.Counts) Counts {
 		Orphans:    c.Orphans,
 		Lates:      c.Lates,
 		Unstreamed: c.RingFull + c.Stray.RingFull,
+		Dropped:    c.Dropped,
+		Inferred:   c.Inferred,
+		Amount:     c.Amount,
 		Loss: Loss{
 			Unreadable: c.ReadErrors + c.Stray.ReadErrors,
 			NoRoom:     c.MapFull + c.Stray.MapFull,
 			Cut:        c.Cut + c.Stray.Cut,
 			Missed:     settled(c.Stray),
 			Exits:      c.ExitsLost + c.Stray.ExitsLost,
+			Unpaired:   c.Unpaired + c.Stray.Unpaired,
 		},
 	}
 }
 
 // settled counts the instances that ended, unsettled what was lost of others.
 func settled(c bpf.Counters) uint64   { return c.Successes + c.Failures + c.Timeouts }
-func unsettled(c bpf.Counters) uint64 { return c.ReadErrors + c.MapFull + c.Cut }
+func unsettled(c bpf.Counters) uint64 { return c.ReadErrors + c.MapFull + c.Cut + c.Unpaired }
 
 // The programs find out the worst instances, so they must find at least as many as
 // are delivered.
 const _ = uint(bpf.MaxWorst - MaxWorst)
+
+// The groups' buckets are the programs'.
+const (
+	_ = uint(bpf.DelayBuckets - DelayBuckets)
+	_ = uint(DelayBuckets - bpf.DelayBuckets)
+)
+
+// appendGroups appends the groups of a window, those that took longest in all first and
+// the rest last.
+func appendGroups(groups []Group, read []bpf.Group) []Group {
+	if len(read) == 0 {
+		return groups
+	}
+	var rest Group
+	for _, g := range read {
+		group := Group{
+			Process:   PID(g.Process),
+			Key:       g.Text,
+			Successes: g.Successes,
+			Failures:  g.Failures,
+			Timeouts:  g.Timeouts,
+			Total:     time.Duration(g.Total),
+			Amount:    g.Amount,
+			Delays:    g.Delays,
+		}
+		switch {
+		case g.Rest:
+			rest = rest.Add(group)
+			continue
+		case g.Process != 0:
+			group.Key = group.Process.String()
+		}
+		groups = append(groups, group)
+	}
+	slices.SortFunc(groups, func(a, b Group) int {
+		return cmp.Or(-cmp.Compare(a.Total, b.Total), -cmp.Compare(a.Instances(), b.Instances()), cmp.Compare(a.Key, b.Key))
+	})
+	if rest.Instances() > 0 {
+		groups = append(groups, rest)
+	}
+	return groups
+}

@@ -2,6 +2,7 @@ package outcome
 
 import (
 	"math/bits"
+	"slices"
 	"time"
 )
 
@@ -15,6 +16,23 @@ type Group struct {
 	Total                         time.Duration // sum of the delays of the successes
 	Amount                        uint64        // as of Counts
 	Delays                        Delays        // of the successes
+}
+
+// Instances returns how many instances are in the group.
+func (g Group) Instances() uint64 { return g.Successes + g.Failures + g.Timeouts }
+
+// Add returns the sum of two groups, under the key of the first. It shares no memory with
+// them.
+func (g Group) Add(h Group) Group {
+	sum := g
+	sum.Successes += h.Successes
+	sum.Failures += h.Failures
+	sum.Timeouts += h.Timeouts
+	sum.Total += h.Total
+	sum.Amount += h.Amount
+	sum.Delays = slices.Clone(g.Delays)
+	sum.Delays.Add(h.Delays)
+	return sum
 }
 
 // DelayBuckets is how many buckets there are in [Delays].

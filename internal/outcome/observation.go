@@ -3,6 +3,7 @@ package outcome
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -43,7 +44,11 @@ func (o *observation) beginAt(now int64) error {
 // newObservation makes an observation that begins with a plan, and discovers names
 // where it is to.
 func newObservation(p Plan, discover bool) (*observation, error) {
-	c, err := bpf.New(bpf.Options{Start: p.From, Window: int64(p.Window), Outcomes: kernelOutcomes(p.Specs), Discover: discover})
+	outcomes, err := kernelOutcomes(p.Specs)
+	if err != nil {
+		return nil, err
+	}
+	c, err := bpf.New(bpf.Options{Start: p.From, Window: int64(p.Window), Outcomes: outcomes, Discover: discover})
 	if err != nil {
 		return nil, err
 	}
@@ -56,20 +61,43 @@ func newObservation(p Plan, discover bool) (*observation, error) {
 }
 
 // kernelOutcomes returns what is to be counted for the specs that are ours.
-func kernelOutcomes(specs []Spec) []bpf.Outcome {
-	streaming := map[Detail]bpf.Streaming{CountsOnly: bpf.StreamNone, Worst: bpf.StreamWorst, Everything: bpf.StreamAll}
+func kernelOutcomes(specs []Spec) ([]bpf.Outcome, error) {
 	var outcomes []bpf.Outcome
 	for _, spec := range ours(specs) {
-		outcomes = append(outcomes, bpf.Outcome{
-			Name:      spec.Span,
-			DMax:      int64(spec.DMax()),
-			BinWidth:  int64(spec.BinWidth),
-			Bins:      spec.Bins,
-			Stream:    streaming[spec.Detail],
-			ExitFails: spec.ExitFails,
-		})
+		o, err := spec.kernelOutcome()
+		if err != nil {
+			return nil, fmt.Errorf("outcome %s: %w", spec.Name, err)
+		}
+		outcomes = append(outcomes, o)
 	}
-	return outcomes
+	return outcomes, nil
+}
+
+func (s Spec) kernelOutcome() (bpf.Outcome, error) {
+	streaming := map[Detail]bpf.Streaming{CountsOnly: bpf.StreamNone, Worst: bpf.StreamWorst, Everything: bpf.StreamAll}
+	o := bpf.Outcome{
+		Name:      s.Span,
+		DMax:      int64(s.DMax()),
+		BinWidth:  int64(s.BinWidth),
+		Bins:      s.Bins,
+		Stream:    streaming[s.Detail],
+		ExitFails: s.ExitFails,
+	}
+	if s.Span != "" {
+		return o, nil
+	}
+	o.Name, o.Group = s.Name, s.Group
+	var err error
+	o.Rule, err = s.VM.Rule()
+	return o, err
+}
+
+// kernelID returns the ID of the outcome that is counted for a spec that is ours.
+func (s Spec) kernelID() string {
+	if s.Span != "" {
+		return s.Span
+	}
+	return bpf.RuleID(s.Name)
 }
 
 // attach attaches to a file, unless it is attached to.
@@ -113,6 +141,7 @@ func (o *observation) keep(n uint64, counts []bpf.Counts) {
 		o.stray = append(o.stray, bpf.Counts{Outcome: c.Outcome, PID: c.PID, Stray: c.Stray})
 		counts[i].Stray = bpf.Counters{}
 		counts[i].Bins = slices.Clone(c.Bins)
+		counts[i].Groups = slices.Clone(c.Groups)
 	}
 	o.ready[n] = counts
 }

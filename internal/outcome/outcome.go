@@ -86,6 +86,10 @@ type Events struct {
 	Pairing    dtrace.Pairing
 }
 
+// OfVM reports whether the instances happen at probes of a VM: whether [VMSource] is who
+// observes them.
+func (s Spec) OfVM() bool { return s.Span != "" || s.VM != (Events{}) }
+
 // Rule returns the rule of the events. The error is that of the expression that cannot
 // be read, or says that there is no such built-in outcome.
 func (e Events) Rule() (*dtrace.Rule, error) {

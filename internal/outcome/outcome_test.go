@@ -66,14 +66,14 @@ func TestCountsAddUp(t *testing.T) {
 	fields := setAll(reflect.ValueOf(&a).Elem(), 1)
 	setAll(reflect.ValueOf(&b).Elem(), 100)
 	setAll(reflect.ValueOf(&want).Elem(), 101)
-	if fields != 15 {
+	if fields != 19 {
 		t.Errorf("%d counters", fields)
 	}
 	if diff := cmp.Diff(want, a.Add(b)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if got := a.Loss.Total(); got != 7 {
-		t.Errorf("the total of 7 reasons is %d", got)
+	if got := a.Loss.Total(); got != 8 {
+		t.Errorf("the total of 8 reasons is %d", got)
 	}
 	if got := a.Instances(); got != 3 {
 		t.Errorf("%d instances of 3 statuses", got)

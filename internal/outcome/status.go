@@ -77,10 +77,10 @@ func (s *VMSource) probesOf(f file) []ProbeStatus {
 	if a == nil {
 		return nil
 	}
-	outcomes := make(map[string]string) // by their spans
+	outcomes := make(map[string]string) // by the IDs of what is counted for them
 	for _, st := range s.stages {
 		for _, spec := range st.specs {
-			outcomes[spec.Span] = spec.Name
+			outcomes[spec.kernelID()] = spec.Name
 		}
 	}
 	var probes []ProbeStatus
@@ -91,8 +91,8 @@ func (s *VMSource) probesOf(f file) []ProbeStatus {
 			continue
 		}
 		st := ProbeStatus{Name: dtrace.Hyphened(p.Name), Sites: p.Sites, Discover: p.Discover}
-		for _, span := range p.Outcomes {
-			st.Outcomes = append(st.Outcomes, cmp.Or(outcomes[span], span))
+		for _, id := range p.Outcomes {
+			st.Outcomes = append(st.Outcomes, cmp.Or(outcomes[id], id))
 		}
 		probes = append(probes, st)
 	}

@@ -33,8 +33,8 @@ type VMConfig struct {
 }
 
 // A VMSource observes running Erlang VMs with eBPF: the spans of the wrapper,
-// paired and counted in the kernel. Specs without a Span are those of other
-// sources; a plan may have no other, and then nothing is observed.
+// and the events of their own probes, paired and counted in the kernel. Other specs are
+// those of other sources; a plan may have no other, and then nothing is observed.
 type VMSource struct {
 	cfg     VMConfig
 	meter   *meter
@@ -72,14 +72,14 @@ type stage struct {
 func newStage(p Plan, o *observation) stage {
 	st := stage{Plan: p, observation: o, first: o.collector.Number(p.From), specs: ours(p.Specs), index: make(map[int]int)}
 	for i, spec := range st.specs {
-		st.index[o.collector.Outcome(spec.Span)] = i
+		st.index[o.collector.Outcome(spec.kernelID())] = i
 	}
 	return st
 }
 
 // ours returns the specs that this source looks after.
 func ours(specs []Spec) []Spec {
-	return slices.DeleteFunc(slices.Clone(specs), func(s Spec) bool { return s.Span == "" })
+	return slices.DeleteFunc(slices.Clone(specs), func(s Spec) bool { return !s.OfVM() })
 }
 
 // A file is an executable that is attached to: for a single VM only that one's
@@ -182,7 +182,17 @@ func (s *VMSource) attach(v vm.VM) error {
 	if err != nil {
 		return err
 	}
-	target := bpf.Target{Path: v.Exe.Path, Inode: v.Exe.Inode, PID: f.pid, Probes: probes}
+	standIns, err := vm.StandIns(v.Exe.Path)
+	if err != nil {
+		return fmt.Errorf("pid %d: %w", v.PID(), err)
+	}
+	target := bpf.Target{
+		Path:    v.Exe.Path,
+		Inode:   v.Exe.Inode,
+		PID:     f.pid,
+		Probes:  append(probes, standIns...),
+		PIDBits: v.PIDBits(),
+	}
 	for _, o := range s.observations {
 		if err := o.attach(f, target); err != nil {
 			return fmt.Errorf("pid %d: %w", v.PID(), err)
@@ -225,7 +235,11 @@ func (s *VMSource) Plan(p Plan) error {
 		return fmt.Errorf("change what is observed: no window begins at %d ns", p.From)
 	}
 	o := s.observations[len(s.observations)-1]
-	missing, err := o.collector.Change(p.From, int64(p.Window), kernelOutcomes(p.Specs))
+	outcomes, err := kernelOutcomes(p.Specs)
+	if err != nil {
+		return fmt.Errorf("change what is observed: %w", err)
+	}
+	missing, err := o.collector.Change(p.From, int64(p.Window), outcomes)
 	if errors.Is(err, bpf.ErrPending) || errors.Is(err, bpf.ErrNoRoom) {
 		o, missing, err = s.takeOver(o, p)
 	}
@@ -297,7 +311,7 @@ func (s *VMSource) retire() error {
 	cut, err := old.finish()
 	for _, c := range cut {
 		s.cut = append(s.cut, bpf.Counts{
-			Outcome:  s.observations[0].collector.Outcome(old.collector.Name(c.Outcome)),
+			Outcome:  s.observations[0].collector.Outcome(old.collector.ID(c.Outcome)),
 			PID:      c.PID,
 			Counters: bpf.Counters{Cut: settled(c.Stray) + c.Stray.Cut},
 		})

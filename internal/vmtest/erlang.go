@@ -97,10 +97,14 @@ func Probes(t testing.TB, pid int) (string, []usdt.Probe) {
 }
 
 // Target returns what to attach to in order to observe this VM alone.
-func Target(t testing.TB, vm *erlang.VM) bpf.Target {
+func Target(t testing.TB, v *erlang.VM) bpf.Target {
 	t.Helper()
-	path, probes := Probes(t, vm.PID())
-	return bpf.Target{Path: path, PID: vm.PID(), Probes: probes}
+	path, probes := Probes(t, v.PID())
+	standIns, err := vm.StandIns(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bpf.Target{Path: path, PID: v.PID(), Probes: append(probes, standIns...)}
 }
 
 // Semaphore returns the semaphore of a VM probe, as it stands in the VM's memory.

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+
+/* Groups of an outcome's instances: by process, function, port. Each window has groups
+ * of its own, which are bounded: what finds no room is counted together. */
+
+#ifndef GROUP_BPF_H
+#define GROUP_BPF_H
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+#include "count.bpf.h"
+#include "open.bpf.h"
+
+struct group_key {
+	__u64 group;
+	__u32 outcome; /* entry */
+	__u32 pid;     /* of the VM */
+	__u32 row;     /* of the window */
+	__u32 pad;
+};
+
+/* Bounds of the delays' buckets are a quarter of a power of two apart: see
+ * outcome.Bucket. */
+#define DELAY_BUCKETS 172
+
+struct group {
+	__u64 counts[3]; /* successes, failures, timeouts */
+	__u64 total_ns;  /* of the successes */
+	__u64 amount;
+	__u32 delays[DELAY_BUCKETS]; /* of the successes */
+};
+
+/* User space deletes those of a window that it has read. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1); /* set when loading */
+	__type(key, struct group_key);
+	__type(value, struct group);
+} groups SEC(".maps");
+
+/* What a new group is. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct group);
+} no_group SEC(".maps");
+
+/* What has no room among the groups, by outcome, VM and window; group is 0. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1); /* set when loading */
+	__type(key, struct group_key);
+	__type(value, struct group);
+} rests SEC(".maps");
+
+/* Texts that groups have in place of a pid, by their hash. */
+#define TEXT_MAX 127
+
+struct group_text {
+	char text[TEXT_MAX + 1];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1); /* set when loading */
+	__type(key, __u64);
+	__type(value, struct group_text);
+} texts_seen SEC(".maps");
+
+/* Says that a group is a text; pids do not have it. */
+#define IS_TEXT (1ULL << 63)
+
+/* With which function processes were spawned: the group of its text. */
+struct process_key {
+	__u64 process;
+	__u64 pid; /* of the VM */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1); /* set when loading */
+	__type(key, struct process_key);
+	__type(value, __u64);
+} spawned SEC(".maps");
+
+static __always_inline __u32 log2_of(__u64 v)
+{
+	__u32 r = 0;
+
+	if (v >> 32) { r += 32; v >>= 32; }
+	if (v >> 16) { r += 16; v >>= 16; }
+	if (v >> 8) { r += 8; v >>= 8; }
+	if (v >> 4) { r += 4; v >>= 4; }
+	if (v >> 2) { r += 2; v >>= 2; }
+	return r + (v >> 1);
+}
+
+static __always_inline __u32 delay_bucket(__u64 ns)
+{
+	__u32 e, bucket;
+
+	if (ns < 4)
+		return ns;
+	e = log2_of(ns);
+	bucket = (e - 1) * 4 + (ns >> (e - 2) & 3);
+	return bucket < DELAY_BUCKETS ? bucket : DELAY_BUCKETS - 1;
+}
+
+/* What an instance adds to its group. */
+struct share {
+	__u32 status; /* SUCCESSES, FAILURES or TIMEOUTS */
+	__u32 pad;
+	__u64 delay;
+	__u64 amount;
+};
+
+static __always_inline void add_share(struct group *g, const struct share *s)
+{
+	__u32 bucket = delay_bucket(s->delay);
+
+	switch (s->status) {
+	case SUCCESSES:
+		__sync_fetch_and_add(&g->counts[0], 1);
+		__sync_fetch_and_add(&g->total_ns, s->delay);
+		if (bucket < DELAY_BUCKETS)
+			__sync_fetch_and_add(&g->delays[bucket], 1);
+		break;
+	case FAILURES:
+		__sync_fetch_and_add(&g->counts[1], 1);
+		break;
+	default:
+		__sync_fetch_and_add(&g->counts[2], 1);
+	}
+	if (s->amount)
+		__sync_fetch_and_add(&g->amount, s->amount);
+}
+
+static __always_inline struct group *make_group(void *map, const struct group_key *k)
+{
+	struct group *g = bpf_map_lookup_elem(map, k), *empty;
+	__u32 zero = 0;
+
+	if (g)
+		return g;
+	empty = bpf_map_lookup_elem(&no_group, &zero);
+	if (empty)
+		bpf_map_update_elem(map, k, empty, BPF_NOEXIST);
+	return bpf_map_lookup_elem(map, k);
+}
+
+/* Not static, as note_rank. */
+__noinline int add_to_group(struct group_key *k, struct share *s)
+{
+	struct group_key rest;
+	struct group *g;
+
+	if (!k || !s)
+		return 0;
+	g = make_group(&groups, k);
+	if (!g) {
+		rest = *k;
+		rest.group = 0;
+		g = make_group(&rests, &rest);
+	}
+	if (g)
+		add_share(g, s);
+	return 0;
+}
+
+/* Counts an instance in its group. */
+static __always_inline void count_group(const struct span *v, __u32 row, __u32 status,
+					__u64 delay, __u64 amount)
+{
+	struct group_key k = {.group = v->group, .outcome = v->outcome, .pid = v->key.pid, .row = row};
+	struct share s = {.status = status, .delay = delay, .amount = amount};
+
+	add_to_group(&k, &s);
+}
+
+#endif

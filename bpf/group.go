@@ -1,0 +1,151 @@
+package bpf
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+)
+
+// A Group is a part of an outcome's instances in a window.
+type Group struct {
+	Process uint64 // that it is, as in [Instance]; 0 where it is a text, and for the rest
+	Text    string // "" for a process, and for the rest
+	Rest    bool   // what found no room among the groups, or could not be read
+
+	Successes, Failures, Timeouts uint64
+	Total                         int64    // of the delays of successes, nanoseconds
+	Amount                        uint64   // as of [Counters]
+	Delays                        []uint32 // of successes, in the buckets of DelayBuckets
+}
+
+// DelayBuckets is how many buckets the delays of a [Group] are in: see count_group of
+// group.bpf.h.
+const DelayBuckets = len(kernelGroup{}.Delays)
+
+// isText says that a group is a text: IS_TEXT of group.bpf.h.
+const isText = 1 << 63
+
+// groupsAtOnce is how many groups are read at a time.
+const groupsAtOnce = 1024
+
+// A groupReader reads groups and remembers their texts.
+type groupReader struct {
+	keys   []kernelGroupKey
+	groups []kernelGroup
+	texts  map[uint64]string
+}
+
+func newGroupReader() groupReader {
+	return groupReader{texts: make(map[uint64]string)}
+}
+
+// readGroups adds the groups of window n, which has been over, to what was counted of
+// it, and removes them from the kernel.
+func (c *Collector) readGroups(n uint64) error {
+	return c.takeGroups(uint32(n%windows), func(k kernelGroupKey, g Group) {
+		number := c.entries[k.Outcome].number
+		i := slices.IndexFunc(c.counts, func(counts Counts) bool {
+			return counts.Outcome == number && counts.PID == int(k.Pid)
+		})
+		if i >= 0 && slices.Contains(c.planOf(n).entries, int(k.Outcome)) {
+			c.counts[i].Groups = append(c.counts[i].Groups, g)
+		}
+	})
+}
+
+// clearGroups removes the groups of a row.
+func (c *Collector) clearGroups(row uint32) error {
+	return c.takeGroups(row, func(kernelGroupKey, Group) {})
+}
+
+// takeGroups passes on the groups of a row, and removes them.
+func (c *Collector) takeGroups(row uint32, fn func(kernelGroupKey, Group)) error {
+	if !c.isGrouped() {
+		return nil
+	}
+	for _, m := range []*ebpf.Map{c.maps.Groups, c.maps.Rests} {
+		if err := c.takeGroupsOf(m, row, fn); err != nil {
+			return fmt.Errorf("read the groups: %w", err)
+		}
+	}
+	return nil
+}
+
+// isGrouped reports whether any outcome is grouped.
+func (c *Collector) isGrouped() bool {
+	return slices.ContainsFunc(c.entries, func(e entry) bool { return e.used && e.outcome.Group != "" })
+}
+
+func (c *Collector) takeGroupsOf(m *ebpf.Map, row uint32, fn func(kernelGroupKey, Group)) error {
+	r := &c.groups
+	if r.keys == nil {
+		r.keys, r.groups = make([]kernelGroupKey, groupsAtOnce), make([]kernelGroup, groupsAtOnce)
+	}
+	var (
+		cursor ebpf.MapBatchCursor
+		over   []kernelGroupKey
+	)
+	for {
+		n, err := m.BatchLookup(&cursor, r.keys, r.groups, nil)
+		last := errors.Is(err, ebpf.ErrKeyNotExist)
+		if err != nil && !last {
+			return err
+		}
+		for i, k := range r.keys[:n] {
+			if k.Row != row || int(k.Outcome) >= len(c.entries) {
+				continue
+			}
+			over = append(over, k)
+			fn(k, c.group(k, &r.groups[i], m == c.maps.Rests))
+		}
+		if last {
+			break
+		}
+	}
+	if len(over) == 0 {
+		return nil
+	}
+	_, err := m.BatchDelete(over, nil)
+	return err
+}
+
+// group returns a group as others see it.
+func (c *Collector) group(k kernelGroupKey, g *kernelGroup, rest bool) Group {
+	out := Group{
+		Successes: g.Counts[0],
+		Failures:  g.Counts[1],
+		Timeouts:  g.Counts[2],
+		Total:     int64(g.TotalNs),
+		Amount:    g.Amount,
+		Delays:    slices.Clone(g.Delays[:]),
+	}
+	switch {
+	case rest || k.Group == 0:
+		out.Rest = true
+	case k.Group&isText == 0:
+		out.Process = k.Group
+	default:
+		out.Text = c.text(k.Group)
+		out.Rest = out.Text == ""
+	}
+	return out
+}
+
+// text returns the text of a group; "" where it found no room.
+func (c *Collector) text(group uint64) string {
+	if t, ok := c.groups.texts[group]; ok {
+		return t
+	}
+	var t kernelGroupText
+	if err := c.maps.TextsSeen.Lookup(group, &t); err != nil {
+		return ""
+	}
+	raw := unsafe.Slice((*byte)(unsafe.Pointer(&t.Text[0])), len(t.Text))
+	text, _, _ := bytes.Cut(raw, []byte{0})
+	c.groups.texts[group] = string(text)
+	return c.groups.texts[group]
+}

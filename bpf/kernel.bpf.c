@@ -1,0 +1,23 @@
+//go:build ignore
+
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+/* The programs that run in the kernel: events become outcome instances here, and are
+ * counted into the window in which they end. */
+
+#include "rule.bpf.h"
+#include "runqueue.bpf.h"
+#include "span.bpf.h"
+#include "sweep.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* Names that only the generated Go code needs: keeps them in the type information. */
+const struct instance *instance_type __attribute__((unused));
+const struct failed_instance *failed_instance_type __attribute__((unused));
+const enum arg_kind *arg_kind_type __attribute__((unused));
+const enum other *other_type __attribute__((unused));
+const enum pairing *pairing_type __attribute__((unused));
+const enum operand_kind *operand_kind_type __attribute__((unused));
+const enum test_form *test_form_type __attribute__((unused));
+const enum test_op *test_op_type __attribute__((unused));

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+
+/* Queues of open instances that have the same key, for outcomes whose instances end in
+ * the order in which they start. A queue only numbers them: the instances are among the
+ * open ones, each under the key of its queue and its number. */
+
+#ifndef QUEUE_BPF_H
+#define QUEUE_BPF_H
+
+#include <stdbool.h>
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+#include "open.bpf.h"
+
+struct queue {
+	__u64 ends;     /* numbers: of the next one to come << 32 | of the first that is there */
+	__u64 used_ns;  /* when something last came or went */
+	__u64 last_ns;  /* when one was last taken */
+	__u64 floor_ns; /* when one was last taken in the batch before */
+	__u32 outcome;  /* the entry */
+	__u32 pad;
+};
+
+/* By key; seq tells the stage of the outcome. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC); /* few outcomes need it */
+	__uint(max_entries, 1); /* set when loading */
+	__type(key, struct span_key);
+	__type(value, struct queue);
+} queues SEC(".maps");
+
+/* The numbers of instances of the second stage have this bit, those that a seq_trace
+ * token tells apart the other one. */
+#define SECOND_STAGE (1ULL << 32)
+#define BY_TOKEN (1ULL << 63)
+
+static __always_inline struct queue *queue_at(const struct span_key *key, bool second)
+{
+	struct span_key k = *key;
+
+	k.seq = second;
+	return bpf_map_lookup_elem(&queues, &k);
+}
+
+/* The queue of a key, made where there is none; NULL where there is no room. */
+static __always_inline struct queue *make_queue(const struct span_key *key, bool second,
+						__u32 outcome)
+{
+	struct queue *q = queue_at(key, second);
+	struct queue empty = {.outcome = outcome};
+	struct span_key k = *key;
+	__u32 of_queues = QUEUES;
+
+	if (q)
+		return q;
+	k.seq = second;
+	if (!bpf_map_update_elem(&queues, &k, &empty, BPF_NOEXIST))
+		arrived(of_queues);
+	return queue_at(key, second);
+}
+
+/* The number of one that comes. */
+static __always_inline __u64 join_queue(struct queue *q, __u64 now, bool second)
+{
+	*(volatile __u64 *)&q->used_ns = now;
+	return __sync_fetch_and_add(&q->ends, 1ULL << 32) >> 32 | (second ? SECOND_STAGE : 0);
+}
+
+/* How often another thread may get in between. */
+#define QUEUE_TRIES 4
+
+/* Takes the number of the first one; false where there is none. */
+static __always_inline bool leave_queue(struct queue *q, __u64 now, bool second, __u64 *seq)
+{
+	*(volatile __u64 *)&q->used_ns = now;
+	for (int i = 0; i < QUEUE_TRIES; i++) {
+		__u64 ends = *(volatile __u64 *)&q->ends;
+		__u32 head = ends, tail = ends >> 32;
+
+		if (head == tail)
+			return false;
+		if (__sync_val_compare_and_swap(&q->ends, ends,
+						(__u64)tail << 32 | (__u32)(head + 1)) != ends)
+			continue;
+		*seq = head | (second ? SECOND_STAGE : 0);
+		return true;
+	}
+	return false;
+}
+
+/* Whether one of this number has been passed by. */
+static __always_inline bool was_passed(struct queue *q, __u64 seq)
+{
+	return (__s32)((__u32)*(volatile __u64 *)&q->ends - (__u32)seq) > 0;
+}
+
+#endif

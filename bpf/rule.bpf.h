@@ -1,0 +1,618 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+
+/* Outcomes of the VM's own probes: events that have the same key become instances here.
+ * A program is specialised, by constants, for one kind of event of a rule at one layout
+ * of arguments: what it does not need is not there any more when it runs. */
+
+#ifndef RULE_BPF_H
+#define RULE_BPF_H
+
+#include <stdbool.h>
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+#include "args.bpf.h"
+#include "count.bpf.h"
+#include "discover.bpf.h"
+#include "group.bpf.h"
+#include "open.bpf.h"
+#include "pid.bpf.h"
+#include "queue.bpf.h"
+#include "settle.bpf.h"
+
+enum pairing { PAIR_FIRST, PAIR_LAST, PAIR_FIFO };
+
+enum operand_kind {
+	OPERAND_NONE,
+	OPERAND_THREAD, /* of the operating system */
+	OPERAND_NUMBER,
+	OPERAND_PID,    /* a process, as text */
+	OPERAND_TERM,   /* a process, as a term; none where it cannot be read */
+	OPERAND_TEXT,
+};
+
+struct operand {
+	__u8 kind;
+	__u8 arg;
+};
+
+#define NO_ARG 0xff
+
+struct rule {
+	__u8 pairing;
+	__u8 loose;    /* ends come without starts as a rule */
+	__u8 staged;   /* instances go through a second stage */
+	__u8 batched;  /* what leaves the first stage does so all at a time */
+	__u8 armed;    /* starts count only where they are armed */
+	__u8 by_spawn; /* the group of a process is the function that it was spawned with */
+	__u8 tests;    /* how many there are */
+	__u8 amount;   /* argument, or NO_ARG */
+	__u8 label;    /* of a seq_trace token: argument, or NO_ARG */
+	__u8 serial;   /* likewise */
+	struct operand key;
+	struct operand arm;   /* of an event that arms, and of a start that has to be armed */
+	struct operand owner; /* the process, OPERAND_NONE where nobody asks */
+	struct operand group;
+};
+
+const volatile struct rule rule;
+
+#define MAX_TESTS 16
+
+enum test_form { TEST_NUMBER, TEST_TERM, TEST_TEXT, TEST_PREFIX };
+
+enum test_op { OP_EQUAL, OP_UNEQUAL, OP_LESS, OP_LESS_EQUAL, OP_GREATER, OP_GREATER_EQUAL };
+
+/* Where a test leads to: another one behind it, or one of these. */
+#define ACCEPT 0xfe
+#define REJECT 0xff
+
+struct test {
+	__u8 arg;
+	__u8 form;
+	__u8 op;
+	__u8 yes;    /* where to go on if it holds */
+	__u8 no;     /* and if it does not */
+	__u8 length; /* of the text in bytes, without the NUL */
+	__s64 number;
+	__u64 text[(TEXT_MAX + 1) / 8];
+};
+
+const volatile struct test tests[MAX_TESTS];
+
+/* What arms a start, by its key. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1); /* set when loading */
+	__type(key, struct span_key);
+	__type(value, __u64);
+} arming SEC(".maps");
+
+/* An event that is of a rule. Its arguments are read one by one: they are few, and what
+ * is not asked for is not read. */
+struct rule_event {
+	void *ctx;
+	__u64 now;
+	struct outcome *outcome;
+	__u32 index; /* of the outcome */
+	__u32 row;
+	struct span_key key;
+	bool current; /* the outcome is one for what happens now */
+	struct series series;
+};
+
+/* Whether the string at addr is the text of a test, or begins with it; negative where it
+ * cannot be read. */
+static __always_inline long test_text(const volatile struct test *t, __u64 addr)
+{
+	__u64 text[(TEXT_MAX + 1) / 8 + 1] = {};
+	__u32 length = t->length;
+	long n;
+
+	if (!addr)
+		return 0;
+	/* One byte more than the text, and a NUL: what is longer is seen to be. */
+	n = bpf_probe_read_user_str(text, length + 2, (void *)addr);
+	if (n < 0)
+		return n;
+	if (n < length + 1 || (t->form == TEST_TEXT && n != length + 1))
+		return 0;
+	for (__u32 i = 0; i < (TEXT_MAX + 1) / 8 && i * 8 < length; i++) {
+		__u32 unused = length < (i + 1) * 8 ? ((i + 1) * 8 - length) * 8 : 0;
+
+		if (text[i] << unused != t->text[i] << unused)
+			return 0;
+	}
+	return 1;
+}
+
+static __always_inline bool compare(__u8 op, __s64 a, __s64 b)
+{
+	switch (op) {
+	case OP_EQUAL:
+		return a == b;
+	case OP_UNEQUAL:
+		return a != b;
+	case OP_LESS:
+		return a < b;
+	case OP_LESS_EQUAL:
+		return a <= b;
+	case OP_GREATER:
+		return a > b;
+	default:
+		return a >= b;
+	}
+}
+
+/* Whether a test holds; negative where its argument cannot be read. */
+static __always_inline long holds(struct rule_event *e, const volatile struct test *t)
+{
+	__u64 value;
+	long err;
+
+	err = read_arg(e->ctx, NULL, t->arg, &value);
+	if (err)
+		return err;
+	switch (t->form) {
+	case TEST_NUMBER:
+		return compare(t->op, value, t->number);
+	case TEST_TERM:
+		return compare(t->op, term_pid(value), t->number);
+	}
+	err = test_text(t, value);
+	if (err < 0)
+		return err;
+	return t->op == OP_EQUAL ? err : value && !err;
+}
+
+/* Whether an event satisfies the condition; negative where that cannot be told. */
+static __noinline long satisfies(struct rule_event *e)
+{
+	__u8 at = 0;
+
+	for (__u8 i = 0; i < MAX_TESTS && i < rule.tests; i++) {
+		long ok;
+
+		if (i != at)
+			continue;
+		ok = holds(e, &tests[i]);
+		if (ok < 0)
+			return ok;
+		at = ok ? tests[i].yes : tests[i].no;
+	}
+	return at != REJECT;
+}
+
+/* Reads an operand; 0, or why it is not to be had. */
+static __always_inline long read_operand(struct rule_event *e, const volatile struct operand *o,
+					 __u64 *value)
+{
+	long err;
+
+	if (o->kind == OPERAND_THREAD) {
+		*value = (__u32)bpf_get_current_pid_tgid();
+		return 0;
+	}
+	err = read_arg(e->ctx, NULL, o->arg, value);
+	if (err)
+		return err;
+	switch (o->kind) {
+	case OPERAND_PID:
+		*value = erlang_pid(*value);
+		return *value ? 0 : -1;
+	case OPERAND_TERM:
+		*value = term_pid(*value);
+		return *value ? 0 : -1;
+	case OPERAND_TEXT:
+		*value = hash_name(*value);
+		return *value ? 0 : -1;
+	}
+	return 0;
+}
+
+/* Reads the key of an event, and its seq_trace token where it has one. */
+static __always_inline long read_key(struct rule_event *e)
+{
+	__u64 label = 0, serial = 0;
+	long err = read_operand(e, &rule.key, &e->key.id);
+
+	e->key.seq = 0;
+	if (err || rule.pairing != PAIR_FIFO || rule.label == NO_ARG)
+		return err;
+	err = read_arg(e->ctx, NULL, rule.label, &label);
+	if (!err)
+		err = read_arg(e->ctx, NULL, rule.serial, &serial);
+	if (!err && (label || serial))
+		e->key.seq = BY_TOKEN | label << 32 | (__u32)serial;
+	return err;
+}
+
+/* Notes a text, and returns the group that it stands for; 0 where it cannot be read. */
+static __noinline __u64 text_group(__u64 addr)
+{
+	struct group_text t = {};
+	__u64 group = hash_name(addr);
+
+	if (!group)
+		return 0;
+	group |= IS_TEXT;
+	if (bpf_map_lookup_elem(&texts_seen, &group))
+		return group;
+	if (bpf_probe_read_user_str(t.text, sizeof(t.text), (void *)addr) < 0)
+		return 0;
+	bpf_map_update_elem(&texts_seen, &group, &t, BPF_NOEXIST);
+	return group;
+}
+
+static __always_inline __u64 read_group(struct rule_event *e)
+{
+	struct process_key k = {.pid = e->key.pid};
+	__u64 group = 0, *by_spawn;
+
+	if (rule.group.kind == OPERAND_NONE)
+		return 0;
+	if (rule.group.kind == OPERAND_TEXT) {
+		if (read_arg(e->ctx, NULL, rule.group.arg, &group))
+			return 0;
+		return text_group(group);
+	}
+	if (read_operand(e, &rule.group, &group))
+		return 0;
+	if (!rule.by_spawn)
+		return group;
+	k.process = group;
+	by_spawn = bpf_map_lookup_elem(&spawned, &k);
+	return by_spawn ? *by_spawn : group;
+}
+
+#define KEY_SALT 0x9e3779b97f4a7c15ULL
+
+static __always_inline struct span *place_of(const struct span_key *k)
+{
+	return recent_at(k, ((k->id ^ k->seq << 20 ^ k->number) * KEY_SALT) >> 32);
+}
+
+/* Whether anything was ever put into the hash map of spans. */
+static __always_inline bool have_spans(void)
+{
+	__u32 of_spans = SPANS;
+	struct arrivals *a = bpf_map_lookup_elem(&arrivals, &of_spans);
+
+	return a && *(volatile __u64 *)&a->count;
+}
+
+/* Finds the open instance of a key, and copies it; NULL where none is open. hashed tells
+ * in which map it is, timed_out that it was one and has timed out. */
+static __always_inline struct span *find_open(const struct span_key *k, struct span *copy,
+					      bool *hashed, bool *timed_out)
+{
+	struct span *v = place_of(k);
+
+	*hashed = *timed_out = false;
+	if (v && read_open(v, copy) && same_key(&copy->key, k))
+		return v;
+	if (!have_spans())
+		return NULL;
+	*hashed = true;
+	v = bpf_map_lookup_elem(&spans, k);
+	if (!v)
+		return NULL;
+	if (read_open(v, copy))
+		return v;
+	*timed_out = true;
+	return NULL;
+}
+
+/* Takes an open instance that was found; false where another thread did. */
+static __always_inline bool take_found(struct span *v, const struct span *open, bool hashed)
+{
+	bool taken = take(v, open);
+	struct span_key k = open->key;
+
+	if (taken && hashed)
+		bpf_map_delete_elem(&spans, &k);
+	return taken;
+}
+
+static __always_inline void put_open(struct rule_event *e, const struct span *v)
+{
+	if (put_at(place_of(&v->key), v, v->start_ns))
+		return;
+	if (bpf_map_update_elem(&spans, &v->key, v, BPF_ANY))
+		count(&e->series, e->row, MAP_FULL);
+	else
+		arrived(SPANS);
+}
+
+/* Puts an instance at the end of the queue of its key. */
+static __always_inline void put_in_queue(struct rule_event *e, struct span *v, bool second)
+{
+	struct queue *q = make_queue(&e->key, second, e->index);
+	struct span open;
+	bool hashed, timed_out;
+	struct span *found;
+
+	if (!q) {
+		count(&e->series, e->row, MAP_FULL);
+		return;
+	}
+	v->key.seq = join_queue(q, e->now, second);
+	put_open(e, v);
+	if (!was_passed(q, v->key.seq))
+		return;
+	/* Its end came in between, and did not find it. */
+	found = find_open(&v->key, &open, &hashed, &timed_out);
+	if (found && take_found(found, &open, hashed))
+		count(&e->series, e->row, UNPAIRED);
+}
+
+/* Ends that are closer than this to the one before are of one batch. */
+#define BATCH_GAP 100000
+
+/* The time before which nothing can be left in a queue that is emptied in batches: when
+ * the batch before this one ended. */
+static __always_inline __u64 floor_of(struct queue *q, __u64 now)
+{
+	__u64 last = *(volatile __u64 *)&q->last_ns;
+
+	if (now > last + BATCH_GAP)
+		*(volatile __u64 *)&q->floor_ns = last;
+	*(volatile __u64 *)&q->last_ns = now;
+	return *(volatile __u64 *)&q->floor_ns;
+}
+
+/* What was at the head of a queue. */
+enum head {
+	HEAD_NONE,      /* nothing, or not what started */
+	HEAD_OPEN,      /* an open instance, taken by us */
+	HEAD_TIMED_OUT, /* one that has timed out */
+};
+
+/* How many there may be at the head of a queue that will never end. */
+#define STALE_MOST 8
+
+/* Takes the first of the queue of a key. */
+static __always_inline enum head take_first(struct rule_event *e, bool second, struct span *open)
+{
+	struct queue *q = queue_at(&e->key, second);
+	bool batched = rule.batched && !second;
+	struct span_key k = e->key;
+	__u64 floor;
+
+	if (!q)
+		return HEAD_NONE;
+	floor = batched ? floor_of(q, e->now) : 0;
+	for (int i = 0; i < STALE_MOST; i++) {
+		bool hashed, timed_out;
+		struct span *v;
+
+		if (!leave_queue(q, e->now, second, &k.seq))
+			return HEAD_NONE;
+		v = find_open(&k, open, &hashed, &timed_out);
+		if (timed_out) {
+			bpf_map_delete_elem(&spans, &k);
+			return HEAD_TIMED_OUT;
+		}
+		if (!v || !take_found(v, open, hashed))
+			return HEAD_NONE;
+		if (open->start_ns >= floor)
+			return HEAD_OPEN;
+		count(&e->series, e->row, UNPAIRED);
+	}
+	return HEAD_NONE;
+}
+
+/* Says that an instance of no known start has come to the second stage. */
+#define PLACEHOLDER 1
+
+static __noinline int rule_start(struct rule_event *e)
+{
+	struct span v = {}, open;
+	bool hashed, timed_out;
+	struct span *found;
+
+	if (!e->current)
+		return 0;
+	if (rule.armed) {
+		__u64 *armed = bpf_map_lookup_elem(&arming, &e->key);
+		__u64 by = 0, target = armed ? *armed : 0;
+
+		if (armed)
+			bpf_map_delete_elem(&arming, &e->key);
+		if (!target || read_operand(e, &rule.arm, &by) || by != target) {
+			count(&e->series, e->row, DROPPED);
+			return 0;
+		}
+	}
+	count(&e->series, e->row, STARTS);
+	v.start_ns = e->now;
+	v.key = e->key;
+	v.outcome = e->index;
+	v.group = read_group(e);
+	if (rule.owner.kind != OPERAND_NONE)
+		read_operand(e, &rule.owner, &v.owner);
+	if (rule.pairing == PAIR_FIFO && !e->key.seq) {
+		put_in_queue(e, &v, false);
+		return 0;
+	}
+	found = find_open(&e->key, &open, &hashed, &timed_out);
+	if (found) {
+		if (rule.pairing == PAIR_FIRST)
+			return 0;
+		if (take_found(found, &open, hashed))
+			count(&e->series, e->row, UNPAIRED);
+	}
+	put_open(e, &v);
+	return 0;
+}
+
+static __noinline int rule_via(struct rule_event *e)
+{
+	struct span open = {};
+
+	if (e->key.seq)
+		return 0; /* the token tells at the end */
+	if (take_first(e, false, &open) == HEAD_OPEN) {
+		put_in_queue(e, &open, true);
+		return 0;
+	}
+	/* What comes now did not start, or has timed out: its place has to be kept. */
+	open.start_ns = PLACEHOLDER;
+	open.key = e->key;
+	open.outcome = e->index;
+	put_in_queue(e, &open, true);
+	return 0;
+}
+
+static __noinline int rule_end(struct rule_event *e)
+{
+	bool hashed, timed_out, queued = rule.pairing == PAIR_FIFO && !e->key.seq;
+	struct ending end = {.end_ns = e->now, .inferred = queued};
+	struct series s = e->series;
+	__u32 row = e->row;
+	struct outcome *o = e->outcome;
+	struct span open, *v;
+	__u64 began;
+
+	if (e->current)
+		count(&s, row, ENDS);
+	if (queued) {
+		enum head head = take_first(e, rule.staged, &open);
+
+		timed_out = head == HEAD_TIMED_OUT;
+		v = head == HEAD_OPEN && open.start_ns != PLACEHOLDER ? &open : NULL;
+	} else {
+		v = find_open(&e->key, &open, &hashed, &timed_out);
+		if (timed_out)
+			bpf_map_delete_elem(&spans, &e->key);
+		if (v && !take_found(v, &open, hashed))
+			v = NULL;
+	}
+	if (!v) {
+		if (e->current)
+			count(&s, row, timed_out ? LATES : rule.loose ? DROPPED : ORPHANS);
+		return 0;
+	}
+	began = open.start_ns;
+	if (end.end_ns < began) /* clocks of two processors */
+		end.end_ns = began;
+	if (rule.amount != NO_ARG)
+		read_arg(e->ctx, NULL, rule.amount, &end.amount);
+	end.status = verdict(o, &open, SUCCESSES, &end.end_ns);
+	if (end.status != SUCCESSES) {
+		count(&s, row, LATES);
+		end.amount = 0;
+		row = row_at(end.end_ns);
+	}
+	settle(o, &s, row, &open, &end);
+	return 0;
+}
+
+static __always_inline void rule_arm(struct rule_event *e)
+{
+	__u64 target;
+
+	if (!read_operand(e, &rule.arm, &target))
+		bpf_map_update_elem(&arming, &e->key, &target, BPF_ANY);
+}
+
+/* Finds out what an event is of; false where it is not to be counted, or is already. The
+ * cookie is the outcome's entry. */
+static __always_inline bool is_of_rule(void *ctx, struct rule_event *e)
+{
+	long ok = 1;
+
+	e->ctx = ctx;
+	e->now = bpf_ktime_get_ns();
+	e->index = bpf_get_attach_cookie(ctx);
+	e->key.pid = current_pid();
+	e->key.number = e->index | RULE_NUMBER;
+	if (!e->key.pid)
+		return false;
+	count_other(HITS);
+	e->outcome = bpf_map_lookup_elem(&outcomes, &e->index);
+	if (!e->outcome || e->now < e->outcome->since_ns)
+		return false;
+	e->current = e->now < e->outcome->until_ns;
+	e->series = series_of(e->outcome, e->key.pid);
+	e->row = row_at(e->now);
+	if (rule.tests)
+		ok = satisfies(e);
+	if (ok > 0) {
+		ok = read_key(e);
+		if (!ok)
+			return true;
+		/* That a term cannot be read only says that there is no process, as when
+		 * a scheduler begins. */
+		if (rule.key.kind == OPERAND_TERM)
+			ok = 0;
+	}
+	if (e->current)
+		count(&e->series, e->row, ok ? READ_ERRORS : DROPPED);
+	return false;
+}
+
+SEC("uprobe.multi")
+int rule_start_probe(void *ctx)
+{
+	struct rule_event e = {};
+
+	if (is_of_rule(ctx, &e))
+		rule_start(&e);
+	return 0;
+}
+
+SEC("uprobe.multi")
+int rule_via_probe(void *ctx)
+{
+	struct rule_event e = {};
+
+	if (is_of_rule(ctx, &e))
+		rule_via(&e);
+	return 0;
+}
+
+SEC("uprobe.multi")
+int rule_end_probe(void *ctx)
+{
+	struct rule_event e = {};
+
+	if (is_of_rule(ctx, &e))
+		rule_end(&e);
+	return 0;
+}
+
+SEC("uprobe.multi")
+int rule_arm_probe(void *ctx)
+{
+	struct rule_event e = {};
+
+	if (is_of_rule(ctx, &e))
+		rule_arm(&e);
+	return 0;
+}
+
+/* At process__spawn, attached where groups are functions that processes were spawned
+ * with. */
+SEC("uprobe.multi")
+int process_spawn(void *ctx)
+{
+	struct process_key k = {.pid = current_pid()};
+	struct block block;
+	__u64 pid, mfa, group;
+
+	if (!k.pid)
+		return 0;
+	count_other(HITS);
+	if (read_block(ctx, &block) || read_arg(ctx, &block, 0, &pid) ||
+	    read_arg(ctx, &block, 1, &mfa))
+		return 0;
+	k.process = erlang_pid(pid);
+	group = text_group(mfa);
+	if (k.process && group)
+		bpf_map_update_elem(&spawned, &k, &group, BPF_ANY);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+
+/* How an open instance ends, and what becomes of it: it is counted in the window of its
+ * end, in its group, and streamed where that is wanted. */
+
+#ifndef SETTLE_BPF_H
+#define SETTLE_BPF_H
+
+#include <stdbool.h>
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+#include "count.bpf.h"
+#include "group.bpf.h"
+#include "open.bpf.h"
+#include "pid.bpf.h"
+#include "worst.bpf.h"
+
+/* When Erlang processes exited, until the next sweep. Only for VMs where an
+ * outcome fails with its process. */
+struct exit_key {
+	__u64 owner;
+	__u64 pid; /* of the VM */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC); /* most never need it */
+	__uint(max_entries, 1); /* set when loading */
+	__type(key, struct exit_key);
+	__type(value, __u64); /* ns */
+} exits SEC(".maps");
+
+/* An instance as it is streamed. A failure with a class is followed by it. */
+struct instance {
+	__u64 start_ns;
+	__u64 end_ns;
+	__u64 id;
+	__u64 parent;
+	__u64 owner;
+	__u32 number; /* of the outcome's name */
+	__u32 pid;
+	enum column status; /* SUCCESSES, FAILURES or TIMEOUTS */
+	__u32 pad;
+};
+
+#define CLASS_MAX 63
+
+struct failed_instance {
+	struct instance instance;
+	char class[CLASS_MAX + 1];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096); /* set when loading */
+} ring SEC(".maps");
+
+/* Sends an instance through the ring buffer. Nobody is woken: the reader comes
+ * by itself, and a wake-up costs three times what the rest of a hit does. */
+static __noinline int stream(struct instance *i, __u64 class)
+{
+	struct failed_instance *f;
+
+	if (!i)
+		return 0;
+	if (i->status != FAILURES || !class)
+		return bpf_ringbuf_output(&ring, i, sizeof(*i), BPF_RB_NO_WAKEUP);
+	f = bpf_ringbuf_reserve(&ring, sizeof(*f), 0);
+	if (!f)
+		return -1;
+	f->instance = *i;
+	if (bpf_probe_read_user_str(f->class, sizeof(f->class), (void *)class) < 0)
+		f->class[0] = 0;
+	bpf_ringbuf_submit(f, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* How an open instance ends, and when. What comes first counts: the deadline,
+ * the death of its process, or the event of this status at end_ns. */
+static __always_inline __u32 verdict(const struct outcome *o, const struct span *v, __u32 status,
+				     __u64 *end_ns)
+{
+	if (o->flags & EXIT_FAILS) {
+		struct exit_key key = {.owner = v->owner, .pid = v->key.pid};
+		__u64 *exit_ns = bpf_map_lookup_elem(&exits, &key);
+
+		if (exit_ns && *exit_ns >= v->start_ns && *exit_ns < *end_ns) {
+			*end_ns = *exit_ns;
+			status = FAILURES;
+		}
+	}
+	if (*end_ns > v->start_ns + o->dmax_ns) {
+		*end_ns = v->start_ns + o->dmax_ns;
+		status = TIMEOUTS;
+	}
+	return status;
+}
+
+/* How an instance ended. */
+struct ending {
+	__u64 end_ns;
+	__u32 status;
+	bool inferred; /* which start it belongs to */
+	__u64 amount;  /* that its end told */
+	__u64 class;   /* of a failure: address of its text, 0: none */
+};
+
+/* Counts an instance that has ended, in the row of the window of its end. */
+static __always_inline void settle(const struct outcome *o, const struct series *s, __u32 row,
+				   const struct span *v, const struct ending *e)
+{
+	__u64 end_ns = e->end_ns, delay = end_ns - v->start_ns;
+	__u32 status = e->status;
+
+	count(s, row, status);
+	if (e->inferred)
+		count(s, row, INFERRED);
+	if (e->amount)
+		count_more(s, row, AMOUNT, e->amount);
+	if (status == SUCCESSES) {
+		__u64 bin = delay / o->bin_ns;
+
+		count(s, row, COLUMNS + (bin < o->bins ? bin : o->bins - 1));
+	}
+	if (o->flags & GROUPED && row != STRAY)
+		count_group(v, row, status, delay, e->amount);
+	if (o->flags & STREAM && is_wanted(o, v, row, status, end_ns)) {
+		struct instance i = {
+			.start_ns = v->start_ns,
+			.end_ns = end_ns,
+			.id = v->key.id,
+			.parent = v->parent,
+			.owner = v->owner,
+			.number = o->number,
+			.pid = v->key.pid,
+			.status = status,
+		};
+
+		if (stream(&i, e->class))
+			count(s, row, RING_FULL);
+	}
+}
+
+#endif

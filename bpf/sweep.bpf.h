@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+
+/* The sweep: it ends what will not end by itself. */
+
+#ifndef SWEEP_BPF_H
+#define SWEEP_BPF_H
+
+#include <stdbool.h>
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+#include "count.bpf.h"
+#include "open.bpf.h"
+#include "queue.bpf.h"
+#include "settle.bpf.h"
+
+/* What a sweep is told, and what it answers. */
+struct sweep_request {
+	__u64 until_ns;  /* instances whose deadline or whose process's exit is before this end */
+	__u64 forget_ns; /* timed-out spans whose deadline is before this are forgotten */
+	__u64 cut;       /* not 0: all open instances are given up */
+	__u64 pid;       /* VM whose open spans are counted by themselves */
+	__u64 open;      /* out: spans that are still open */
+	__u64 open_pid;  /* out: those of that VM */
+	__u64 expired;   /* out: timed-out spans that are still remembered */
+	__u64 exits;     /* out: exits that are still of use */
+	__u64 queues;    /* out: queues of open instances */
+};
+
+/* Looks after one span; true if it ended here, with a copy in open. */
+static __always_inline bool sweep_span(struct span *v, struct sweep_request *w,
+				       struct span *open, bool *timed_out)
+{
+	struct outcome *o;
+	struct ending end = {.end_ns = w->until_ns};
+	struct series s;
+
+	if (!read_open(v, open))
+		return false;
+	o = bpf_map_lookup_elem(&outcomes, &open->outcome);
+	if (!o)
+		return false;
+	*timed_out = false;
+	if (w->cut) {
+		end.status = CUT;
+	} else {
+		end.status = verdict(o, open, COLUMNS, &end.end_ns);
+		if (end.status == COLUMNS) {
+			w->open++;
+			w->open_pid += open->key.pid == w->pid;
+			return false;
+		}
+		*timed_out = true;
+	}
+	if (!take(v, open))
+		return false;
+	s = series_of(o, open->key.pid);
+	if (end.status == CUT)
+		count(&s, row_at(end.end_ns), CUT);
+	else
+		settle(o, &s, row_at(end.end_ns), open, &end);
+	return true;
+}
+
+/* A timed-out span moves to the hash map, where it is remembered for longer. */
+static long sweep_recent(void *map, const __u32 *at, struct span *v, struct sweep_request *w)
+{
+	__u64 start_ns = *(volatile __u64 *)&v->start_ns;
+	struct span open;
+	bool timed_out;
+
+	if (!start_ns || start_ns & ENDED) /* most are: not worth a copy */
+		return 0;
+	if (!sweep_span(v, w, &open, &timed_out) || !timed_out)
+		return 0;
+	open.start_ns |= ENDED;
+	if (!bpf_map_update_elem(&spans, &open.key, &open, BPF_ANY)) {
+		w->expired++;
+		arrived(SPANS);
+	}
+	return 0;
+}
+
+static long sweep_other(void *map, const struct span_key *k, struct span *v,
+			struct sweep_request *w)
+{
+	struct span_key key = *k;
+	struct outcome *o = bpf_map_lookup_elem(&outcomes, &v->outcome);
+	__u64 start_ns = *(volatile __u64 *)&v->start_ns;
+	struct span open;
+	bool timed_out;
+
+	if (!o)
+		return 0;
+	if (start_ns & ENDED) {
+		if ((start_ns & ~ENDED) + o->dmax_ns < w->forget_ns)
+			bpf_map_delete_elem(&spans, &key);
+		else
+			w->expired++;
+		return 0;
+	}
+	if (!sweep_span(v, w, &open, &timed_out))
+		return 0;
+	if (timed_out)
+		w->expired++;
+	else
+		bpf_map_delete_elem(&spans, &key);
+	return 0;
+}
+
+static long sweep_exit(void *map, const struct exit_key *k, __u64 *exit_ns,
+		       struct sweep_request *w)
+{
+	struct exit_key key = *k;
+
+	if (*exit_ns < w->until_ns)
+		bpf_map_delete_elem(&exits, &key);
+	else
+		w->exits++;
+	return 0;
+}
+
+/* A queue is given up when nothing can be open in it, nor remembered as timed out. */
+static long sweep_queue(void *map, const struct span_key *k, struct queue *q,
+			struct sweep_request *w)
+{
+	struct span_key key = *k;
+	__u32 index = q->outcome;
+	struct outcome *o = bpf_map_lookup_elem(&outcomes, &index);
+
+	if (!o || *(volatile __u64 *)&q->used_ns + o->dmax_ns < w->forget_ns)
+		bpf_map_delete_elem(&queues, &key);
+	else
+		w->queues++;
+	return 0;
+}
+
+/* Whether there may be something in a map, as far as the last sweep and what has
+ * arrived since tell. Notes what will have been seen. */
+static __always_inline bool may_have(struct arrivals *a)
+{
+	__u64 count = *(volatile __u64 *)&a->count;
+	bool may = a->left || count != a->seen;
+
+	a->seen = count;
+	return may;
+}
+
+/* Run by user space before it reads a window: ends what will not end by itself. */
+SEC("syscall")
+int sweep(struct sweep_request *ctx)
+{
+	__u32 of_spans = SPANS, of_exits = EXITS, of_queues = QUEUES;
+	struct arrivals *s = bpf_map_lookup_elem(&arrivals, &of_spans);
+	struct arrivals *e = bpf_map_lookup_elem(&arrivals, &of_exits);
+	struct arrivals *q = bpf_map_lookup_elem(&arrivals, &of_queues);
+	struct sweep_request w = *ctx;
+
+	if (!s || !e || !q)
+		return 0;
+	w.open = w.open_pid = w.expired = w.exits = w.queues = 0;
+	if (may_have(s)) {
+		bpf_for_each_map_elem(&spans, sweep_other, &w, 0);
+		s->left = w.open + w.expired;
+	}
+	bpf_for_each_map_elem(&recent, sweep_recent, &w, 0);
+	if (may_have(e)) {
+		bpf_for_each_map_elem(&exits, sweep_exit, &w, 0);
+		e->left = w.exits;
+	}
+	if (may_have(q)) {
+		bpf_for_each_map_elem(&queues, sweep_queue, &w, 0);
+		q->left = w.queues;
+	}
+	ctx->open = w.open;
+	ctx->open_pid = w.open_pid;
+	ctx->expired = w.expired;
+	return 0;
+}
+
+#endif

@@ -1,0 +1,95 @@
+package vm
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+
+	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/usdt"
+)
+
+// StandIns returns the probes of the catalogue that the provider lacks, at the functions
+// of an executable that stand in for them: those that the executable exports. They have
+// no semaphores.
+func StandIns(path string) ([]usdt.Probe, error) {
+	f, err := usdt.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var probes []usdt.Probe
+	for _, p := range dtrace.Catalogue() {
+		if p.Function == nil {
+			continue
+		}
+		site, err := functionSite(f, p)
+		if errors.Is(err, usdt.ErrNoSymbol) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p.DTraceName(), err)
+		}
+		probes = append(probes, usdt.Probe{Provider: Provider, Name: p.Name, Sites: []usdt.Site{site}})
+	}
+	return probes, nil
+}
+
+// functionSite returns where a probe is that a function stands in for.
+func functionSite(f *usdt.File, p dtrace.Probe) (usdt.Site, error) {
+	address, offset, err := f.Symbol(p.Function.Symbol)
+	if err != nil {
+		return usdt.Site{}, err
+	}
+	site := usdt.Site{Address: address, Offset: offset}
+	for i, param := range p.Function.Params {
+		args, err := usdt.ParseArgs(f.Machine(), paramSpec(f.Machine(), param, p.Args[i].Type))
+		if err != nil {
+			return usdt.Site{}, fmt.Errorf("argument %s: %w", p.Args[i].Name, err)
+		}
+		site.Args = append(site.Args, args...)
+	}
+	return site, nil
+}
+
+// paramSpec returns where a parameter is by the calling conventions, System V for x86-64
+// and AAPCS64, as a note would say it. Integers are ints there, everything else words.
+func paramSpec(machine elf.Machine, p dtrace.Param, t dtrace.Type) string {
+	size := "8"
+	if t == dtrace.Int {
+		size = "-4"
+	}
+	if machine == elf.EM_AARCH64 {
+		register := fmt.Sprintf("x%d", max(p.Number-1, 0))
+		if p.Deref {
+			return size + "@[" + register + "]"
+		}
+		return size + "@" + register
+	}
+	registers := [...]string{"rax", "rdi", "rsi", "rdx", "rcx", "r8", "r9"}
+	if size == "-4" {
+		registers = [...]string{"eax", "edi", "esi", "edx", "ecx", "r8d", "r9d"}
+	}
+	if p.Deref {
+		return size + "@(%" + registers[p.Number] + ")"
+	}
+	return size + "@%" + registers[p.Number]
+}
+
+var ertsFolder = regexp.MustCompile(`/erts-(\d+)\.`)
+
+// PIDBits returns how many bits of a local pid's data are its number, in the terms of
+// the VM: 15 up to OTP 25 (erts 13), 28 since (erts/emulator/beam/erl_term.h). The folder
+// of the executable tells; where it does not, OTP 25 is assumed.
+func (v VM) PIDBits() uint8 {
+	m := ertsFolder.FindStringSubmatch(v.Exe.Name)
+	if m == nil {
+		return 15
+	}
+	if major, err := strconv.Atoi(m[1]); err != nil || major <= 13 {
+		return 15
+	}
+	return 28
+}
