@@ -78,7 +78,7 @@ func (c *Collector) Attach(t Target) (*Attachment, error) {
 	if c.closed {
 		return nil, errors.Join(ErrClosed, a.close())
 	}
-	if err := a.open(c.wanted()); err != nil {
+	if err := errors.Join(a.open(c.wanted()), c.openTraces()); err != nil {
 		return nil, errors.Join(err, a.close())
 	}
 	c.targets = append(c.targets, a)
@@ -224,13 +224,16 @@ func (c *Collector) attachWanted() error {
 	for _, a := range c.targets {
 		errs = append(errs, a.open(wanted))
 	}
+	if len(c.targets) > 0 {
+		errs = append(errs, c.openTraces())
+	}
 	return errors.Join(errs...)
 }
 
 // detachUnwanted closes the links that should not be there.
 func (c *Collector) detachUnwanted() error {
 	wanted := c.wanted()
-	var errs []error
+	errs := []error{c.closeTraces(func(entry int) bool { return !c.entries[entry].used })}
 	for _, a := range c.targets {
 		errs = append(errs, a.closeLinks(func(t tap) bool {
 			_, keep := wanted[t]
@@ -422,7 +425,7 @@ func (c *Collector) ruleSites(entry int, t Target) (siteList, error) {
 			return nil, err
 		}
 		for _, site := range probe.Sites {
-			p, err := c.program(variant{e.program, special, newArguments(site.Args), t.PIDBits})
+			p, err := c.program(variant{program: e.program, special: special, args: newArguments(site.Args), pidBits: t.PIDBits})
 			if err != nil {
 				return nil, err
 			}

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
 
 	"github.com/beamscope/beamscope/dtrace"
 )
@@ -158,6 +159,7 @@ type Collector struct {
 	closed   bool
 	programs map[variant]*ebpf.Program
 	targets  []*Attachment
+	traces   map[int][]link.Link // at the kernel's tracepoints, by entry
 
 	plans   []plan         // the one that holds, and the one after it once there is one
 	era     int            // which one of the clock's the first of them has
@@ -182,6 +184,7 @@ const (
 	armingMost  = 1 << 13 // keys that are armed at a time; the least recent go first
 	restsMost   = 1 << 12
 	textsMost   = 1 << 13 // texts that groups have
+	threadsMost = 1 << 14 // of VMs; the least recent go first
 	spawnedMost = 1 << 16 // processes of which the function is known; the least recent go first
 )
 
@@ -210,6 +213,7 @@ func New(opts Options) (*Collector, error) {
 		entries:  make([]entry, len(opts.Outcomes)+spareEntries(opts)),
 		arena:    newArena(region{others, l.stripeCells - others}),
 		numbers:  make(map[string]int),
+		traces:   make(map[int][]link.Link),
 		groups:   newGroupReader(),
 		read:     make([]uint64, l.stripeCells),
 		fixed: fixed{
@@ -247,6 +251,7 @@ func (c *Collector) load() error {
 		kernelMapRests:     restsMost,
 		kernelMapTextsSeen: textsMost,
 		kernelMapSpawned:   spawnedMost,
+		kernelMapThreads:   threadsMost,
 		kernelMapRing:      c.opts.RingBytes,
 		kernelMapWorsts:    len(c.entries) * c.layout.slots * windows,
 	}
@@ -292,6 +297,7 @@ func (c *Collector) Close() error {
 		errs = append(errs, t.close())
 	}
 	c.targets = nil
+	errs = append(errs, c.closeTraces(func(int) bool { return true }))
 	for _, p := range c.programs {
 		errs = append(errs, p.Close())
 	}

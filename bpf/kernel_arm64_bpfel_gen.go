@@ -313,6 +313,7 @@ const (
 	kernelMapLabels             = "labels"
 	kernelMapNamesSeen          = "names_seen"
 	kernelMapNoGroup            = "no_group"
+	kernelMapObserved           = "observed"
 	kernelMapOutcomes           = "outcomes"
 	kernelMapQueues             = "queues"
 	kernelMapRecent             = "recent"
@@ -323,6 +324,7 @@ const (
 	kernelMapSpans              = "spans"
 	kernelMapSpawned            = "spawned"
 	kernelMapTextsSeen          = "texts_seen"
+	kernelMapThreads            = "threads"
 	kernelMapVmCache            = "vm_cache"
 	kernelMapVms                = "vms"
 	kernelMapWorsts             = "worsts"
@@ -334,6 +336,8 @@ const (
 	kernelProgRuleViaProbe      = "rule_via_probe"
 	kernelProgSpan              = "span"
 	kernelProgSweep             = "sweep"
+	kernelProgThreadSwitch      = "thread_switch"
+	kernelProgThreadWakeup      = "thread_wakeup"
 	kernelVarArgKindType        = "arg_kind_type"
 	kernelVarArgs               = "args"
 	kernelVarBlockBase          = "block_base"
@@ -349,6 +353,7 @@ const (
 	kernelVarPidnsDev           = "pidns_dev"
 	kernelVarPidnsIno           = "pidns_ino"
 	kernelVarRule               = "rule"
+	kernelVarRunqueueOutcome    = "runqueue_outcome"
 	kernelVarStripeCells        = "stripe_cells"
 	kernelVarStripeMask         = "stripe_mask"
 	kernelVarTestFormType       = "test_form_type"
@@ -407,6 +412,8 @@ type kernelProgramSpecs struct {
 	RuleViaProbe   *ebpf.ProgramSpec `ebpf:"rule_via_probe"`
 	Span           *ebpf.ProgramSpec `ebpf:"span"`
 	Sweep          *ebpf.ProgramSpec `ebpf:"sweep"`
+	ThreadSwitch   *ebpf.ProgramSpec `ebpf:"thread_switch"`
+	ThreadWakeup   *ebpf.ProgramSpec `ebpf:"thread_wakeup"`
 }
 
 // kernelMapSpecs contains maps before they are loaded into the kernel.
@@ -424,6 +431,7 @@ type kernelMapSpecs struct {
 	Labels    *ebpf.MapSpec `ebpf:"labels"`
 	NamesSeen *ebpf.MapSpec `ebpf:"names_seen"`
 	NoGroup   *ebpf.MapSpec `ebpf:"no_group"`
+	Observed  *ebpf.MapSpec `ebpf:"observed"`
 	Outcomes  *ebpf.MapSpec `ebpf:"outcomes"`
 	Queues    *ebpf.MapSpec `ebpf:"queues"`
 	Recent    *ebpf.MapSpec `ebpf:"recent"`
@@ -434,6 +442,7 @@ type kernelMapSpecs struct {
 	Spans     *ebpf.MapSpec `ebpf:"spans"`
 	Spawned   *ebpf.MapSpec `ebpf:"spawned"`
 	TextsSeen *ebpf.MapSpec `ebpf:"texts_seen"`
+	Threads   *ebpf.MapSpec `ebpf:"threads"`
 	VmCache   *ebpf.MapSpec `ebpf:"vm_cache"`
 	Vms       *ebpf.MapSpec `ebpf:"vms"`
 	Worsts    *ebpf.MapSpec `ebpf:"worsts"`
@@ -458,6 +467,7 @@ type kernelVariableSpecs struct {
 	PidnsDev           *ebpf.VariableSpec `ebpf:"pidns_dev"`
 	PidnsIno           *ebpf.VariableSpec `ebpf:"pidns_ino"`
 	Rule               *ebpf.VariableSpec `ebpf:"rule"`
+	RunqueueOutcome    *ebpf.VariableSpec `ebpf:"runqueue_outcome"`
 	StripeCells        *ebpf.VariableSpec `ebpf:"stripe_cells"`
 	StripeMask         *ebpf.VariableSpec `ebpf:"stripe_mask"`
 	TestFormType       *ebpf.VariableSpec `ebpf:"test_form_type"`
@@ -497,6 +507,7 @@ type kernelMaps struct {
 	Labels    *ebpf.Map `ebpf:"labels"`
 	NamesSeen *ebpf.Map `ebpf:"names_seen"`
 	NoGroup   *ebpf.Map `ebpf:"no_group"`
+	Observed  *ebpf.Map `ebpf:"observed"`
 	Outcomes  *ebpf.Map `ebpf:"outcomes"`
 	Queues    *ebpf.Map `ebpf:"queues"`
 	Recent    *ebpf.Map `ebpf:"recent"`
@@ -507,6 +518,7 @@ type kernelMaps struct {
 	Spans     *ebpf.Map `ebpf:"spans"`
 	Spawned   *ebpf.Map `ebpf:"spawned"`
 	TextsSeen *ebpf.Map `ebpf:"texts_seen"`
+	Threads   *ebpf.Map `ebpf:"threads"`
 	VmCache   *ebpf.Map `ebpf:"vm_cache"`
 	Vms       *ebpf.Map `ebpf:"vms"`
 	Worsts    *ebpf.Map `ebpf:"worsts"`
@@ -525,6 +537,7 @@ func (m *kernelMaps) Close() error {
 		m.Labels,
 		m.NamesSeen,
 		m.NoGroup,
+		m.Observed,
 		m.Outcomes,
 		m.Queues,
 		m.Recent,
@@ -535,6 +548,7 @@ func (m *kernelMaps) Close() error {
 		m.Spans,
 		m.Spawned,
 		m.TextsSeen,
+		m.Threads,
 		m.VmCache,
 		m.Vms,
 		m.Worsts,
@@ -560,6 +574,7 @@ type kernelVariables struct {
 	PidnsDev           *ebpf.Variable `ebpf:"pidns_dev"`
 	PidnsIno           *ebpf.Variable `ebpf:"pidns_ino"`
 	Rule               *ebpf.Variable `ebpf:"rule"`
+	RunqueueOutcome    *ebpf.Variable `ebpf:"runqueue_outcome"`
 	StripeCells        *ebpf.Variable `ebpf:"stripe_cells"`
 	StripeMask         *ebpf.Variable `ebpf:"stripe_mask"`
 	TestFormType       *ebpf.Variable `ebpf:"test_form_type"`
@@ -580,6 +595,8 @@ type kernelPrograms struct {
 	RuleViaProbe   *ebpf.Program `ebpf:"rule_via_probe"`
 	Span           *ebpf.Program `ebpf:"span"`
 	Sweep          *ebpf.Program `ebpf:"sweep"`
+	ThreadSwitch   *ebpf.Program `ebpf:"thread_switch"`
+	ThreadWakeup   *ebpf.Program `ebpf:"thread_wakeup"`
 }
 
 func (p *kernelPrograms) Close() error {
@@ -592,6 +609,8 @@ func (p *kernelPrograms) Close() error {
 		p.RuleViaProbe,
 		p.Span,
 		p.Sweep,
+		p.ThreadSwitch,
+		p.ThreadWakeup,
 	)
 }
 

@@ -43,7 +43,8 @@ static __noinline __u64 erlang_pid(__u64 addr)
 	return 0;
 }
 
-/* How many bits of a local pid's data are its number: 15 up to OTP 25, 28 since. */
+/* How many bits of a local pid's data are its number: 15 up to OTP 25, where the data
+ * are in the lower half of the term; 28 since, where they fill it. */
 const volatile __u32 pid_number_bits = 15;
 
 /* The last bits of a term tell what it is, erts/emulator/beam/erl_term.h. */
@@ -53,7 +54,7 @@ const volatile __u32 pid_number_bits = 15;
 /* Packs the pid of a process of the VM itself, given as a term. 0: not a pid. */
 static __always_inline __u64 term_pid(__u64 term)
 {
-	__u64 data = term >> TERM_TAG_BITS;
+	__u64 data = (pid_number_bits == 15 ? (__u32)term : term) >> TERM_TAG_BITS;
 
 	if ((term & ((1 << TERM_TAG_BITS) - 1)) != TERM_TAG_PID)
 		return 0;

@@ -12,6 +12,7 @@ type variant struct {
 	special specialization // of rules' programs
 	args    arguments
 	pidBits uint8 // of a pid's data that are its number
+	entry   int   // of programs at tracepoints
 }
 
 // program returns a program, loading it the first time. The collector owns it.
@@ -61,6 +62,9 @@ func (v variant) set(spec *ebpf.CollectionSpec) error {
 			return err
 		}
 	}
+	if err := setVariables(spec, map[string]any{kernelVarRunqueueOutcome: uint32(v.entry)}); err != nil {
+		return err
+	}
 	return v.special.set(spec)
 }
 
@@ -77,6 +81,7 @@ func (c *Collector) sharedMaps() map[string]*ebpf.Map {
 		kernelMapLabels:    c.maps.Labels,
 		kernelMapNamesSeen: c.maps.NamesSeen,
 		kernelMapNoGroup:   c.maps.NoGroup,
+		kernelMapObserved:  c.maps.Observed,
 		kernelMapOutcomes:  c.maps.Outcomes,
 		kernelMapQueues:    c.maps.Queues,
 		kernelMapRecent:    c.maps.Recent,
@@ -87,6 +92,7 @@ func (c *Collector) sharedMaps() map[string]*ebpf.Map {
 		kernelMapSpans:     c.maps.Spans,
 		kernelMapSpawned:   c.maps.Spawned,
 		kernelMapTextsSeen: c.maps.TextsSeen,
+		kernelMapThreads:   c.maps.Threads,
 		kernelMapVmCache:   c.maps.VmCache,
 		kernelMapVms:       c.maps.Vms,
 		kernelMapWorsts:    c.maps.Worsts,

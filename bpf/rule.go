@@ -95,6 +95,9 @@ func specialize(o Outcome, e ruleEvent) (specialization, error) {
 // checkRule compiles all events of an outcome's rule, to say what is wrong with it.
 func checkRule(o Outcome) error {
 	if o.Rule.RunQueue {
+		if o.Group != "" {
+			return fmt.Errorf("%w: waits for a processor are those of threads, which cannot be grouped by %s", errRule, o.Group)
+		}
 		return nil
 	}
 	for _, e := range ruleEvents(o.Rule) {

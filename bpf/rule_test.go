@@ -55,7 +55,7 @@ func TestBuiltinsAttach(t *testing.T) {
 	vm := vmtest.Start(t, erlang.Options{})
 	for _, b := range dtrace.Builtins() {
 		for _, group := range []string{"", bpf.GroupByPID} {
-			if b.Rule.RunQueue {
+			if b.Rule.RunQueue && group != "" {
 				continue
 			}
 			t.Run(b.Name+" "+group, func(t *testing.T) {
@@ -65,6 +65,9 @@ func TestBuiltinsAttach(t *testing.T) {
 				}
 				c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{o}})
 				c.Observe(vm)
+				if err := c.ObserveThreads(vm.PID()); err != nil {
+					t.Fatal(err)
+				}
 				vmtest.Eval(t, vm, `lists:foreach(fun(N) -> spawn(fun() -> file:read_file_info("/tmp"), N end) end, lists:seq(1,100))`)
 				c.ReadTo(monotonic.Now())
 				t.Logf("%+v", c.Total(0, vm.PID()))

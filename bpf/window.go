@@ -384,6 +384,9 @@ func (c *Collector) Forget(pid int) error {
 	if c.closed {
 		return ErrClosed
 	}
+	if err := c.forgetThreads(pid); err != nil {
+		return err
+	}
 	c.isCrowded() // or nobody would know that it was
 	var slot uint32
 	err := c.maps.Vms.LookupAndDelete(uint32(pid), &slot)

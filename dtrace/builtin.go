@@ -148,7 +148,7 @@ func dirtyFunctions() []Builtin {
 		},
 		{
 			Name: "file-io", DMax: 100 * time.Millisecond, Bins: 1000,
-			Rule:   Rule{Start: events(`nif-entry[mfa="prim_file:*"]`), End: events(`nif-return[mfa="prim_file:*"]`), Key: Key{Thread, Thread}, Pairing: Last},
+			Rule:   Rule{Start: events(`nif-entry[mfa="prim_file:*"]`), End: events("nif-return"), Key: Key{Thread, Thread}, Pairing: Last, Loose: true},
 			Starts: "A dirty scheduler calls a native function of prim_file, through which the module file reads and writes, opens and lists.",
 			Ends:   "The function returns on the same thread.",
 			Blind:  blind + " A file that is not opened as raw has a process of its own, which does the input and output for others: what they wait for it is not in the delay. What the kernel writes later is not seen.",

@@ -10,7 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
@@ -77,6 +79,19 @@ outcomes:
   by_dmax: {dmax: 1.5s, bins: 3, span: "żółw"}
   narrow: {exponent: -1, bins: 1000, exit: timeout}
   tcp: {wrapper: narrow}
+  gc: {vm: gc, group: mfa}
+  gc_fine: {vm: gc, bins: 500}
+  gc_short: {vm: gc, dmax: 1ms, exit: timeout}
+  gc_based: {vm: gc, exponent: 1}
+  served: {start: 'message-receive[receiver="<0.123.0>"]', end: "message-send[sender=\"<0.123.0>\"]\n", key: sender}
+  hops:
+    start: message__send
+    end: message-queued or message-receive
+    key: {start: receiver, end: receiver}
+    pair: fifo
+    group: size
+    exit: failure
+  collections: {start: gc_minor-start, end: gc_minor-end, key: {start: thread, end: thread}, pair: first}
   whole:
     dmax: 50ms
     exit: failure
@@ -114,6 +129,20 @@ func TestEveryKey(t *testing.T) {
 			{Name: "by_dmax", Span: "żółw", Scale: config.Scale{DMax: 1500 * time.Millisecond, Bins: 3}},
 			{Name: "narrow", Span: "narrow", Scale: config.Scale{Exponent: -1, Bins: 1000}},
 			{Name: "tcp", Wrapper: "narrow", Scale: config.Scale{Bins: 50}},
+			{Name: "gc", VM: outcome.Events{Builtin: "gc"}, Group: "mfa", Scale: config.Scale{DMax: 20 * time.Millisecond, Bins: 1000}},
+			{Name: "gc_fine", VM: outcome.Events{Builtin: "gc"}, Scale: config.Scale{DMax: 20 * time.Millisecond, Bins: 500}},
+			{Name: "gc_short", VM: outcome.Events{Builtin: "gc"}, Scale: config.Scale{DMax: time.Millisecond, Bins: 50}},
+			{Name: "gc_based", VM: outcome.Events{Builtin: "gc"}, Scale: config.Scale{Exponent: 1, Bins: 50}},
+			{Name: "served", VM: outcome.Events{
+				Start: `message-receive[receiver="<0.123.0>"]`, End: `message-send[sender="<0.123.0>"]`,
+				StartKey: "sender", EndKey: "sender", Pairing: dtrace.Last,
+			}, Scale: config.Scale{Bins: 50}},
+			{Name: "hops", VM: outcome.Events{
+				Start: "message__send", End: "message-queued or message-receive", StartKey: "receiver", EndKey: "receiver", Pairing: dtrace.FIFO,
+			}, Group: "size", ExitFails: true, Scale: config.Scale{Bins: 50}},
+			{Name: "collections", VM: outcome.Events{
+				Start: "gc_minor-start", End: "gc_minor-end", StartKey: "thread", EndKey: "thread", Pairing: dtrace.First,
+			}, Scale: config.Scale{Bins: 50}},
 			{
 				Name:      "whole",
 				Span:      "whole",

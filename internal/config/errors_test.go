@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/beamscope/beamscope/diagram"
+	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/internal/config"
 )
 
@@ -23,6 +24,9 @@ func TestErrors(t *testing.T) {
 	}
 	qta := func(text string) string { return "outcomes:\n  a:\n    qta: " + text }
 	triggers := func(text string) string { return "outcomes:\n  a:\n    triggers: " + text }
+	events := func(start, end, more string) string {
+		return "outcomes:\n  a:\n    start: " + start + "\n    end: " + end + "\n    " + more
+	}
 	const (
 		unit = `: write a number and a unit (ns, us, ms, s, m, h), as in 500ms, from `
 		good = "outcomes: {a: {}}\n"
@@ -87,6 +91,29 @@ func TestErrors(t *testing.T) {
 		{"outcomes: {a: {group: pid}}",
 			`:1: outcomes.a.group: spans are not grouped, only what the VM does: outcomes with vm, or start and end`},
 		{"outcomes: {a: {group: ''}}", `:1: outcomes.a.group: empty, where a name is expected`},
+		{"outcomes:\n  a:\n    vm: gcc", `:3: outcomes.a.vm: "gcc" is no outcome that is built in: use one of gc, gc-minor, gc-major, hop, mailbox, message, call, lifetime, dirty-nif, file-io, port-busy, dist-busy, run, run-wait, os-wait`},
+		{events("port-busy", "port-not_busy", ""), `:3: outcomes.a: port-busy is of no process: write by what an end finds its start, as in key: port`},
+		{events("process-spawn", "port-open", "key: thred"), `:5: outcomes.a.key: no event has an argument "thred": use one of pid, mfa, name, port, thread`},
+		{events("message-send", "message-receive", "key: {start: label}"), `:5: outcomes.a.key: give both, as in {start: sender, end: receiver}`},
+		{events("message-send", "message-receive", "key: {start: label, stop: label}"), `:5: outcomes.a.key.stop: unknown key: use one of end, start`},
+		{events("message-send", "message-receive", "key: {start: '', end: label}"), `:5: outcomes.a.key.start: empty, where a name is expected`},
+		{events("message-send", "message-receive", "key: [label]"), `:5: outcomes.a.key: a list where keys and values are expected, as in {key: value}`},
+		{events("message-send", "message-receive", "key: {start: label, end: receiver}"),
+			`:5: outcomes.a.key: end: the key of message-receive is a pid, and that of the start an integer: they are never the same`},
+		{events("message-send", "message-receive", "pair: lifo"), `:5: outcomes.a.pair: "lifo" is none of first, last and fifo`},
+		{events("message-send", "message-receive", "pair: [last]"), `:5: outcomes.a.pair: a list is none of first, last and fifo`},
+		{events("message-send", "message-receive", "group: port"), `:5: outcomes.a.group: no start has an argument "port": use one of pid, mfa, sender, receiver, size, label, prev, cur`},
+		{events("port-busy", "port-not_busy", "{key: port, group: mfa}"), ``},
+		{"outcomes: {a: {start: [x], end: message-receive}}", `:1: outcomes.a.start: a list where a text is expected`},
+		{"outcomes: {a: {end: message-receive, start: " + strings.Repeat("x", 4097) + "}}", `:1: outcomes.a.start: an expression has at most 4096 bytes`},
+		{"outcomes: {a: {vm: port-busy, group: pid}}", `:1: outcomes.a.group: port-busy, a start, has no "pid": use one of port`},
+		{"outcomes: {a: {vm: port-busy, group: thread}}", `:1: outcomes.a.group: port-busy, a start, has no "thread": use one of port`},
+		{"outcomes: {a: {vm: os-wait, group: pid}}", `:1: outcomes.a.group: scheduler threads are not grouped: leave group out`},
+		{"outcomes: {a: {vm: gc, exit: failure}}", `:1: outcomes.a.exit: its key is no process, which could exit: leave exit out`},
+		{"outcomes: {a: {vm: os-wait, exit: failure}}", `:1: outcomes.a.exit: its key is no process, which could exit: leave exit out`},
+		{"outcomes: {a: {vm: lifetime, exit: failure}}", `:1: outcomes.a.exit: an exit ends its instances already: leave exit out`},
+		{"outcomes: {a: {vm: gc, bins: 7}}", `:1: outcomes.a: invalid grid: dMax 20ms over 7 bins is not a whole number of nanoseconds a bin`},
+		{"outcomes: {a: {vm: gc, qta: {p50: 21ms}}}", `:1: outcomes.a.qta.p50: "21ms" is above dMax, 20ms, where delays end: lower it, or raise dMax`},
 		{"outcomes: {a: {vm: [gc]}}", `:1: outcomes.a.vm: a list where a text is expected`},
 
 		{"outcomes: {a: {span: ''}}", `:1: outcomes.a.span: a span's name has 1 to 255 bytes and no NUL`},
@@ -213,6 +240,23 @@ func TestErrors(t *testing.T) {
 		}
 		if test.want == "" && placed.Line == 0 {
 			t.Errorf("%q: no line: %v", test.text, err)
+		}
+	}
+}
+
+// An error of an expression has its place in the scope file, and two lines more: the
+// expression, and a mark under the character that is wrong.
+func TestExpressionErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"outcomes:\n  a:\n    start: message-recieve\n    end: message-send": "f:3: outcomes.a.start: there is no probe message-recieve: did you mean message-receive?\nmessage-recieve\n^",
+		"outcomes:\n  a:\n    start: message-send\n    end: message-receive[sendr=3]": "f:4: outcomes.a.end: message-receive has no argument sendr: " +
+			"it has receiver (pid), size (words), qlen (int), label (int), prev (int), cur (int)\nmessage-receive[sendr=3]\n                ^",
+		"outcomes:\n  a:\n    start: \"message-send[\\nsize=\\e\"\n    end: message-receive": "f:3: outcomes.a.start: size is an integer, and here must be one: write it as 42, -1, 4_000 or 0xff\nmessage-send[ size= \n                   ^",
+	} {
+		_, err := config.Parse("f", []byte(text))
+		var syntax *dtrace.SyntaxError
+		if !errors.Is(err, config.ErrInvalid) || !errors.As(err, &syntax) || err.Error() != want {
+			t.Errorf("%q:\n got %v\nwant %s", text, err, want)
 		}
 	}
 }

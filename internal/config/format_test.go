@@ -16,7 +16,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
@@ -151,10 +153,14 @@ func anyOutcome(t *rapid.T, name string, c config.Config) config.Outcome {
 	if rapid.Bool().Draw(t, "by dMax") {
 		o.Scale = config.Scale{DMax: time.Duration(o.Scale.Bins) * anyDuration(t, time.Microsecond, time.Second, "width"), Bins: o.Scale.Bins}
 	}
-	if rapid.Bool().Draw(t, "by the wrapper") {
-		o.Span, o.Wrapper = "", o.Span
-	} else {
+	switch rapid.IntRange(0, 2).Draw(t, "origin") {
+	case 0:
 		o.ExitFails = rapid.Bool().Draw(t, "exit fails")
+	case 1:
+		o.Span, o.Wrapper = "", o.Span
+	case 2:
+		o.Span, o.VM = "", anyEvents(t)
+		o.Group = rapid.SampledFrom([]string{"", "pid", "mfa"}).Draw(t, "group")
 	}
 	grid, err := o.Scale.Grid(c.Base)
 	if err != nil {
@@ -165,6 +171,18 @@ func anyOutcome(t *rapid.T, name string, c config.Config) config.Outcome {
 	}
 	o.Triggers = anyTriggers(t, o.QTA != nil, name == "o0" && c.Diagram != "")
 	return o
+}
+
+// anyEvents draws events whose starts are of processes.
+func anyEvents(t *rapid.T) outcome.Events {
+	return rapid.SampledFrom([]outcome.Events{
+		{Builtin: "gc"},
+		{Builtin: "dirty-nif"},
+		{Start: "process-spawn", End: "process-exit", Pairing: dtrace.Last},
+		{Start: `port-open[name="a 'quoted'*"]`, End: "process-exit", StartKey: "pid", EndKey: "pid", Pairing: dtrace.First},
+		{Start: "port-open [ name = \"ż: #\" ]", End: "process-exit", StartKey: "thread", EndKey: "thread", Pairing: dtrace.FIFO},
+		{Start: "message-send\n or message__queued", End: "message-receive", StartKey: "sender", EndKey: "receiver", Pairing: dtrace.Last},
+	}).Draw(t, "events")
 }
 
 func anyQTA(t *rapid.T, dMax time.Duration) *config.QTA {
@@ -245,6 +263,10 @@ func FuzzParse(f *testing.F) {
 		"<<: {outcomes: {a: {}}}",
 		"outcomes: [",
 		`"a\nb": c`,
+		"outcomes: {a: {vm: gc, group: pid}, b: {vm: gc, bins: 3}}",
+		"outcomes: {a: {start: 'port-busy', end: port-not_busy, key: port, pair: first, group: port}}",
+		"outcomes: {a: {start: \"message-send[\\nsize=\\e\", end: '\"'}}",
+		"outcomes: {a: {start: process-spawn, end: process-spawn, key: {start: pid, end: thread}, exit: failure}}",
 	} {
 		f.Add([]byte(seed))
 	}
@@ -268,8 +290,9 @@ func FuzzParse(f *testing.F) {
 
 func checkError(t *testing.T, err error) {
 	var ofDiagram *config.DiagramError
+	var syntax *dtrace.SyntaxError
 	oneLine := !strings.ContainsAny(err.Error(), "\n\r")
-	if !errors.Is(err, config.ErrInvalid) || !oneLine && !errors.As(err, &ofDiagram) {
+	if !errors.Is(err, config.ErrInvalid) || !oneLine && !errors.As(err, &ofDiagram) && !errors.As(err, &syntax) {
 		t.Errorf("error %q", err)
 	}
 }
@@ -279,13 +302,35 @@ func checkSystem(t *testing.T, c config.Config) {
 	s := system(t, c)
 	names, spans := make(map[string]bool), make(map[string]bool)
 	for _, spec := range specs(s) {
+		if spec.VM != (outcome.Events{}) {
+			checkEvents(t, spec)
+			names[spec.Name] = true
+			continue
+		}
 		span := spec.Span + "\x00" + spec.Wrapper
-		if names[spec.Name] || spans[span] || len(span) < 2 || len(span) > 256 || spec.DMax() <= 0 {
+		if names[spec.Name] || spans[span] || len(span) < 2 || len(span) > 256 || spec.DMax() <= 0 || spec.Group != "" {
 			t.Errorf("accepted %+v", spec)
 		}
 		names[spec.Name], spans[span] = true, true
 	}
-	if len(names) == 0 || s.Window < config.MinWindow || s.Window > config.MaxWindow || !(s.Z > 0) {
+	if s.Window < config.MinWindow || s.Window > config.MaxWindow || !(s.Z > 0) {
 		t.Errorf("accepted %+v", s)
+	}
+}
+
+// checkEvents checks what the source of outcomes of the VM relies on.
+func checkEvents(t *testing.T, spec outcome.Spec) {
+	rule, err := spec.VM.Rule()
+	if err == nil {
+		err = rule.Validate()
+	}
+	if err != nil || spec.Span != "" || spec.Wrapper != "" || spec.DMax() <= 0 {
+		t.Errorf("accepted %+v: %v", spec, err)
+		return
+	}
+	for _, e := range rule.Start {
+		if _, ok := e.Probe.Operand(spec.Group); spec.Group != "" && !ok {
+			t.Errorf("accepted %+v: %s cannot be grouped by %s", spec, e.Probe.Name, spec.Group)
+		}
 	}
 }

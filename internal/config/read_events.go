@@ -198,37 +198,20 @@ func (r *reader) rule(e entry, o *Outcome, key value) error {
 	if err != nil || o.VM.Builtin != "" {
 		return r.atLine(e.value, err)
 	}
-	if err := r.hasKey(e, key, "start", rule.Start, rule.Key.Start); err != nil {
-		return err
+	events := slices.Concat(rule.Start, rule.End)
+	if key.node == nil {
+		key = e.value
+		if at := slices.IndexFunc(events, func(e dtrace.Event) bool { return e.Probe.Subject == "" }); at >= 0 {
+			return r.errorf(key, "%s is of no process: write by what an end finds its start, as in key: %s",
+				events[at].Probe.DTraceName(), argNames(events[at])[0])
+		}
 	}
-	if err := r.hasKey(e, key, "end", rule.End, rule.Key.End); err != nil {
-		return err
-	}
-	both := slices.Concat(rule.Start, rule.End)
 	for _, name := range []string{rule.Key.Start, rule.Key.End} {
-		if name != "" && name != dtrace.Thread && !slices.ContainsFunc(both, has(name)) {
-			return r.errorf(key, "no event has an argument %s: use one of %s", strconv.Quote(name), strings.Join(argNames(both...), ", "))
+		if name != "" && name != dtrace.Thread && !slices.ContainsFunc(events, has(name)) {
+			return r.errorf(key, "no event has an argument %s: use one of %s", strconv.Quote(name), strings.Join(argNames(events...), ", "))
 		}
 	}
-	return nil
-}
-
-// hasKey checks that each event has what tells instances apart: the argument of a
-// name, or its subject.
-func (r *reader) hasKey(e entry, key value, what string, events dtrace.Expr, name string) error {
-	for _, event := range events {
-		if _, ok := event.Probe.Operand(name); ok {
-			continue
-		}
-		args := argNames(event)
-		if name == "" {
-			return r.errorf(e.value, "%s, a %s, is of no process: write by what an end finds its start, as in key: %s",
-				event.Probe.DTraceName(), what, args[0])
-		}
-		return r.errorf(key, "%s, a %s, has no argument %s: use one of %s",
-			event.Probe.DTraceName(), what, strconv.Quote(name), strings.Join(args, ", "))
-	}
-	return nil
+	return r.atLine(key, rule.Validate())
 }
 
 // has returns whether an event has an argument of this name.

@@ -101,7 +101,9 @@ func (r *reader) outcome(e entry, base time.Duration) (Outcome, error) {
 	if err := r.origin(e, &o, from); err != nil {
 		return Outcome{}, err
 	}
-	scale.builtin, _ = dtrace.LookupBuiltin(o.VM.Builtin)
+	if o.VM.Builtin != "" {
+		scale.builtin, _ = dtrace.LookupBuiltin(o.VM.Builtin)
+	}
 	return r.required(e, o, scale, base, qta, triggers)
 }
 

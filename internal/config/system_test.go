@@ -11,6 +11,7 @@ import (
 
 	"github.com/beamscope/beamscope/diagram"
 	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
@@ -45,6 +46,20 @@ func TestSystemProbes(t *testing.T) {
 		{Name: "by_dmax", Span: "żółw", BinWidth: 500 * time.Millisecond, Bins: 3},
 		{Name: "narrow", Span: "narrow", BinWidth: time.Microsecond, Bins: 1000},
 		{Name: "tcp", Wrapper: "narrow", BinWidth: 2 * time.Microsecond, Bins: 50},
+		{Name: "gc", VM: outcome.Events{Builtin: "gc"}, Group: "mfa", BinWidth: 20 * time.Microsecond, Bins: 1000},
+		{Name: "gc_fine", VM: outcome.Events{Builtin: "gc"}, BinWidth: 40 * time.Microsecond, Bins: 500},
+		{Name: "gc_short", VM: outcome.Events{Builtin: "gc"}, BinWidth: 20 * time.Microsecond, Bins: 50},
+		{Name: "gc_based", VM: outcome.Events{Builtin: "gc"}, BinWidth: 4 * time.Microsecond, Bins: 50},
+		{Name: "served", VM: outcome.Events{
+			Start: `message-receive[receiver="<0.123.0>"]`, End: `message-send[sender="<0.123.0>"]`,
+			StartKey: "sender", EndKey: "sender", Pairing: dtrace.Last,
+		}, BinWidth: 2 * time.Microsecond, Bins: 50},
+		{Name: "hops", VM: outcome.Events{
+			Start: "message__send", End: "message-queued or message-receive", StartKey: "receiver", EndKey: "receiver", Pairing: dtrace.FIFO,
+		}, Group: "size", BinWidth: 2 * time.Microsecond, Bins: 50, ExitFails: true},
+		{Name: "collections", VM: outcome.Events{
+			Start: "gc_minor-start", End: "gc_minor-end", StartKey: "thread", EndKey: "thread", Pairing: dtrace.First,
+		}, BinWidth: 2 * time.Microsecond, Bins: 50},
 		{Name: "whole", Span: "whole", BinWidth: time.Millisecond, Bins: 50, ExitFails: true},
 		byDefault("race"), byDefault("a"), byDefault("b"), byDefault("c"),
 	}
@@ -79,7 +94,7 @@ func TestSystemRequirements(t *testing.T) {
 	if s.Window != 250*time.Millisecond || s.History != 60 || s.Samples != 20 || s.HoldOff != 30*time.Second {
 		t.Errorf("%+v", s)
 	}
-	whole := s.Probes[4]
+	whole := s.Probes[11]
 	want := []dq.Step{{T: 6500 * time.Microsecond, P: 0.5}, {T: 12 * time.Millisecond, P: 0.75}, {T: 50 * time.Millisecond, P: 0.999}}
 	if diff := cmp.Diff(want, whole.QTA.Steps()); diff != "" || whole.QTA.MinSuccess() != 0.95 {
 		t.Errorf("QTA: success %v, -want +got:\n%s", whole.QTA.MinSuccess(), diff)
@@ -92,7 +107,7 @@ func TestSystemRequirements(t *testing.T) {
 		t.Errorf("triggers %s, want %s", got, want)
 	}
 	for i, p := range s.Probes {
-		if i != 4 && (p.QTA != nil || p.Triggers != nil) {
+		if i != 11 && (p.QTA != nil || p.Triggers != nil) {
 			t.Errorf("%+v: nothing is required of it", p)
 		}
 	}

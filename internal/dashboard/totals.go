@@ -96,5 +96,6 @@ func reasons(l outcome.Loss) []reason {
 		{"exits", "exits that found no room", l.Exits},
 		{"crowded", "of VMs beyond the eighth", l.Crowded},
 		{"rejected", "a line was not understood", l.Rejected},
+		{"unpaired", "started again before its end", l.Unpaired},
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/internal/figures"
+	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
@@ -19,7 +20,11 @@ type JSON struct {
 }
 
 // NewJSON returns a printer on w.
-func NewJSON(w io.Writer) *JSON { return &JSON{enc: json.NewEncoder(w)} }
+func NewJSON(w io.Writer) *JSON {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false) // pids are to be found as they are
+	return &JSON{enc: enc}
+}
 
 // line is the format of `beamscope run --json`.
 type line struct {
@@ -37,6 +42,7 @@ type line struct {
 	Unobserved   bool         `json:"unobserved,omitempty"` // an unknown number is missing besides
 	Orphan       uint64       `json:"orphan"`
 	Late         uint64       `json:"late"`
+	*ofVM                     // nil where the probe is no outcome of the VM
 	Insufficient string       `json:"insufficient,omitempty"` // why there is no verdict
 	QTA          *figures.QTA `json:"qta"`                    // null where none is set, or there is nothing to judge
 	Triggers     []string     `json:"triggers"`               // that fired in the window
@@ -177,6 +183,9 @@ func lineOf(f *scope.Frame, p *scope.Probe) line {
 		Insufficient: p.Insufficient,
 		Triggers:     []string{},
 		Active:       append([]string{}, p.Active...),
+	}
+	if p.Spec.VM != (outcome.Events{}) {
+		l.ofVM = ofVMOf(p)
 	}
 	if p.Judgement != nil {
 		l.QTA = figures.OfJudgement(p.Judgement)

@@ -21,7 +21,7 @@ func Summary(f *scope.Frame, p *scope.Probe) []string {
 	if !p.Calculated.Empty() {
 		calculated = []string{calculatedQuantile(p, 0.5), calculatedQuantile(p, 0.99), apart(p)}
 	}
-	row := []string{clock(f), fmt.Sprint(p.Observed.Instances()), quantile(p, 0.5), quantile(p, 0.99), success(p)}
+	row := []string{clock(f), instances(p), quantile(p, 0.5), quantile(p, 0.99), success(p)}
 	row = append(row, calculated...)
 	return append(row, verdict(p.Judgement, p.Insufficient), strings.Join(p.Active, " "))
 }

@@ -3,6 +3,7 @@ package export
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -29,22 +30,15 @@ func (t *Text) Frame(f *scope.Frame) error {
 	}
 	fmt.Fprintf(t.w, "%s  window %d, %v\n", clock(f), f.Number, f.Window.Duration())
 	tw := tabwriter.NewWriter(t.w, 8, 0, 1, ' ', tabwriter.AlignRight)
-	fmt.Fprint(tw, "probe\tn\t")
-	for _, q := range scope.Quantiles() {
-		fmt.Fprintf(tw, "p%g\t", q*100)
-	}
-	judged := anyJudged(f)
-	if judged {
-		fmt.Fprint(tw, "QTA\t")
-	}
-	fmt.Fprint(tw, "success\tfailed\ttimeout\tlost\torphan\tlate\tΔQ of 0 to dMax\t\n")
-	several := severalVMs(f)
+	c := columnsOf(tw, f)
+	c.head()
 	for i := range f.Probes {
 		p := &f.Probes[i]
 		t.add(p)
-		observedRow(tw, p, several, judged)
+		c.observedRow(p)
+		c.groupRows(p)
 		if !p.Calculated.Empty() {
-			calculatedRow(tw, p, judged)
+			c.calculatedRow(p)
 		}
 	}
 	if err := tw.Flush(); err != nil {
@@ -63,30 +57,93 @@ func (t *Text) Frame(f *scope.Frame) error {
 // clock shows when a window ended, by the clock on the wall here.
 func clock(f *scope.Frame) string { return f.Time.Local().Format("15:04:05.000") }
 
-func observedRow(w io.Writer, p *scope.Probe, several, judged bool) {
-	fmt.Fprintf(w, "%s\t%d\t", label(p, several), p.Observed.Instances())
+// columns write the table of a frame, row by row.
+type columns struct {
+	w       io.Writer
+	several bool // VMs
+	judged  bool // a probe has a QTA
+	amounts bool // a probe has an amount
+}
+
+// columnsOf returns those that a frame needs.
+func columnsOf(w io.Writer, f *scope.Frame) columns {
+	amounts := slices.ContainsFunc(f.Probes, func(p scope.Probe) bool { return p.Counts.Amount > 0 })
+	return columns{w, severalVMs(f), anyJudged(f), amounts}
+}
+
+func (c columns) cell(value any) { fmt.Fprintf(c.w, "%v\t", value) }
+
+func (c columns) cells(values ...any) {
+	for _, v := range values {
+		c.cell(v)
+	}
+}
+
+// end writes the last cell of a row.
+func (c columns) end(value string) { fmt.Fprintf(c.w, "%s\t\n", value) }
+
+func (c columns) head() {
+	c.cells("probe", "n")
 	for _, q := range scope.Quantiles() {
-		fmt.Fprintf(w, "%s\t", quantile(p, q))
+		c.cell(fmt.Sprintf("p%g", q*100))
 	}
-	if judged {
-		fmt.Fprintf(w, "%s\t", verdict(p.Judgement, p.Insufficient))
+	if c.judged {
+		c.cell("QTA")
 	}
-	c := p.Counts
-	fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%d\t%d\t%s\t\n", success(p), c.Failures, c.Timeouts, lost(c), c.Orphans, c.Lates, curve(p))
+	c.cells("success", "failed", "timeout", "lost", "orphan", "late")
+	if c.amounts {
+		c.cell("amount")
+	}
+	c.end("ΔQ of 0 to dMax")
+}
+
+func (c columns) observedRow(p *scope.Probe) {
+	c.cells(label(p, c.several), instances(p))
+	for _, q := range scope.Quantiles() {
+		c.cell(quantile(p, q))
+	}
+	if c.judged {
+		c.cell(verdict(p.Judgement, p.Insufficient))
+	}
+	n := p.Counts
+	c.cells(success(p), n.Failures, n.Timeouts, lost(n), n.Orphans, n.Lates)
+	c.amount(n.Amount, n.Amount)
+	c.end(curve(p))
+}
+
+// amount writes an amount, of a probe that has one in all.
+func (c columns) amount(n, all uint64) {
+	switch {
+	case c.amounts && all > 0:
+		c.cell(n)
+	case c.amounts:
+		c.cell("")
+	}
+}
+
+// instances shows how many there are, with a mark where they were paired by their order.
+func instances(p *scope.Probe) string {
+	n := fmt.Sprint(p.Observed.Instances())
+	if p.Inferred() {
+		return "~" + n
+	}
+	return n
 }
 
 // calculatedRow shows what is calculated for a probe below what is observed, and how
 // far the two are apart.
-func calculatedRow(w io.Writer, p *scope.Probe, judged bool) {
-	fmt.Fprintf(w, "%s\t%d\t", strings.TrimSpace("calculated "+apart(p)), p.CalculatedFrom)
+func (c columns) calculatedRow(p *scope.Probe) {
+	c.cells(strings.TrimSpace("calculated "+apart(p)), p.CalculatedFrom)
 	for _, q := range scope.Quantiles() {
-		fmt.Fprintf(w, "%s\t", calculatedQuantile(p, q))
+		c.cell(calculatedQuantile(p, q))
 	}
-	if judged {
-		fmt.Fprintf(w, "%s\t", verdict(p.CalculatedJudgement, p.CalculatedInsufficient))
+	if c.judged {
+		c.cell(verdict(p.CalculatedJudgement, p.CalculatedInsufficient))
 	}
 	success, _ := p.Calculated.Success()
-	fmt.Fprintf(w, "%.2f%%\t\t\t\t\t\t%s\t\n", success.Mid()*100, calculatedCurve(p))
+	c.cells(fmt.Sprintf("%.2f%%", success.Mid()*100), "", "", "", "", "")
+	c.amount(0, 0)
+	c.end(calculatedCurve(p))
 }
 
 // anyJudged tells whether a probe of the frame has a QTA.

@@ -221,7 +221,14 @@ func (s *VMSource) adopt(pid int) {
 	s.note("%s has come and gone", VM{PID: pid})
 }
 
-func (s *VMSource) add(o *observedVM) { s.vms[o.id.PID] = o }
+func (s *VMSource) add(o *observedVM) {
+	s.vms[o.id.PID] = o
+	for _, ob := range s.observations {
+		if err := ob.collector.ObserveThreads(o.id.PID); err != nil {
+			s.note("%v", err)
+		}
+	}
+}
 
 func (s *VMSource) note(format string, args ...any) {
 	s.notices = append(s.notices, Notice{Time: monotonic.Now(), Text: fmt.Sprintf(format, args...)})
@@ -263,6 +270,9 @@ func (s *VMSource) takeOver(old *observation, p Plan) (o *observation, missing, 
 		return nil, nil, err
 	}
 	missing = o.attachLike(old)
+	for pid := range s.vms {
+		missing = errors.Join(missing, o.collector.ObserveThreads(pid))
+	}
 	if monotonic.Now() >= p.From {
 		return nil, nil, errors.Join(bpf.ErrLate, o.close())
 	}

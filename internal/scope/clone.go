@@ -21,6 +21,11 @@ func (f *Frame) Clone() *Frame {
 // own replaces what the probe shares with the engine by copies.
 func (p *Probe) own() {
 	p.Counts.Bins = slices.Clone(p.Counts.Bins)
+	p.Counts.Groups = slices.Clone(p.Counts.Groups)
+	for i := range p.Counts.Groups {
+		g := &p.Counts.Groups[i]
+		g.Delays = slices.Clone(g.Delays)
+	}
 	p.Observed = p.Observed.Clone()
 	p.Mean.Band = cloneBand(p.Mean.Band)
 	p.CalculatedMean.Band = cloneBand(p.CalculatedMean.Band)

@@ -178,9 +178,9 @@ func (e *Engine) changed(before *System) map[string]bool {
 }
 
 // sameObservation tells whether two specs observe the same; their detail does not
-// matter.
+// matter, nor what their instances are grouped by besides.
 func sameObservation(a, b outcome.Spec) bool {
-	a.Detail = b.Detail
+	a.Detail, a.Group = b.Detail, b.Group
 	return a == b
 }
 

@@ -384,8 +384,11 @@ func TestClone(t *testing.T) {
 	s.Probes[2].QTA = &qta
 	s.Probes[2].Triggers = triggers(t, "load", "0")
 	p := newPlay(t, s)
+	groups := make([]outcome.Group, 1)
 	play := func(k uint64) *scope.Frame {
 		x := counts("x", k, 0, 0, 1)
+		groups[0] = outcome.Group{Key: "g", Successes: k, Delays: delays(uint32(k), ms)}
+		x.Groups = groups
 		return p.batch(outcome.Batch{
 			Counts:    []outcome.Counts{counts("a", k, 1), counts("b", 1, k), x},
 			Instances: []outcome.Instance{{Outcome: "x", VM: beam, ID: k}},

@@ -239,6 +239,10 @@ func recordedOtherwise(plan outcome.Plan, base, c config.Config) error {
 		switch {
 		case before.Bins != after.Bins || before.BinWidth != after.BinWidth:
 			return fixedError(x.Spec.Name + ": dMax and bins")
+		case before.VM != after.VM:
+			return fixedError(x.Spec.Name + ": its events")
+		case before.Group != after.Group:
+			return fixedError(x.Spec.Name + ": its groups")
 		case before != after:
 			return fixedError(x.Spec.Name + ": its spans")
 		}

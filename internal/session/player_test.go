@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -87,6 +88,41 @@ func TestPlayerStaysWhereItWas(t *testing.T) {
 	}
 }
 
+// What was recorded in groups stays in these.
+func TestPlayerKeepsGroups(t *testing.T) {
+	const scopeFile = "outcomes: {gc: {vm: gc, group: pid}}"
+	c, err := config.Parse("scope.yaml", []byte(scopeFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	system, err := c.System()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	w, err := recording.NewWriter(&file, recording.Header{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry := recording.Config{Files: []recording.File{{Name: "scope.yaml", Text: []byte(scopeFile)}}, Plan: system.Plan(0)}
+	if err := errors.Join(w.Config(&entry), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	p, err := session.NewPlayer(session.Replay{}, func() (session.Input, error) {
+		return recording.NewReader(bytes.NewReader(file.Bytes()))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := p.Config()
+	edited := base.Clone()
+	edited.Outcomes[0].Group = "mfa"
+	const want = "gc: its groups as recorded cannot be changed"
+	if err := p.ApplyFrom(t.Context(), base, edited); !errors.Is(err, session.ErrFixed) || err.Error() != want {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
+
 // How it was observed stays as recorded; what is made of it may change.
 func TestPlayerRefuses(t *testing.T) {
 	open := func() (session.Input, error) { return recording.Open("../../cmd/beamscope/mm1k.bsr") }
@@ -105,6 +141,9 @@ func TestPlayerRefuses(t *testing.T) {
 			c.Outcomes[worker].Scale = config.Scale{DMax: 40 * time.Millisecond, Bins: 100}
 		}},
 		{"worker_2: its spans as recorded cannot be changed", func(c *config.Config) { c.Outcomes[worker].Span = "another" }},
+		{"worker_2: its events as recorded cannot be changed", func(c *config.Config) {
+			c.Outcomes[worker].Span, c.Outcomes[worker].VM = "", outcome.Events{Builtin: "gc"}
+		}},
 		{"the polling window as recorded cannot be changed", func(c *config.Config) { c.Window *= 2 }},
 		{"", func(c *config.Config) { c.History = 5 }},
 		{"", func(c *config.Config) { c.Outcomes[worker].QTA, c.Outcomes[worker].Triggers = nil, nil }},

@@ -207,6 +207,9 @@ func (p *player) system(c *recording.Config) (*scope.System, error) {
 		if was.BinWidth != spec.BinWidth || was.Bins != spec.Bins {
 			p.say("%s has %d bins of %v, as recorded", spec.Name, was.Bins, was.BinWidth)
 		}
+		if was.VM != spec.VM || was.Group != spec.Group {
+			p.say("%s has the events and groups that were recorded", spec.Name)
+		}
 		was.Detail = spec.Detail // a plan may ask for more than the system does
 		*spec = was
 		if err := known(system.Probes[i]); err != nil {

@@ -81,8 +81,9 @@ func paramSpec(machine elf.Machine, p dtrace.Param, t dtrace.Type) string {
 var ertsFolder = regexp.MustCompile(`/erts-(\d+)\.`)
 
 // PIDBits returns how many bits of a local pid's data are its number, in the terms of
-// the VM: 15 up to OTP 25 (erts 13), 28 since (erts/emulator/beam/erl_term.h). The folder
-// of the executable tells; where it does not, OTP 25 is assumed.
+// the VM: 15 up to OTP 25 (erts 13), see erts/emulator/beam/erl_term.h, and 28 since,
+// which was not tried. The folder of the executable tells; where it does not, OTP 25 is
+// assumed.
 func (v VM) PIDBits() uint8 {
 	m := ertsFolder.FindStringSubmatch(v.Exe.Name)
 	if m == nil {

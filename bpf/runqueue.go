@@ -1,0 +1,82 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"github.com/beamscope/beamscope/dtrace"
+)
+
+// ErrNoTracepoints says that the kernel has no tracepoints of its scheduler that
+// programs can be attached to, or does not let us.
+var ErrNoTracepoints = errors.New("waits for a processor cannot be observed: the kernel's sched tracepoints are not to be had")
+
+// ObserveThreads has the threads of a VM be among those whose waits for a processor are
+// counted, where an outcome asks for them.
+func (c *Collector) ObserveThreads(pid int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return ErrClosed
+	}
+	if err := c.maps.Observed.Put(uint32(pid), uint8(1)); err != nil {
+		return fmt.Errorf("observe the threads of %d: %w", pid, err)
+	}
+	return nil
+}
+
+// forgetThreads is the opposite of ObserveThreads.
+func (c *Collector) forgetThreads(pid int) error {
+	err := c.maps.Observed.Delete(uint32(pid))
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("forget the threads of %d: %w", pid, err)
+	}
+	return nil
+}
+
+// openTraces attaches to the tracepoints what entries want there.
+func (c *Collector) openTraces() error {
+	for i, e := range c.entries {
+		if !e.used || e.outcome.Rule == nil || !e.outcome.Rule.RunQueue || c.traces[i] != nil {
+			continue
+		}
+		// Ends first: a wait of which the start is seen must not end unseen.
+		for _, name := range []string{kernelProgThreadSwitch, kernelProgThreadWakeup} {
+			l, err := c.trace(name, i)
+			if err != nil {
+				return fmt.Errorf("%w: outcome %q: %w", ErrNoTracepoints, e.outcome.Name, err)
+			}
+			c.traces[i] = append(c.traces[i], l)
+		}
+	}
+	return nil
+}
+
+func (c *Collector) trace(program string, entry int) (link.Link, error) {
+	special := specialization{rule: kernelRule{
+		Pairing: pairing(dtrace.First),
+		Loose:   1, // a thread may have waited before we came
+		Amount:  noArg,
+		Label:   noArg,
+	}}
+	p, err := c.program(variant{program: program, special: special, args: newArguments(nil), entry: entry})
+	if err != nil {
+		return nil, err
+	}
+	return link.AttachTracing(link.TracingOptions{Program: p, AttachType: ebpf.AttachTraceRawTp})
+}
+
+// closeTraces detaches from the tracepoints what some entries wanted.
+func (c *Collector) closeTraces(of func(entry int) bool) error {
+	var links []link.Link
+	for i, l := range c.traces {
+		if of(i) {
+			links = append(links, l...)
+			delete(c.traces, i)
+		}
+	}
+	return closeAll(links)
+}

@@ -1,0 +1,59 @@
+package scope
+
+import (
+	"slices"
+
+	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/outcome"
+)
+
+// Inferred reports whether instances of the window were paired by their order, so that
+// whose start and end each is made of is not known for certain.
+func (p *Probe) Inferred() bool { return p.Counts.Inferred > 0 }
+
+// TopGroups returns the first of the groups, at most k of them that have a key, and in
+// others all further ones as one group without a key: of how many it is, with those that
+// found no room at the source as one. others is 0 where there are no more.
+func TopGroups(groups []outcome.Group, k int) (top []outcome.Group, rest outcome.Group, others int) {
+	for i := range groups {
+		g := &groups[i]
+		if g.Key != "" && len(top) < k {
+			top = append(top, *g)
+			continue
+		}
+		others++
+		rest = addGroups(rest, g)
+	}
+	return top, rest, others
+}
+
+// addGroups returns two groups as one without a key.
+func addGroups(a outcome.Group, b *outcome.Group) outcome.Group {
+	delays := slices.Clone(a.Delays)
+	delays.Add(b.Delays)
+	return outcome.Group{
+		Successes: a.Successes + b.Successes,
+		Failures:  a.Failures + b.Failures,
+		Timeouts:  a.Timeouts + b.Timeouts,
+		Total:     a.Total + b.Total,
+		Amount:    a.Amount + b.Amount,
+		Delays:    delays,
+	}
+}
+
+// GroupInstances returns how many instances a group has.
+func GroupInstances(g *outcome.Group) uint64 { return g.Successes + g.Failures + g.Timeouts }
+
+// GroupQuantile returns what the delay lies between within which a share p of all of a
+// group's instances ended; ok is false where so many did not succeed, or there are none.
+func GroupQuantile(g *outcome.Group, p float64) (within dq.Interval, ok bool) {
+	if g.Successes == 0 {
+		return dq.Interval{}, false
+	}
+	ofSuccesses := p * float64(GroupInstances(g)) / float64(g.Successes)
+	if ofSuccesses > 1+dq.Tolerance {
+		return dq.Interval{}, false
+	}
+	within.Lo, within.Hi, ok = g.Delays.Quantile(min(ofSuccesses, 1))
+	return within, ok
+}
