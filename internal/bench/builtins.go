@@ -16,22 +16,33 @@ import (
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
-// builtinLoads are scenarios of vm_events whose events are nearly all those of an
-// outcome. Ports are busy too seldom for that.
-var builtinLoads = map[string]string{
-	"gc":        "minor_gcs",
-	"gc-minor":  "minor_gcs",
-	"gc-major":  "major_gcs",
-	"hop":       "messages",
-	"mailbox":   "messages",
-	"message":   "messages",
-	"call":      "gen_server_calls",
-	"lifetime":  "processes",
-	"dirty-nif": "dirty_nifs",
-	"file-io":   "dirty_nifs",
-	"run":       "yields",
-	"run-wait":  "yields",
-	"os-wait":   "port_messages",
+// An eventLoad is something to do in an Erlang VM, and to be done several times.
+type eventLoad struct {
+	name string
+	tc   string // arguments of timer:tc/3, with %d for how many times
+}
+
+// scenario is a load that the module vm_events has.
+func scenario(name string) eventLoad {
+	return eventLoad{name, "[vm_events, run, [" + name + ", %d]]"}
+}
+
+// builtinLoads are loads whose events are nearly all those of an outcome. Ports are
+// busy too seldom for that.
+var builtinLoads = map[string]eventLoad{
+	"gc":        scenario("minor_gcs"),
+	"gc-minor":  scenario("minor_gcs"),
+	"gc-major":  scenario("major_gcs"),
+	"hop":       scenario("messages"),
+	"mailbox":   scenario("messages"),
+	"message":   scenario("messages"),
+	"call":      scenario("gen_server_calls"),
+	"lifetime":  scenario("processes"),
+	"dirty-nif": scenario("dirty_nifs"),
+	"file-io":   scenario("dirty_nifs"),
+	"run":       scenario("yields"),
+	"run-wait":  {"slices", "[lists, foreach, [fun erlang:bump_reductions/1, lists:duplicate(%d, 4000)]]"},
+	"os-wait":   scenario("port_messages"),
 }
 
 // A sample is one observation of a load.
@@ -61,11 +72,11 @@ func benchBuiltins(ctx context.Context, rounds int) error {
 	bare, observed := make(map[string][]sample), make(map[string][]sample)
 	for round := range rounds {
 		for _, b := range dtrace.Builtins() {
-			scenario, ok := builtinLoads[b.Name]
+			load, ok := builtinLoads[b.Name]
 			if !ok {
 				continue
 			}
-			times, err := timesOf(ctx, beam, scenario)
+			times, err := timesOf(ctx, beam, load)
 			if err != nil {
 				return err
 			}
@@ -73,7 +84,7 @@ func benchBuiltins(ctx context.Context, rounds int) error {
 				attach
 				results map[string][]sample
 			}{{attachNothing, bare}, {attachBuiltins(b), observed}} {
-				s, err := measureBuiltin(ctx, beam, vms[0], m.attach, scenario, times)
+				s, err := measureBuiltin(ctx, beam, vms[0], m.attach, load, times)
 				if err != nil {
 					return fmt.Errorf("%s: %w", b.Name, err)
 				}
@@ -96,46 +107,44 @@ func attachBuiltins(builtins ...dtrace.Builtin) attach {
 			Bins:     b.Bins,
 		})
 	}
-	plan := planOf(specs...)
-	plan.Window = 250 * time.Millisecond
-	return attachBeamscope(outcome.VMConfig{Plan: plan})
+	return attachBeamscope(outcome.VMConfig{Plan: planOf(specs...)})
 }
 
-// timesOf returns how often the load has to be done to take some tenths of a second.
-func timesOf(ctx context.Context, beam *erlang.VM, scenario string) (int, error) {
-	const few, wanted = 1000, 300e6
-	ns, err := loadEvents(ctx, beam, scenario, few)
+// timesOf returns how often the load has to be done to take a tenth of a second.
+func timesOf(ctx context.Context, beam *erlang.VM, load eventLoad) (int, error) {
+	const few, wanted = 1000, 100e6
+	ns, err := loadEvents(ctx, beam, load, few)
 	if err != nil {
 		return 0, err
 	}
 	return max(few, int(wanted/ns)), nil
 }
 
-func measureBuiltin(ctx context.Context, beam *erlang.VM, v vm.VM, attach attach, scenario string, times int) (sample, error) {
+func measureBuiltin(ctx context.Context, beam *erlang.VM, v vm.VM, attach attach, load eventLoad, times int) (sample, error) {
 	before := times / 10
 	detach, err := attach(ctx, v, func() error {
-		_, err := loadEvents(ctx, beam, scenario, before)
+		_, err := loadEvents(ctx, beam, load, before)
 		return err
 	})
 	if err != nil {
 		return sample{}, err
 	}
-	ns, err := loadEvents(ctx, beam, scenario, times)
+	ns, err := loadEvents(ctx, beam, load, times)
 	seen, derr := detach()
 	return sample{ns: ns, events: seen.events / float64(before+times), seen: seen}, errors.Join(err, derr)
 }
 
 var microseconds = regexp.MustCompile(`^\{(\d+),`)
 
-// loadEvents has the VM do a scenario some times, and returns the nanoseconds for one.
-func loadEvents(ctx context.Context, beam *erlang.VM, scenario string, times int) (float64, error) {
-	result, err := beam.Call(ctx, "timer", "tc", fmt.Sprintf("[vm_events, run, [%s, %d]]", scenario, times))
+// loadEvents has the VM do a load some times, and returns the nanoseconds for one.
+func loadEvents(ctx context.Context, beam *erlang.VM, load eventLoad, times int) (float64, error) {
+	result, err := beam.Call(ctx, "timer", "tc", fmt.Sprintf(load.tc, times))
 	if err != nil {
 		return 0, err
 	}
 	found := microseconds.FindStringSubmatch(result)
 	if found == nil {
-		return 0, fmt.Errorf("%s: no time in %s", scenario, result)
+		return 0, fmt.Errorf("%s: no time in %s", load.name, result)
 	}
 	us, err := strconv.ParseFloat(found[1], 64)
 	return us * 1000 / float64(times), err
@@ -150,14 +159,14 @@ func reportBuiltins(bare, observed map[string][]sample, rounds int) error {
 			continue
 		}
 		if of(observed[b.Name], func(s sample) float64 { return float64(s.seen.instances) }) == 0 {
-			return fmt.Errorf("%s: nothing was observed under %s", b.Name, builtinLoads[b.Name])
+			return fmt.Errorf("%s: nothing was observed under %s", b.Name, builtinLoads[b.Name].name)
 		}
 		bareNs := of(bare[b.Name], func(s sample) float64 { return s.ns })
 		ns := of(observed[b.Name], func(s sample) float64 { return s.ns })
 		events := of(observed[b.Name], func(s sample) float64 { return s.events })
 		instances := of(observed[b.Name], func(s sample) float64 { return float64(s.seen.instances) / s.seen.events * s.events })
 		says := of(observed[b.Name], func(s sample) float64 { return float64(s.seen.perEvent) })
-		fmt.Fprintf(w, "%s\t%s\t%.0f\t%.0f\t%.1f\t%.2f\t%.0f\t%.0f\t\n", b.Name, builtinLoads[b.Name], bareNs, ns, events, instances, (ns-bareNs)/events, says)
+		fmt.Fprintf(w, "%s\t%s\t%.0f\t%.0f\t%.1f\t%.2f\t%.0f\t%.0f\t\n", b.Name, builtinLoads[b.Name].name, bareNs, ns, events, instances, (ns-bareNs)/events, says)
 	}
 	return w.Flush()
 }

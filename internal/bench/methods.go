@@ -85,12 +85,11 @@ func attachBeamscope(cfg outcome.VMConfig) attach {
 		if err != nil {
 			return nil, err
 		}
-		ctx, cancel := context.WithCancel(ctx)
-		c := &collecting{source: source, plan: plan, observing: make(chan struct{})}
+		c := &collecting{source: source, plan: plan, observing: make(chan struct{}), end: make(chan int64, 1)}
 		done := make(chan error, 1)
 		go func() { done <- c.run(ctx) }()
 		end := func() (seen, error) {
-			cancel()
+			c.end <- monotonic.Now()
 			err := <-done
 			return c.seen, errors.Join(err, source.Close())
 		}
@@ -103,14 +102,15 @@ func attachBeamscope(cfg outcome.VMConfig) attach {
 		case <-c.observing:
 			return end, nil
 		case err := <-done:
-			return nil, errors.Join(err, source.Close(), errors.New("the observation has ended by itself"))
+			return nil, errors.Join(err, source.Close())
 		}
 	}
 }
 
-// planOf returns a plan, without its beginning, of outcomes.
+// planOf returns a plan, without its beginning, of outcomes. Its windows are short, for
+// each round waits for some.
 func planOf(specs ...outcome.Spec) outcome.Plan {
-	return outcome.Plan{Window: time.Second, Specs: specs}
+	return outcome.Plan{Window: 250 * time.Millisecond, Specs: specs}
 }
 
 // spanSpec returns the outcome of the spans of a name.
@@ -123,34 +123,40 @@ type collecting struct {
 	source    outcome.Source
 	plan      outcome.Plan
 	observing chan struct{} // closed after the first window with events
+	end       chan int64    // takes a time, after whose window it ends
 	seen      seen
 }
 
-// run reads windows, one behind the present, until the context is done, and then up to
-// the one in which that was.
+// patience is in how many windows an event has to be seen.
+const patience = 40
+
+// run reads windows, each when it has been over for as long as it was, up to the one
+// with the time that is the end.
 func (c *collecting) run(ctx context.Context) error {
-	last := uint64(math.MaxUint64)
-	for n := uint64(0); n <= last; n++ {
+	end := int64(math.MaxInt64)
+	for n := uint64(0); ; n++ {
 		w := c.plan.At(n)
-		select {
-		case <-ctx.Done():
-			last = min(last, c.plan.Number(max(monotonic.Now(), c.plan.From)))
-			time.Sleep(time.Duration(w.To - monotonic.Now()))
-		case <-time.After(time.Duration(w.To + int64(c.plan.Window) - monotonic.Now())):
-		}
+		time.Sleep(time.Duration(w.To + int64(c.plan.Window) - monotonic.Now()))
 		b, err := c.source.Collect(ctx, w)
 		if err != nil {
 			return err
 		}
 		c.add(b)
+		select {
+		case end = <-c.end:
+		default:
+		}
+		if w.To > end {
+			return nil
+		}
+		if c.seen.events == 0 && n == patience {
+			return fmt.Errorf("%d windows without an event", n)
+		}
 	}
-	return nil
 }
 
 func (c *collecting) add(b outcome.Batch) {
-	if c.seen.events == 0 && b.Cost.Events > 0 {
-		close(c.observing)
-	}
+	first := c.seen.events == 0
 	c.seen.events += float64(b.Cost.Events)
 	if b.Cost.PerEvent > 0 {
 		c.seen.perEvent = b.Cost.PerEvent
@@ -158,6 +164,12 @@ func (c *collecting) add(b outcome.Batch) {
 	for _, k := range b.Counts {
 		c.seen.instances += k.Instances()
 		c.seen.lost += k.Loss.Total()
+		if b.Cost.Events == 0 { // in the VM; those of the kernel are none
+			c.seen.events += float64(k.Starts + k.Ends)
+		}
+	}
+	if first && c.seen.events > 0 {
+		close(c.observing)
 	}
 }
 
