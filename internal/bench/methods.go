@@ -9,6 +9,7 @@ import (
 	"math"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -75,7 +76,8 @@ func spanSite(v vm.VM) (usdt.Site, error) {
 func probeName() string { return fmt.Sprintf("user_trace__n%d", bpf.Label(spanName)) }
 
 // attachBeamscope attaches as `beamscope run` does, and reads windows as it does.
-// It returns after the first window with events, in which the programs are measured.
+// It returns after the first window with events, in which the programs are measured, or
+// where there are none.
 func attachBeamscope(cfg outcome.VMConfig) attach {
 	return func(ctx context.Context, v vm.VM, load func() error) (detach, error) {
 		cfg.Target = vm.Target{PID: v.PID()}
@@ -86,6 +88,7 @@ func attachBeamscope(cfg outcome.VMConfig) attach {
 			return nil, err
 		}
 		c := &collecting{source: source, plan: plan, observing: make(chan struct{}), end: make(chan int64, 1)}
+		c.observes = sync.OnceFunc(func() { close(c.observing) })
 		done := make(chan error, 1)
 		go func() { done <- c.run(ctx) }()
 		end := func() (seen, error) {
@@ -122,13 +125,14 @@ func spanSpec(span string, detail outcome.Detail) outcome.Spec {
 type collecting struct {
 	source    outcome.Source
 	plan      outcome.Plan
-	observing chan struct{} // closed after the first window with events
+	observing chan struct{} // closed when it observes as it will go on to
+	observes  func()        // closes it
 	end       chan int64    // takes a time, after whose window it ends
 	seen      seen
 }
 
-// patience is in how many windows an event has to be seen.
-const patience = 40
+// patience is how many windows are waited for an event. Some outcomes have none.
+const patience = 8
 
 // run reads windows, each when it has been over for as long as it was, up to the one
 // with the time that is the end.
@@ -142,6 +146,9 @@ func (c *collecting) run(ctx context.Context) error {
 			return err
 		}
 		c.add(b)
+		if c.seen.events > 0 || n == patience {
+			c.observes()
+		}
 		select {
 		case end = <-c.end:
 		default:
@@ -149,14 +156,10 @@ func (c *collecting) run(ctx context.Context) error {
 		if w.To > end {
 			return nil
 		}
-		if c.seen.events == 0 && n == patience {
-			return fmt.Errorf("%d windows without an event", n)
-		}
 	}
 }
 
 func (c *collecting) add(b outcome.Batch) {
-	first := c.seen.events == 0
 	c.seen.events += float64(b.Cost.Events)
 	if b.Cost.PerEvent > 0 {
 		c.seen.perEvent = b.Cost.PerEvent
@@ -167,9 +170,6 @@ func (c *collecting) add(b outcome.Batch) {
 		if b.Cost.Events == 0 { // in the VM; those of the kernel are none
 			c.seen.events += float64(k.Starts + k.Ends)
 		}
-	}
-	if first && c.seen.events > 0 {
-		close(c.observing)
 	}
 }
 
