@@ -132,8 +132,8 @@ func check(start, window int64, outcomes []Outcome) error {
 		}
 		seen[out.ID()] = true
 		if out.Rule != nil {
-			if err := checkRule(out); err != nil {
-				return fmt.Errorf("%w: outcome %q: %w", ErrOptions, out.Name, err)
+			if err := CheckOutcome(out); err != nil {
+				return err
 			}
 			continue
 		}

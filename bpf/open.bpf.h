@@ -40,6 +40,15 @@ struct span {
 /* Ended, and kept to tell a later end from an orphan. */
 #define ENDED (1ULL << 63)
 
+/* The parent of what keeps a place in a queue and never started, as far as we know. It
+ * is open like others, and no instance. */
+#define PLACEHOLDER (~0ULL)
+
+static __always_inline bool is_placeholder(const struct span *v)
+{
+	return v->key.number & RULE_NUMBER && v->parent == PLACEHOLDER;
+}
+
 /* Being written. Counts as ended for everybody but the writer. */
 #define BUSY (~0ULL)
 

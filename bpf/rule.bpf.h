@@ -392,9 +392,11 @@ static __always_inline enum head take_first(struct rule_event *e, bool second, s
 		v = find_open(&k, open, &hashed, &timed_out);
 		if (timed_out) {
 			bpf_map_delete_elem(&spans, &k);
-			return HEAD_TIMED_OUT;
+			return is_placeholder(open) ? HEAD_NONE : HEAD_TIMED_OUT;
 		}
 		if (!v || !take_found(v, open, hashed))
+			return HEAD_NONE;
+		if (is_placeholder(open))
 			return HEAD_NONE;
 		if (open->start_ns >= floor)
 			return HEAD_OPEN;
@@ -402,9 +404,6 @@ static __always_inline enum head take_first(struct rule_event *e, bool second, s
 	}
 	return HEAD_NONE;
 }
-
-/* Says that an instance of no known start has come to the second stage. */
-#define PLACEHOLDER 1
 
 static __noinline int rule_start(struct rule_event *e)
 {
@@ -458,9 +457,12 @@ static __noinline int rule_via(struct rule_event *e)
 		return 0;
 	}
 	/* What comes now did not start, or has timed out: its place has to be kept. */
-	open.start_ns = PLACEHOLDER;
-	open.key = e->key;
-	open.outcome = e->index;
+	open = (struct span){
+		.start_ns = e->now,
+		.key = e->key,
+		.parent = PLACEHOLDER,
+		.outcome = e->index,
+	};
 	put_in_queue(e, &open, true);
 	return 0;
 }
@@ -475,13 +477,11 @@ static __noinline int rule_end(struct rule_event *e)
 	struct span open, *v;
 	__u64 began;
 
-	if (e->current)
-		count(&s, row, ENDS);
 	if (queued) {
 		enum head head = take_first(e, rule.staged, &open);
 
 		timed_out = head == HEAD_TIMED_OUT;
-		v = head == HEAD_OPEN && open.start_ns != PLACEHOLDER ? &open : NULL;
+		v = head == HEAD_OPEN ? &open : NULL;
 	} else {
 		v = find_open(&e->key, &open, &hashed, &timed_out);
 		if (timed_out)
@@ -489,9 +489,16 @@ static __noinline int rule_end(struct rule_event *e)
 		if (v && !take_found(v, &open, hashed))
 			v = NULL;
 	}
+	if (!v && !timed_out && rule.loose) {
+		if (e->current)
+			count(&s, row, DROPPED);
+		return 0;
+	}
+	if (e->current)
+		count(&s, row, ENDS);
 	if (!v) {
 		if (e->current)
-			count(&s, row, timed_out ? LATES : rule.loose ? DROPPED : ORPHANS);
+			count(&s, row, timed_out ? LATES : ORPHANS);
 		return 0;
 	}
 	began = open.start_ns;
@@ -593,6 +600,21 @@ int rule_arm_probe(void *ctx)
 	return 0;
 }
 
+/* The function that all processes of OTP's behaviours are spawned with. */
+static const char proc_lib[] = "proc_lib:init_p/";
+
+static __always_inline bool is_proc_lib(__u64 addr)
+{
+	char text[sizeof(proc_lib) - 1];
+
+	if (bpf_probe_read_user(text, sizeof(text), (void *)addr))
+		return false;
+	for (int i = 0; i < sizeof(text); i++)
+		if (text[i] != proc_lib[i])
+			return false;
+	return true;
+}
+
 /* At process__spawn, attached where groups are functions that processes were spawned
  * with. */
 SEC("uprobe.multi")
@@ -609,6 +631,8 @@ int process_spawn(void *ctx)
 	    read_arg(ctx, &block, 1, &mfa))
 		return 0;
 	k.process = erlang_pid(pid);
+	if (is_proc_lib(mfa))
+		return 0; /* the function says nothing: user space finds out the one behind it */
 	group = text_group(mfa);
 	if (k.process && group)
 		bpf_map_update_elem(&spawned, &k, &group, BPF_ANY);

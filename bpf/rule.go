@@ -92,6 +92,15 @@ func specialize(o Outcome, e ruleEvent) (specialization, error) {
 	return c.out, nil
 }
 
+// CheckOutcome says what is wrong with an outcome that has a rule: the error wraps
+// [ErrOptions].
+func CheckOutcome(o Outcome) error {
+	if err := checkRule(o); err != nil {
+		return fmt.Errorf("%w: outcome %q: %w", ErrOptions, o.Name, err)
+	}
+	return nil
+}
+
 // checkRule compiles all events of an outcome's rule, to say what is wrong with it.
 func checkRule(o Outcome) error {
 	if o.Rule.RunQueue {

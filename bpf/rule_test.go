@@ -1,15 +1,299 @@
 package bpf_test
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/pairing"
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
+
+// signal is a probe that a test fires as it likes: arguments of its own choice are what
+// a rule looks at.
+func signal() dtrace.Probe {
+	return dtrace.Probe{
+		Name: "user_trace__n950",
+		Args: []dtrace.Arg{
+			{Name: "pid", Type: dtrace.PID},
+			{Name: "tag", Type: dtrace.Text},
+			{Name: "kind", Type: dtrace.Int},
+			{Name: "key", Type: dtrace.Int},
+			{Name: "label", Type: dtrace.Int},
+			{Name: "cur", Type: dtrace.Int},
+			{Name: "text", Type: dtrace.Text},
+			{Name: "more", Type: dtrace.Text},
+		},
+		Subject: "pid",
+	}
+}
+
+// Arguments of signal.
+const (
+	argKind = 2
+	argKey  = 3
+	argText = 6
+)
+
+// Kinds of signals, in the order of pairing.Kind.
+var kinds = []pairing.Kind{pairing.Start, pairing.Via, pairing.Arm, pairing.End}
+
+func signals(kind pairing.Kind) dtrace.Expr {
+	return dtrace.Expr{{Probe: signal(), Where: dtrace.Test{Arg: argKind, Number: int64(kind)}}}
+}
+
+// ruled is an outcome of signals.
+func ruled(r dtrace.Rule, dMax time.Duration) bpf.Outcome {
+	return bpf.Outcome{Name: "signals", Rule: &r, DMax: int64(dMax), BinWidth: int64(dMax / 10), Bins: 10}
+}
+
+// signalAll has the VM fire signals, in their order.
+func signalAll(t *testing.T, c *vmtest.Collector, vm *erlang.VM, events []pairing.Event) {
+	t.Helper()
+	c.Call(vm, "erlang", "apply", vmtest.Fun(signalsOf(events)))
+}
+
+// signalsOf returns the Erlang expression that fires signals.
+func signalsOf(events []pairing.Event) string {
+	var terms []string
+	for _, e := range events {
+		terms = append(terms, fmt.Sprintf("{%d,%s,%d,%d,<<%q>>}", e.Kind, e.Key, e.Token.Label, e.Token.Cur, e.Text))
+	}
+	return fmt.Sprintf(
+		`lists:foreach(fun({Kind, Key, Label, Cur, Text}) -> true = dyntrace:pn(950, Kind, Key, Label, Cur, Text) end, [%s])`,
+		strings.Join(terms, ","))
+}
+
+// counted is what the model says is counted of events.
+func counted(r dtrace.Rule, events []pairing.Event) bpf.Counters {
+	engine := pairing.New(pairing.ConfigOf(&r, time.Hour))
+	var facts []pairing.Fact
+	for i, e := range events {
+		e.Time = int64(i + 1)
+		facts = engine.Add(facts, e)
+	}
+	var c bpf.Counters
+	for _, f := range facts {
+		switch f.What {
+		case pairing.Started:
+			c.Starts++
+		case pairing.Ended:
+			c.Ends++
+		case pairing.Succeeded:
+			c.Successes++
+			if f.Inferred {
+				c.Inferred++
+			}
+		case pairing.Orphaned:
+			c.Orphans++
+		case pairing.Dropped:
+			c.Dropped++
+		case pairing.Unpaired:
+			c.Unpaired++
+		}
+	}
+	return c
+}
+
+// Random events of every kind of rule are counted as the model counts them.
+func TestRulesAreAsTheModel(t *testing.T) {
+	vm := vmtest.Start(t, erlang.Options{})
+	key := dtrace.Key{Start: "key", End: "key"}
+	plain := dtrace.Rule{Start: signals(pairing.Start), End: signals(pairing.End), Key: key}
+	with := func(change func(r *dtrace.Rule)) dtrace.Rule {
+		r := plain
+		change(&r)
+		return r
+	}
+	for name, rule := range map[string]dtrace.Rule{
+		"first": plain,
+		"last":  with(func(r *dtrace.Rule) { r.Pairing = dtrace.Last }),
+		"loose": with(func(r *dtrace.Rule) { r.Pairing, r.Loose = dtrace.Last, true }),
+		"fifo":  with(func(r *dtrace.Rule) { r.Pairing = dtrace.FIFO }),
+		"via":   with(func(r *dtrace.Rule) { r.Pairing, r.Via = dtrace.FIFO, signals(pairing.Via) }),
+		"armed": with(func(r *dtrace.Rule) {
+			r.Pairing, r.Arm, r.Armed, r.ArmedBy = dtrace.Last, signals(pairing.Arm), "text", "text"
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(1, 2))
+			for range 8 {
+				events := randomEvents(rng, rule)
+				c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{ruled(rule, time.Hour)}})
+				c.Observe(vm)
+				signalAll(t, c, vm, events)
+				got := c.Total(0, vm.PID()).Counters
+				want := counted(rule, events)
+				want.Dropped += otherKinds(rule, events)
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Fatalf("-want +got:\n%s\n%v", diff, events)
+				}
+			}
+		})
+	}
+}
+
+// randomEvents draws events of a few keys; some have tokens where they count.
+func randomEvents(rng *rand.Rand, rule dtrace.Rule) []pairing.Event {
+	use := []pairing.Kind{pairing.Start, pairing.End}
+	if len(rule.Via) > 0 {
+		use = append(use, pairing.Via)
+	}
+	if len(rule.Arm) > 0 {
+		use = append(use, pairing.Arm, pairing.Arm)
+	}
+	var events []pairing.Event
+	for range 200 {
+		e := pairing.Event{
+			Kind: use[rng.IntN(len(use))],
+			Key:  fmt.Sprint(rng.IntN(3)),
+			Text: [...]string{"a", "b"}[rng.IntN(2)],
+		}
+		if rule.Pairing == dtrace.FIFO && rng.IntN(4) == 0 {
+			e.Token = pairing.Token{Label: 7, Cur: int64(rng.IntN(3))}
+		}
+		events = append(events, e)
+	}
+	return events
+}
+
+// otherKinds counts what does not satisfy the condition of an expression: at this probe
+// every one sees all events.
+func otherKinds(rule dtrace.Rule, events []pairing.Event) (n uint64) {
+	uses := map[pairing.Kind]bool{
+		pairing.Start: true,
+		pairing.End:   true,
+		pairing.Via:   len(rule.Via) > 0,
+		pairing.Arm:   len(rule.Arm) > 0,
+	}
+	for _, e := range events {
+		for _, kind := range kinds {
+			if uses[kind] && e.Kind != kind {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Instances that nothing ends time out, and what comes then is late; in a queue it takes
+// nobody else's place.
+func TestRulesTimeOut(t *testing.T) {
+	vm := vmtest.Start(t, erlang.Options{})
+	for name, p := range map[string]dtrace.Pairing{"last": dtrace.Last, "fifo": dtrace.FIFO} {
+		t.Run(name, func(t *testing.T) {
+			const dMax = 300 * time.Millisecond
+			rule := dtrace.Rule{
+				Start: signals(pairing.Start), End: signals(pairing.End),
+				Key: dtrace.Key{Start: "key", End: "key"}, Pairing: p,
+			}
+			c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{ruled(rule, dMax)}})
+			c.Observe(vm)
+			event := func(k pairing.Kind, key int) pairing.Event {
+				return pairing.Event{Kind: k, Key: fmt.Sprint(key)}
+			}
+			signalAll(t, c, vm, []pairing.Event{event(pairing.Start, 1), event(pairing.Start, 2)})
+			c.ReadTo(monotonic.Now() + int64(2*dMax))
+			signalAll(t, c, vm, []pairing.Event{
+				event(pairing.End, 1), event(pairing.End, 1),
+				event(pairing.Start, 2),
+			})
+			want := bpf.Counters{Starts: 3, Ends: 2, Timeouts: 2, Lates: 1, Orphans: 1, Dropped: 5}
+			if diff := cmp.Diff(want, c.Total(0, vm.PID()).Counters); diff != "" {
+				t.Fatalf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// conditions are tests of all kinds and their combinations, with what they mean.
+func conditions() map[string]struct {
+	where dtrace.Condition
+	holds func(key int, text string) bool
+} {
+	number := func(op dtrace.Op, n int64) dtrace.Test { return dtrace.Test{Arg: argKey, Op: op, Number: n} }
+	text := func(op dtrace.Op, s string, prefix bool) dtrace.Test {
+		return dtrace.Test{Arg: argText, Op: op, Text: s, Prefix: prefix}
+	}
+	long := strings.Repeat("abcdefgh", 15) + "abcdefg" // dtrace.MaxText bytes
+	return map[string]struct {
+		where dtrace.Condition
+		holds func(key int, text string) bool
+	}{
+		"=":           {number(dtrace.Equal, -3), func(k int, _ string) bool { return k == -3 }},
+		"!=":          {number(dtrace.Unequal, 5), func(k int, _ string) bool { return k != 5 }},
+		"<":           {number(dtrace.Less, 0), func(k int, _ string) bool { return k < 0 }},
+		"<=":          {number(dtrace.LessEqual, 0), func(k int, _ string) bool { return k <= 0 }},
+		">":           {number(dtrace.Greater, -3), func(k int, _ string) bool { return k > -3 }},
+		">=":          {number(dtrace.GreaterEqual, 5), func(k int, _ string) bool { return k >= 5 }},
+		"text":        {text(dtrace.Equal, "lists:seq/2", false), func(_ int, s string) bool { return s == "lists:seq/2" }},
+		"no text":     {text(dtrace.Unequal, "lists:seq/2", false), func(_ int, s string) bool { return s != "lists:seq/2" }},
+		"prefix":      {text(dtrace.Equal, "lists:", true), func(_ int, s string) bool { return strings.HasPrefix(s, "lists:") }},
+		"no prefix":   {text(dtrace.Unequal, "lists:s", true), func(_ int, s string) bool { return !strings.HasPrefix(s, "lists:s") }},
+		"empty":       {text(dtrace.Equal, "", false), func(_ int, s string) bool { return s == "" }},
+		"long":        {text(dtrace.Equal, long, false), func(_ int, s string) bool { return s == long }},
+		"long prefix": {text(dtrace.Equal, long, true), func(_ int, s string) bool { return strings.HasPrefix(s, long) }},
+		"not": {dtrace.Not{Condition: dtrace.All{number(dtrace.Greater, 0), text(dtrace.Equal, "lists:", true)}},
+			func(k int, s string) bool { return !(k > 0 && strings.HasPrefix(s, "lists:")) }},
+		"nested": {
+			dtrace.Any{
+				dtrace.All{number(dtrace.Less, 0), dtrace.Not{Condition: text(dtrace.Equal, "a", false)}},
+				dtrace.All{number(dtrace.Greater, 0), dtrace.Any{text(dtrace.Equal, "a", false), text(dtrace.Equal, "lists:", true)}},
+			},
+			func(k int, s string) bool {
+				return k < 0 && s != "a" || k > 0 && (s == "a" || strings.HasPrefix(s, "lists:"))
+			},
+		},
+	}
+}
+
+// Of what fires every event is counted once: it satisfies the condition, and is a start,
+// or it does not, and is dropped.
+func TestConditionsDropExactly(t *testing.T) {
+	vm := vmtest.Start(t, erlang.Options{})
+	long := strings.Repeat("abcdefgh", 15) + "abcdefg"
+	keys := []int{-3, 0, 5, 1 << 40}
+	texts := []string{"", "a", "lists:", "lists:seq/2", "lists:seq/22", "lists:map/2", "abcdefgh", long, long + "h", long[:100]}
+	var events []pairing.Event
+	for _, k := range keys {
+		for _, s := range texts {
+			events = append(events, pairing.Event{Key: fmt.Sprint(k), Text: s})
+		}
+	}
+	for name, test := range conditions() {
+		t.Run(name, func(t *testing.T) {
+			var holds uint64
+			for _, k := range keys {
+				for _, s := range texts {
+					if test.holds(k, s) {
+						holds++
+					}
+				}
+			}
+			rule := dtrace.Rule{
+				Start: dtrace.Expr{{Probe: signal(), Where: test.where}},
+				End:   dtrace.Expr{{Probe: signal(), Where: dtrace.Test{Arg: argKind, Number: 99}}},
+				Key:   dtrace.Key{Start: "key", End: "key"},
+			}
+			c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{ruled(rule, time.Hour)}})
+			c.Observe(vm)
+			signalAll(t, c, vm, events)
+			fired := uint64(len(events))
+			want := bpf.Counters{Starts: holds, Dropped: fired - holds + fired} // no end satisfies its own
+			if diff := cmp.Diff(want, c.Total(0, vm.PID()).Counters); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
 
 // builtin is the built-in outcome of this name, grouped.
 func builtin(t *testing.T, name, group string) bpf.Outcome {
@@ -24,7 +308,8 @@ func builtin(t *testing.T, name, group string) bpf.Outcome {
 	}
 }
 
-// groupsOf returns the sums of an outcome's groups over all windows, by process and text.
+// groupsOf returns the sums of an outcome's groups over all windows, by process and text;
+// the rest is that of process 0.
 func groupsOf(c *vmtest.Collector, outcome int) map[any]bpf.Group {
 	sums := make(map[any]bpf.Group)
 	for _, w := range c.Windows {
@@ -43,6 +328,7 @@ func groupsOf(c *vmtest.Collector, outcome int) map[any]bpf.Group {
 				sum.Timeouts += g.Timeouts
 				sum.Total += g.Total
 				sum.Amount += g.Amount
+				sum.Rest = g.Rest
 				sums[key] = sum
 			}
 		}
@@ -50,28 +336,72 @@ func groupsOf(c *vmtest.Collector, outcome int) map[any]bpf.Group {
 	return sums
 }
 
-// Every built-in outcome loads and attaches.
+// Every built-in outcome loads, attaches, grouped and not, and its groups are all of its
+// instances.
 func TestBuiltinsAttach(t *testing.T) {
 	vm := vmtest.Start(t, erlang.Options{})
 	for _, b := range dtrace.Builtins() {
-		for _, group := range []string{"", bpf.GroupByPID} {
-			if b.Rule.RunQueue && group != "" {
+		for _, group := range []string{"", bpf.GroupByPID, bpf.GroupByMFA} {
+			o := builtin(t, b.Name, group)
+			if err := bpf.CheckOutcome(o); err != nil {
 				continue
 			}
 			t.Run(b.Name+" "+group, func(t *testing.T) {
-				o := builtin(t, b.Name, group)
-				if b.Name == "port-busy" || b.Name == "dist-busy" {
-					o.Group = ""
-				}
 				c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{o}})
 				c.Observe(vm)
 				if err := c.ObserveThreads(vm.PID()); err != nil {
 					t.Fatal(err)
 				}
-				vmtest.Eval(t, vm, `lists:foreach(fun(N) -> spawn(fun() -> file:read_file_info("/tmp"), N end) end, lists:seq(1,100))`)
-				c.ReadTo(monotonic.Now())
-				t.Logf("%+v", c.Total(0, vm.PID()))
+				c.Call(vm, "erlang", "apply", vmtest.Fun(
+					`lists:foreach(fun(N) -> spawn(fun() -> file:read_file_info("/tmp"), N end) end, lists:seq(1,100))`))
+				total := c.Total(0, vm.PID())
+				var grouped uint64
+				for _, g := range groupsOf(c, 0) {
+					grouped += g.Successes
+				}
+				if group != "" && grouped != total.Successes {
+					t.Errorf("%d successes, %d in groups", total.Successes, grouped)
+				}
+				if total.ReadErrors+total.MapFull > 0 {
+					t.Errorf("%+v", total)
+				}
 			})
 		}
+	}
+}
+
+// More groups than there is room for: the rest is counted together, and nothing is lost.
+func TestGroupsAreBounded(t *testing.T) {
+	vm := vmtest.Start(t, erlang.Options{})
+	rule := dtrace.Rule{
+		Start: signals(pairing.Start), End: signals(pairing.End),
+		Key: dtrace.Key{Start: "key", End: "key"},
+	}
+	o := ruled(rule, time.Hour)
+	o.Group = "text"
+	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{o}, Groups: 16, Window: int64(time.Hour)})
+	c.Observe(vm)
+	var events []pairing.Event
+	for i := range 100 {
+		e := pairing.Event{Key: fmt.Sprint(i), Text: fmt.Sprintf("group %d", i)}
+		events = append(events, e)
+		e.Kind = pairing.End
+		events = append(events, e)
+	}
+	vmtest.Eval(t, vm, signalsOf(events))
+	counts, _, err := c.Read(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var own, rest uint64
+	for _, g := range counts[0].Groups {
+		if g.Rest {
+			rest += g.Successes
+		} else {
+			own++
+		}
+	}
+	if own+rest != 100 || own < 8 || own > 20 {
+		t.Errorf("%d groups of their own, %d instances in the rest, of 100", own, rest)
 	}
 }

@@ -55,6 +55,8 @@ static __always_inline bool sweep_span(struct span *v, struct sweep_request *w,
 	}
 	if (!take(v, open))
 		return false;
+	if (is_placeholder(open))
+		return true;
 	s = series_of(o, open->key.pid);
 	if (end.status == CUT)
 		count(&s, row_at(end.end_ns), CUT);

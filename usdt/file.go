@@ -107,11 +107,7 @@ func findBuildID(reader *noteReader, area section) string {
 // once with different addresses, and ErrFormat where a symbol table is malformed
 // or the symbol is not in an executable segment of the file.
 func (f *File) Symbol(name string) (address, offset uint64, err error) {
-	found, lookupErr := f.image.lookup(map[string]bool{name: true})
-	address, err = found[name].exported()
-	if err != nil && lookupErr != nil {
-		err = lookupErr
-	}
+	address, err = f.symbolAddress(name)
 	if err == nil {
 		offset, err = f.image.fileOffset(address, 1, true)
 	}
@@ -119,6 +115,26 @@ func (f *File) Symbol(name string) (address, offset uint64, err error) {
 		return 0, 0, fmt.Errorf("symbol %q: %w", name, err)
 	}
 	return address, offset, nil
+}
+
+// Variable returns the address, as linked, of a variable, which need not be in the
+// file: uninitialised ones are not. It is looked up as [File.Symbol] does, with the
+// same errors.
+func (f *File) Variable(name string) (address uint64, err error) {
+	if address, err = f.symbolAddress(name); err != nil {
+		return 0, fmt.Errorf("symbol %q: %w", name, err)
+	}
+	return address, nil
+}
+
+// symbolAddress returns the address that a name is linked at.
+func (f *File) symbolAddress(name string) (uint64, error) {
+	found, lookupErr := f.image.lookup(map[string]bool{name: true})
+	address, err := found[name].exported()
+	if err != nil && lookupErr != nil {
+		err = lookupErr
+	}
+	return address, err
 }
 
 // Probes returns the probes of a provider or, if provider is "", of all

@@ -213,6 +213,12 @@ func TestSymbol(t *testing.T) {
 			t.Errorf("%s: error %v, want %v", name, err, want)
 		}
 	}
+	if address, err := file.Variable("data"); err != nil || address != dataAddress {
+		t.Errorf("data at %#x, error %v", address, err)
+	}
+	if _, err := file.Variable("missing"); !errors.Is(err, ErrNoSymbol) {
+		t.Errorf("missing: error %v", err)
+	}
 	for name, breakIt := range map[string]func(*testSection){
 		"link":       func(s *testSection) { s.Link = 99 },
 		"compressed": func(s *testSection) { s.Flags = uint64(elf.SHF_COMPRESSED) },

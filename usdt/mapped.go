@@ -1,6 +1,7 @@
 package usdt
 
 import (
+	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -133,9 +134,9 @@ func (p Process) Semaphore(site Site, file MappedFile) (uint16, error) {
 		return 0, fmt.Errorf("process %d: %w at offset %#x of %s: not mapped for writing",
 			p.PID, ErrNoSemaphore, site.Semaphore, file.Name)
 	}
-	memory, err := os.Open(p.path("mem"))
+	memory, err := p.Memory()
 	if err != nil {
-		return 0, p.wrap("mem", err)
+		return 0, err
 	}
 	defer memory.Close()
 	_, err = memory.ReadAt(value[:], int64(address))
@@ -146,6 +147,43 @@ func (p Process) Semaphore(site Site, file MappedFile) (uint16, error) {
 		return 0, p.wrap("mem", err)
 	}
 	return binary.LittleEndian.Uint16(value[:]), nil
+}
+
+// Memory opens the process's memory for reading, by address. What is read is the
+// memory of this process, whatever becomes of the PID: after its end there is
+// nothing but io.EOF. The caller must Close it.
+func (p Process) Memory() (*os.File, error) {
+	memory, err := os.Open(p.path("mem"))
+	if err != nil {
+		return nil, p.wrap("mem", err)
+	}
+	if err := p.check(); err != nil {
+		memory.Close()
+		return nil, err
+	}
+	return memory, nil
+}
+
+// Bias returns what has to be added, modulo 2^64, to an address as linked in a file
+// to get the one in the process. The file is one that Executable or Files returned,
+// and f was opened from it. The error is ErrFormat where the process maps no part of
+// the file executable, or one that the file does not want to be.
+func (p Process) Bias(file MappedFile, f *File) (uint64, error) {
+	mappings, err := p.mappings()
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range executables(mappings) {
+		if !p.maps(m, file) {
+			continue
+		}
+		for _, s := range f.image.segments {
+			if s.kind == elf.PT_LOAD && s.flags&elf.PF_X != 0 && m.overlaps(s) {
+				return m.start - m.offset + s.offset - s.address, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("process %d: %w: no executable segment of %s is mapped", p.PID, ErrFormat, file.Name)
 }
 
 // writable returns where the process has a part of a file in a private, writable

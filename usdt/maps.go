@@ -109,6 +109,11 @@ func (m mapping) holds(offset, size uint64) bool {
 	return offset >= m.offset && m.end-m.start >= size && offset-m.offset <= m.end-m.start-size
 }
 
+// overlaps tells whether the mapping shows a part of a segment of its file.
+func (m mapping) overlaps(s segment) bool {
+	return m.offset < s.offset+s.fileSize && s.offset < m.offset+(m.end-m.start)
+}
+
 // executables returns one executable mapping for each file that has one.
 func executables(mappings []mapping) []mapping {
 	seen := make(map[[2]uint64]bool)

@@ -231,11 +231,22 @@ func appendGroups(groups []Group, read []bpf.Group) []Group {
 		}
 		groups = append(groups, group)
 	}
-	slices.SortFunc(groups, func(a, b Group) int {
-		return cmp.Or(-cmp.Compare(a.Total, b.Total), -cmp.Compare(a.Instances(), b.Instances()), cmp.Compare(a.Key, b.Key))
-	})
 	if rest.Instances() > 0 {
 		groups = append(groups, rest)
 	}
+	sortGroups(groups)
 	return groups
+}
+
+// sortGroups puts those first that took longest in all, and the rest last.
+func sortGroups(groups []Group) {
+	slices.SortFunc(groups, func(a, b Group) int {
+		switch {
+		case a.Key == "":
+			return 1
+		case b.Key == "":
+			return -1
+		}
+		return cmp.Or(-cmp.Compare(a.Total, b.Total), -cmp.Compare(a.Instances(), b.Instances()), cmp.Compare(a.Key, b.Key))
+	})
 }

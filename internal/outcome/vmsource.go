@@ -13,6 +13,7 @@ import (
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/procname"
 	"github.com/beamscope/beamscope/internal/vm"
 	"github.com/beamscope/beamscope/usdt"
 )
@@ -56,6 +57,8 @@ type VMSource struct {
 
 	batch assembly
 
+	layouts   procname.Layouts // of the VMs' memory
+	unnamed   map[int]bool     // VMs of which it was said that they tell no names
 	discovery discovery
 	status    statusBoard
 }
@@ -96,13 +99,19 @@ type observedVM struct {
 	since int64
 	watch *vm.Exit // nil where it was gone before it could be watched
 	died  int64    // 0 while it runs
+
+	namer *procname.Namer // nil until names are wanted
 }
 
 func (o *observedVM) close() error {
-	if o.watch == nil {
-		return nil
+	var err error
+	if o.namer != nil {
+		err = o.namer.Close()
 	}
-	return o.watch.Close()
+	if o.watch == nil {
+		return err
+	}
+	return errors.Join(err, o.watch.Close())
 }
 
 // NewVMSource finds the VMs and attaches to them, which takes some tenths of a second:
@@ -118,6 +127,7 @@ func NewVMSource(cfg VMConfig) (*VMSource, error) {
 		cfg:     cfg,
 		vms:     make(map[int]*observedVM),
 		refused: make(map[usdt.Process]VMStatus),
+		unnamed: make(map[int]bool),
 	}
 	o, err := newObservation(cfg.Plan, cfg.Discover)
 	if err != nil {
@@ -358,6 +368,7 @@ func (s *VMSource) Collect(_ context.Context, w Window) (Batch, error) {
 		}
 	}
 	s.batch.assemble(st, s.vms, read, streamed)
+	s.nameGroups(st)
 	batch := Batch{Window: w, Time: monotonic.Wall(w.To), Counts: s.batch.counts, Instances: s.batch.instances, Cost: s.cost(w)}
 	if !observed {
 		batch.Instances = nil // they are part of what is lost

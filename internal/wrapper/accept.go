@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/beamscope/beamscope/internal/intake"
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
@@ -21,7 +22,7 @@ func (s *Source) accept(ctx context.Context) {
 		case errors.Is(err, net.ErrClosed):
 			return
 		default:
-			s.notices.add("accept: %v", err)
+			s.notices.Add("accept: %v", err)
 			sleep(ctx, backoff)
 			backoff = min(2*backoff, maxBackoff)
 		}
@@ -32,7 +33,7 @@ func (s *Source) accept(ctx context.Context) {
 func (s *Source) receive(ctx context.Context, conn net.Conn) {
 	host := addrPort(conn.RemoteAddr()).Addr()
 	if err := s.admit(host.IsLoopback()); err != nil {
-		s.notices.add("refused a connection from %v: %v", host, err)
+		s.notices.Add("refused a connection from %v: %v", host, err)
 		conn.Close()
 		return
 	}
@@ -71,8 +72,9 @@ func (s *Source) serve(conn net.Conn) {
 	p := &inbound{
 		conn:     conn,
 		link:     newLink(conn),
-		notices:  &s.notices,
+		notices:  s.notices,
 		schedule: func() schedule { return *s.schedule.Load() },
+		lines:    intake.NewSplitter(maxLine),
 		timeline: newTimeline(s.clock),
 	}
 	vm, found := s.owner(conn)
@@ -105,7 +107,7 @@ func (s *Source) enrol(p *inbound, vm outcome.VM) bool {
 	s.peers[p] = true
 	s.links[p.link] = true
 	p.link.post(s.commands())
-	s.notices.add("%v has connected from %v", vm, p.conn.RemoteAddr())
+	s.notices.Add("%v has connected from %v", vm, p.conn.RemoteAddr())
 	return true
 }
 
@@ -134,6 +136,6 @@ func (s *Source) strike(p *inbound) {
 	p.book.connections--
 	p.book.left = s.clock.now()
 	if !s.closed {
-		s.notices.add("%v has disconnected", p.book.vm)
+		s.notices.Add("%v has disconnected", p.book.vm)
 	}
 }

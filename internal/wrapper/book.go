@@ -1,9 +1,9 @@
 package wrapper
 
 import (
-	"fmt"
 	"sync"
 
+	"github.com/beamscope/beamscope/internal/intake"
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
@@ -20,7 +20,7 @@ const (
 // A book keeps the accounts of one VM, which may have several connections.
 type book struct {
 	vm     outcome.VM
-	budget *budget
+	budget *intake.Budget
 
 	mu       sync.Mutex
 	next     int64 // what ended before was collected
@@ -28,7 +28,7 @@ type book struct {
 	latest   *tally // of those, the one that was last used
 	blind    outcome.Window
 	owed     map[string]outcome.Loss // by outcome, for the window that is collected next
-	rejected rejects
+	rejected intake.Rejects
 	unwanted map[string]bool
 
 	// Guarded by the Source's lock.
@@ -36,7 +36,7 @@ type book struct {
 	left        int64 // when the last connection ended
 }
 
-func newBook(vm outcome.VM, next int64, b *budget) *book {
+func newBook(vm outcome.VM, next int64, b *intake.Budget) *book {
 	return &book{
 		vm: vm, budget: b, next: next,
 		owed:     make(map[string]outcome.Loss),
@@ -45,7 +45,7 @@ func newBook(vm outcome.VM, next int64, b *budget) *book {
 }
 
 // enter accounts for an instance, false where no outcome wants it.
-func (b *book) enter(s schedule, name []byte, i ended) bool {
+func (b *book) enter(s schedule, name []byte, i intake.Ended) bool {
 	wanted := false
 	for n := range s {
 		c := s[n].byName[string(name)]
@@ -53,7 +53,7 @@ func (b *book) enter(s schedule, name []byte, i ended) bool {
 			continue
 		}
 		wanted = true
-		if c.settle(i).end < s[n].to {
+		if c.settle(i).End < s[n].to {
 			b.place(&s[n], c, i)
 			break
 		}
@@ -64,17 +64,18 @@ func (b *book) enter(s schedule, name []byte, i ended) bool {
 // place accounts for an instance that ends in an era, or before it. An outcome
 // that was not observed before has no account of what ended then. What began
 // while it was observed in another way is counted in neither.
-func (b *book) place(e *era, c *course, i ended) {
+func (b *book) place(e *era, c *course, i intake.Ended) {
 	settled := c.settle(i)
 	switch {
-	case c.replaces && i.start < c.from && i.end >= c.from:
-		b.lose(e, c, max(settled.end, c.from), outcome.Loss{Cut: 1})
-	case settled.end < c.from && !c.replaces:
+	case c.replaces && i.Start < c.from && i.End >= c.from:
+		b.lose(e, c, max(settled.End, c.from), outcome.Loss{Cut: 1})
+	case settled.End < c.from && !c.replaces:
 	case c.early(settled):
-		b.lose(e, c, settled.end, outcome.Loss{Cut: 1})
+		b.lose(e, c, settled.End, outcome.Loss{Cut: 1})
 	default:
-		if cell := b.cell(e, c, settled.end); cell != nil {
-			cell.count(c, settled, b.budget)
+		if cell := b.cell(e, c, settled.End); cell != nil {
+			cell.Counts.Ends++
+			cell.Count(c.spec, c.grid, settled, b.budget)
 		}
 	}
 }
@@ -82,14 +83,14 @@ func (b *book) place(e *era, c *course, i ended) {
 // lose accounts for a loss at a time.
 func (b *book) lose(e *era, c *course, at int64, l outcome.Loss) {
 	if cell := b.cell(e, c, at); cell != nil {
-		cell.counts.Ends++
-		cell.counts.Loss = cell.counts.Loss.Add(l)
+		cell.Counts.Ends++
+		cell.Counts.Loss = cell.Counts.Loss.Add(l)
 	}
 }
 
 // cell returns where an end is counted. Where that was collected, or has no room,
 // the instance is missed, and the cell nil.
-func (b *book) cell(e *era, c *course, end int64) *cell {
+func (b *book) cell(e *era, c *course, end int64) *intake.Cell {
 	if end >= b.next {
 		if t := b.tally(e, end); t != nil {
 			return &t.cells[c.index]
@@ -140,14 +141,14 @@ func (b *book) owe(name string, l outcome.Loss) { b.owed[name] = b.owed[name].Ad
 
 // reject accounts for a line that was rejected, of which the name may be known.
 func (b *book) reject(s schedule, name, text []byte, err error) {
-	b.rejected.add(text, err)
+	b.rejected.Add(text, err)
 	if spec, ok := s.wants(name); ok {
 		b.owe(spec.Name, outcome.Loss{Rejected: 1})
 	}
 }
 
 // collect returns what was counted in a window, and what is owed to its outcomes.
-func (b *book) collect(e *era, w outcome.Window) ([]cell, outcome.Rejected) {
+func (b *book) collect(e *era, w outcome.Window) ([]intake.Cell, outcome.Rejected) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := b.take(w)
@@ -156,17 +157,17 @@ func (b *book) collect(e *era, w outcome.Window) ([]cell, outcome.Rejected) {
 		t = newTally(w, e.courses)
 	}
 	for i, c := range e.courses {
-		counts := &t.cells[i].counts
+		counts := &t.cells[i].Counts
 		counts.Outcome, counts.VM, counts.Unobserved = c.spec.Name, b.vm, unobserved
 		counts.Loss = counts.Loss.Add(b.owed[c.spec.Name])
 		if counts.Bins == nil {
 			counts.Bins = make([]uint64, c.grid.Bins())
 		}
-		t.cells[i].release(c.spec, b.budget)
+		t.cells[i].Release(c.spec, b.budget)
 		delete(b.owed, c.spec.Name)
 	}
 	b.next = w.To
-	return t.cells, b.rejected.take()
+	return t.cells, b.rejected.Take()
 }
 
 // take takes the tally of a window out of the book, nil where it has none.
@@ -206,8 +207,8 @@ func (b *book) replan(s schedule, from int64) {
 func (b *book) giveUp(t *tally) {
 	for i, c := range t.cells {
 		spec := t.courses[i].spec
-		b.owe(spec.Name, c.counts.Loss.Add(outcome.Loss{Missed: c.counts.Instances()}))
-		c.release(spec, b.budget)
+		b.owe(spec.Name, c.Counts.Loss.Add(outcome.Loss{Missed: c.Counts.Instances()}))
+		c.Release(spec, b.budget)
 	}
 }
 
@@ -215,7 +216,7 @@ func (b *book) giveUp(t *tally) {
 func (b *book) idle() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.open) == 0 && len(b.owed) == 0 && b.rejected.count == 0
+	return len(b.open) == 0 && len(b.owed) == 0 && b.rejected.Count() == 0
 }
 
 // refuse notes the name of an instance that no outcome wants, true where that is
@@ -226,28 +227,4 @@ func (b *book) refuse(name []byte) bool {
 	}
 	b.unwanted[string(name)] = true
 	return true
-}
-
-// rejects counts lines that were rejected, and keeps the last.
-type rejects struct {
-	count uint64
-	text  [80]byte // the beginning of the last one
-	n     int
-	err   error
-}
-
-func (r *rejects) add(text []byte, err error) {
-	r.count++
-	r.n = copy(r.text[:], text)
-	r.err = err
-}
-
-// take returns what was rejected since it was last called.
-func (r *rejects) take() outcome.Rejected {
-	if r.count == 0 {
-		return outcome.Rejected{}
-	}
-	taken := outcome.Rejected{Count: r.count, Last: fmt.Sprintf("%q: %v", r.text[:r.n], r.err)}
-	*r = rejects{}
-	return taken
 }

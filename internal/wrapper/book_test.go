@@ -3,13 +3,13 @@ package wrapper
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
+	"github.com/beamscope/beamscope/internal/intake"
+	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
@@ -42,7 +42,7 @@ type ledger struct {
 }
 
 func newLedger(t *testing.T, p outcome.Plan) *ledger {
-	return &ledger{book: newBook(outcome.VM{PID: 1}, p.From, newBudget()), t: t, schedule: mustPlan(t, nil, p)}
+	return &ledger{book: newBook(outcome.VM{PID: 1}, p.From, intake.NewBudget(intake.MaxKept)), t: t, schedule: mustPlan(t, nil, p)}
 }
 
 func (l *ledger) plan(p outcome.Plan) {
@@ -54,7 +54,7 @@ func (l *ledger) plan(p outcome.Plan) {
 // put enters an instance that ends at a time, in ms, after a delay.
 func (l *ledger) put(name string, end int64, delay time.Duration, s outcome.Status) {
 	l.t.Helper()
-	if !l.enter(l.schedule, []byte(name), ended{start: end*ms - int64(delay), end: end * ms, status: s}) {
+	if !l.enter(l.schedule, []byte(name), intake.Ended{Start: end*ms - int64(delay), End: end * ms, Status: s}) {
 		l.t.Errorf("%s is not wanted", name)
 	}
 }
@@ -67,7 +67,7 @@ func (l *ledger) collect() []outcome.Counts {
 	cells, _ := l.book.collect(e, e.plan.At(e.plan.Number(l.next)))
 	var counts []outcome.Counts
 	for _, c := range cells {
-		counts = append(counts, c.counts)
+		counts = append(counts, c.Counts)
 	}
 	return counts
 }
@@ -194,8 +194,8 @@ func TestLatePlan(t *testing.T) {
 	late.Loss.Missed = 1
 	l.want(late, one)
 	l.want(outcome.Counts{})
-	if left := l.budget.left.Load(); left != maxKept {
-		t.Errorf("%d of %d left", left, maxKept)
+	if left := l.budget.Left(); left != intake.MaxKept {
+		t.Errorf("%d of %d left", left, intake.MaxKept)
 	}
 }
 
@@ -227,35 +227,17 @@ func TestPlanRefused(t *testing.T) {
 	}
 }
 
-// The worst are kept, the worst first.
-func TestWorst(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		status := rapid.IntRange(0, 2)
-		all := rapid.SliceOf(rapid.Custom(func(t *rapid.T) ended {
-			return ended{end: rapid.Int64Range(0, 100).Draw(t, "delay"), status: outcome.Status(status.Draw(t, "status"))}
-		})).Draw(t, "all")
-		var c cell
-		for _, i := range all {
-			c.keepWorst(i)
-		}
-		slices.SortFunc(all, ended.compare)
-		if want := all[:min(len(all), outcome.MaxWorst)]; !slices.Equal(want, c.kept) {
-			t.Fatalf("kept %v, want %v", c.kept, want)
-		}
-	})
-}
-
 // Instances beyond the budget are counted, and counted as not streamed.
 func TestBudget(t *testing.T) {
 	everything := spec("a", 3)
 	everything.Detail = outcome.Everything
 	l := newLedger(t, plan(0, everything))
-	l.budget.left.Store(2)
+	l.budget = intake.NewBudget(2)
 	for range 5 {
 		l.put("a", 50, 0, outcome.Failure)
 	}
 	l.want(outcome.Counts{Ends: 5, Failures: 5, Unstreamed: 3})
-	if left := l.budget.left.Load(); left != 2 {
+	if left := l.budget.Left(); left != 2 {
 		t.Errorf("%d left", left)
 	}
 }
@@ -308,7 +290,7 @@ func TestSystemClock(t *testing.T) {
 
 // Parsing a line and accounting for it, per line: without allocation.
 func BenchmarkLine(b *testing.B) {
-	p := &inbound{book: newBook(outcome.VM{PID: 1}, 0, newBudget()), notices: new(notices)}
+	p := &inbound{book: newBook(outcome.VM{PID: 1}, 0, intake.NewBudget(intake.MaxKept)), notices: intake.NewNotices(monotonic.Now)}
 	s := mustPlan(b, nil, plan(0, spec("worker_1", 50), spec("worker_2", 50)))
 	p.timeline = timeline{now: 1 << 62}
 	var texts [][]byte

@@ -4,6 +4,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/beamscope/beamscope/internal/intake"
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
@@ -12,24 +13,24 @@ type inbound struct {
 	conn     net.Conn
 	link     *link
 	book     *book
-	notices  *notices
+	notices  *intake.Notices
 	schedule func() schedule
 
-	lines splitter // of the receiving goroutine
+	lines *intake.Splitter // of the receiving goroutine
 
 	// Guarded by the book's lock.
 	timeline timeline
 	received uint64
 	rejected uint64
 	unwanted uint64
-	last     rejects
+	last     intake.Rejects
 	clockOff bool // which was noted
 }
 
 // receive accounts for what the wrapper sends until the connection ends.
 func (p *inbound) receive() {
 	for {
-		err := p.lines.fill(p.conn)
+		err := p.lines.Fill(p.conn)
 		p.account()
 		if err != nil {
 			p.finish()
@@ -45,7 +46,7 @@ func (p *inbound) account() {
 	s := p.schedule() // under the lock: see Source.Plan
 	p.timeline.read()
 	for {
-		text, ok := p.lines.next()
+		text, ok := p.lines.Next()
 		if !ok {
 			return
 		}
@@ -70,7 +71,7 @@ func (p *inbound) enter(s schedule, l line) {
 	if behind := p.book.next - end; behind > 0 {
 		p.noteClock("instances of %v come %v too late to be counted: its clock is behind, or they were held up", behind)
 	}
-	i := ended{start: end - (l.end - l.begin), end: end, status: l.status}
+	i := intake.Ended{Start: end - (l.end - l.begin), End: end, Status: l.status}
 	if !p.book.enter(s, l.name, i) {
 		p.refuse(l.name)
 	}
@@ -88,13 +89,13 @@ func (p *inbound) miss(s schedule, name []byte) {
 func (p *inbound) refuse(name []byte) {
 	p.unwanted++
 	if p.book.refuse(name) {
-		p.notices.add("%v sends spans named %q, which no outcome wants", p.book.vm, name)
+		p.notices.Add("%v sends spans named %q, which no outcome wants", p.book.vm, name)
 	}
 }
 
 func (p *inbound) reject(s schedule, name, text []byte, err error) {
 	p.rejected++
-	p.last.add(text, err)
+	p.last.Add(text, err)
 	p.book.reject(s, name, text, err)
 }
 
@@ -102,7 +103,7 @@ func (p *inbound) reject(s schedule, name, text []byte, err error) {
 func (p *inbound) noteClock(format string, by int64) {
 	if !p.clockOff {
 		p.clockOff = true
-		p.notices.add(format, p.book.vm, time.Duration(by).Round(time.Millisecond))
+		p.notices.Add(format, p.book.vm, time.Duration(by).Round(time.Millisecond))
 	}
 }
 
@@ -110,8 +111,8 @@ func (p *inbound) noteClock(format string, by int64) {
 func (p *inbound) noteRejected() {
 	p.book.mu.Lock()
 	defer p.book.mu.Unlock()
-	if r := p.last.take(); r.Count > 0 {
-		p.notices.add("%v: %d lines rejected, the last one %s", p.book.vm, r.Count, r.Last)
+	if r := p.last.Take(); r.Count > 0 {
+		p.notices.Add("%v: %d lines rejected, the last one %s", p.book.vm, r.Count, r.Last)
 	}
 }
 
@@ -119,7 +120,7 @@ func (p *inbound) noteRejected() {
 func (p *inbound) finish() {
 	p.book.mu.Lock()
 	defer p.book.mu.Unlock()
-	if text := p.lines.rest(); len(text) > 0 {
+	if text := p.lines.Rest(); len(text) > 0 {
 		p.received++
 		p.reject(p.schedule(), nil, text, errHalf)
 	}

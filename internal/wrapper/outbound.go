@@ -38,7 +38,7 @@ func (s *Source) keep(ctx context.Context, o *outbound) {
 			s.command(ctx, o, conn)
 		case !failing && ctx.Err() == nil:
 			failing = true
-			s.notices.add("%v: trying again", err)
+			s.notices.Add("%v: trying again", err)
 		}
 		if time.Since(began) > maxBackoff {
 			backoff = minBackoff
@@ -93,7 +93,7 @@ func (s *Source) connected(o *outbound, l *link, vm outcome.VM) bool {
 	o.link, o.vm = l, vm
 	s.links[l] = true
 	l.post(s.commands())
-	s.notices.add("connected to %s", o.address)
+	s.notices.Add("connected to %s", o.address)
 	return true
 }
 
@@ -104,7 +104,7 @@ func (s *Source) disconnected(o *outbound) {
 	o.link.close()
 	o.link = nil
 	if !s.closed {
-		s.notices.add("disconnected from %s", o.address)
+		s.notices.Add("disconnected from %s", o.address)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/intake"
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
@@ -141,15 +142,15 @@ func (c *course) follow(s schedule) {
 }
 
 // settle returns when and how an instance ends: after dMax at the latest.
-func (c *course) settle(i ended) ended {
-	if dMax := int64(c.grid.DMax()); i.end-i.start > dMax {
-		i.end, i.status = i.start+dMax, outcome.Timeout
+func (c *course) settle(i intake.Ended) intake.Ended {
+	if dMax := int64(c.grid.DMax()); i.End-i.Start > dMax {
+		i.End, i.Status = i.Start+dMax, outcome.Timeout
 	}
 	return i
 }
 
 // early reports whether a wrapper gave an instance up before dMax, so that how it
 // would have ended is not known.
-func (c *course) early(i ended) bool {
-	return i.status == outcome.Timeout && i.end-i.start < int64(c.grid.DMax())
+func (c *course) early(i intake.Ended) bool {
+	return i.Status == outcome.Timeout && i.End-i.Start < int64(c.grid.DMax())
 }

@@ -50,6 +50,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/beamscope/beamscope/internal/intake"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/outcome"
 )
@@ -93,8 +94,8 @@ type Source struct {
 	remote   bool
 	listener net.Listener
 	schedule atomic.Pointer[schedule]
-	budget   *budget
-	notices  notices
+	budget   *intake.Budget
+	notices  *intake.Notices
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
 
@@ -121,8 +122,8 @@ func newSource(cfg Config, c clock, owner func(net.Conn) (outcome.VM, bool)) (*S
 		clock:   c,
 		owner:   owner,
 		remote:  cfg.Remote,
-		budget:  newBudget(),
-		notices: notices{now: c.now},
+		budget:  intake.NewBudget(intake.MaxKept),
+		notices: intake.NewNotices(c.now),
 		active:  true,
 		next:    cfg.Plan.From,
 		peers:   make(map[*inbound]bool),
@@ -144,7 +145,7 @@ func newSource(cfg Config, c clock, owner func(net.Conn) (outcome.VM, bool)) (*S
 	if s.listener, err = config.Listen(context.Background(), "tcp", cfg.Listen); err != nil {
 		return nil, fmt.Errorf("listen for wrappers: %w", err)
 	}
-	s.notices.add("listening for wrappers on %v", s.listener.Addr())
+	s.notices.Add("listening for wrappers on %v", s.listener.Addr())
 	s.begin(cfg.Connect)
 	return s, nil
 }
@@ -250,7 +251,7 @@ func (s *Source) Collect(_ context.Context, w outcome.Window) (outcome.Batch, er
 	}
 	batch := outcome.Batch{Window: w, Time: monotonic.Wall(w.To)}
 	books := s.sortedBooks()
-	pages := make([][]cell, len(books))
+	pages := make([][]intake.Cell, len(books))
 	for i, b := range books {
 		var rejected outcome.Rejected
 		pages[i], rejected = b.collect(e, w)
@@ -269,27 +270,23 @@ func (s *Source) Collect(_ context.Context, w outcome.Window) (outcome.Batch, er
 }
 
 // countsOf returns the counts of an outcome in all VMs: one at least.
-func countsOf(c *course, index int, pages [][]cell) []outcome.Counts {
+func countsOf(c *course, index int, pages [][]intake.Cell) []outcome.Counts {
 	if len(pages) == 0 {
 		return []outcome.Counts{{Outcome: c.spec.Name, Bins: make([]uint64, c.grid.Bins())}}
 	}
 	counts := make([]outcome.Counts, len(pages))
 	for i, cells := range pages {
-		counts[i] = cells[index].counts
+		counts[i] = cells[index].Counts
 	}
 	return counts
 }
 
 // instances returns those that were kept, in the order of their ends.
-func instances(pages [][]cell) []outcome.Instance {
+func instances(pages [][]intake.Cell) []outcome.Instance {
 	var all []outcome.Instance
 	for _, cells := range pages {
-		for _, c := range cells {
-			for _, i := range c.kept {
-				all = append(all, outcome.Instance{
-					Outcome: c.counts.Outcome, VM: c.counts.VM, Status: i.status, Start: i.start, End: i.end,
-				})
-			}
+		for i := range cells {
+			all = cells[i].AppendInstances(all)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b outcome.Instance) int { return cmp.Compare(a.End, b.End) })
@@ -323,7 +320,7 @@ func (s *Source) Watch() []outcome.Notice {
 		p.noteRejected()
 	}
 	s.mu.Unlock()
-	return s.notices.take()
+	return s.notices.Take()
 }
 
 // Peers returns the wrappers that are connected, by address, and the listeners

@@ -604,23 +604,6 @@ func TestDirections(t *testing.T) {
 	}
 }
 
-// Notices are bounded, and the same one is told once.
-func TestNotices(t *testing.T) {
-	n := &notices{now: func() int64 { return 7 }}
-	for i := range maxNotices + 5 {
-		n.add("notice %d", i)
-		n.add("notice 3")
-	}
-	got := n.take()
-	want := outcome.Notice{Time: 7, Text: fmt.Sprintf("notice 3 (%d times)", maxNotices+6)}
-	if len(got) != maxNotices+1 || got[1] != want || got[maxNotices].Text != "5 more notices" {
-		t.Errorf("%d notices: %v", len(got), got)
-	}
-	if got := n.take(); got != nil {
-		t.Errorf("again: %v", got)
-	}
-}
-
 // BenchmarkSocket receives lines over a connection of this machine, per line.
 func BenchmarkSocket(b *testing.B) {
 	p := outcome.Plan{From: monotonic.Now(), Window: time.Hour, Specs: []outcome.Spec{spec("worker_1", 50)}}

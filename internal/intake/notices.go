@@ -1,4 +1,4 @@
-package wrapper
+package intake
 
 import (
 	"fmt"
@@ -7,11 +7,11 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// maxNotices bounds the notices that wait for Watch.
+// maxNotices bounds the notices that wait to be taken.
 const maxNotices = 100
 
-// Notices wait for a person, each text once.
-type notices struct {
+// Notices wait for a person, each text once. They may be added from any goroutine.
+type Notices struct {
 	now func() int64
 
 	mu      sync.Mutex
@@ -24,7 +24,12 @@ type notice struct {
 	times int
 }
 
-func (n *notices) add(format string, args ...any) {
+// NewNotices returns notices of the times that now returns, nanoseconds of
+// CLOCK_MONOTONIC.
+func NewNotices(now func() int64) *Notices { return &Notices{now: now} }
+
+// Add adds a notice.
+func (n *Notices) Add(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -41,8 +46,8 @@ func (n *notices) add(format string, args ...any) {
 	n.waiting = append(n.waiting, notice{Notice: outcome.Notice{Time: n.now(), Text: text}, times: 1})
 }
 
-// take returns the notices since it was last called.
-func (n *notices) take() []outcome.Notice {
+// Take returns the notices since it was last called.
+func (n *Notices) Take() []outcome.Notice {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var taken []outcome.Notice

@@ -1,4 +1,4 @@
-package wrapper
+package intake
 
 import (
 	"bytes"
@@ -12,20 +12,23 @@ import (
 	"pgregory.net/rapid"
 )
 
+// maxLine is the longest line of the tests.
+const maxLine = 1023
+
 // split returns the lines of a stream, and what is left at its end.
 func split(t interface{ Fatal(...any) }, r io.Reader) (lines []string, rest string) {
-	s := new(splitter)
+	s := NewSplitter(maxLine)
 	for {
-		err := s.fill(r)
+		err := s.Fill(r)
 		for {
-			text, ok := s.next()
+			text, ok := s.Next()
 			if !ok {
 				break
 			}
 			lines = append(lines, string(text))
 		}
 		if errors.Is(err, io.EOF) {
-			return lines, string(s.rest())
+			return lines, string(s.Rest())
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,128 @@
+package intake
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/outcome"
+)
+
+// An Ended is an instance that has ended, in nanoseconds of CLOCK_MONOTONIC.
+type Ended struct {
+	Start, End int64
+	Status     outcome.Status
+	Process    outcome.PID // that started it, 0 where it is not known
+}
+
+// compare orders instances, the worst first: by status, and the slowest first.
+func (i Ended) compare(j Ended) int {
+	if i.Status != j.Status {
+		return int(j.Status) - int(i.Status)
+	}
+	return int(min(1, max(-1, (j.End-j.Start)-(i.End-i.Start))))
+}
+
+// MaxKept bounds the single instances that wait to be collected, of all VMs: the
+// 200 000 of two windows of 1 s at 100 000 a second, and some more.
+const MaxKept = 1 << 18
+
+// A Budget is how many more single instances may be kept, by all the cells together
+// that share it.
+type Budget struct{ left atomic.Int64 }
+
+// NewBudget returns a budget for so many instances, as a rule [MaxKept].
+func NewBudget(most int) *Budget {
+	b := new(Budget)
+	b.left.Store(int64(most))
+	return b
+}
+
+// Left returns how many more may be kept.
+func (b *Budget) Left() int { return int(b.left.Load()) }
+
+func (b *Budget) take() bool {
+	if b.left.Add(-1) >= 0 {
+		return true
+	}
+	b.left.Add(1)
+	return false
+}
+
+func (b *Budget) giveBack(n int) { b.left.Add(int64(n)) }
+
+// A Cell counts one outcome in one window and VM.
+type Cell struct {
+	Counts outcome.Counts
+	Kept   []Ended // single instances, as the detail of the outcome asks for them
+}
+
+// Count counts an instance of an outcome. What takes longer than dMax is none: it is
+// for the caller to make a timeout of it.
+func (c *Cell) Count(spec outcome.Spec, grid dq.Grid, i Ended, b *Budget) {
+	switch i.Status {
+	case outcome.Success:
+		c.Counts.Successes++
+		c.bin(grid, i)
+	case outcome.Failure:
+		c.Counts.Failures++
+	case outcome.Timeout:
+		c.Counts.Timeouts++
+	}
+	switch spec.Detail {
+	case outcome.Worst:
+		c.keepWorst(i)
+	case outcome.Everything:
+		c.keep(i, b)
+	}
+}
+
+func (c *Cell) bin(grid dq.Grid, i Ended) {
+	if c.Counts.Bins == nil {
+		c.Counts.Bins = make([]uint64, grid.Bins())
+	}
+	if bin, ok := grid.Bin(time.Duration(i.End - i.Start)); ok {
+		c.Counts.Bins[bin]++
+	}
+}
+
+func (c *Cell) keep(i Ended, b *Budget) {
+	if !b.take() {
+		c.Counts.Unstreamed++
+		return
+	}
+	c.Kept = append(c.Kept, i)
+}
+
+// AppendInstances appends what is kept to instances.
+func (c *Cell) AppendInstances(instances []outcome.Instance) []outcome.Instance {
+	for _, i := range c.Kept {
+		instances = append(instances, outcome.Instance{
+			Outcome: c.Counts.Outcome,
+			VM:      c.Counts.VM,
+			Status:  i.Status,
+			Start:   i.Start,
+			End:     i.End,
+			Process: i.Process,
+		})
+	}
+	return instances
+}
+
+// Release gives the room of the instances kept to others.
+func (c *Cell) Release(spec outcome.Spec, b *Budget) {
+	if spec.Detail == outcome.Everything {
+		b.giveBack(len(c.Kept))
+	}
+}
+
+// keepWorst keeps the worst, sorted. They are so few that they need no budget.
+func (c *Cell) keepWorst(i Ended) {
+	if len(c.Kept) == outcome.MaxWorst && c.Kept[outcome.MaxWorst-1].compare(i) <= 0 {
+		return
+	}
+	at, _ := slices.BinarySearchFunc(c.Kept, i, Ended.compare)
+	c.Kept = slices.Insert(c.Kept, at, i)
+	c.Kept = c.Kept[:min(len(c.Kept), outcome.MaxWorst)]
+}

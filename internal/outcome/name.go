@@ -1,0 +1,82 @@
+package outcome
+
+import (
+	"cmp"
+	"errors"
+
+	"github.com/beamscope/beamscope/internal/procname"
+)
+
+// namedMost is how many groups of an outcome are named in a window: those that took
+// longest. Each name costs some reads of the VM's memory.
+const namedMost = 200
+
+// nameGroups names the groups that are processes, and groups those further that are to
+// be by their functions.
+func (s *VMSource) nameGroups(st *stage) {
+	for i := range s.batch.counts {
+		c := &s.batch.counts[i]
+		if len(c.Groups) == 0 {
+			continue
+		}
+		name := s.namerOf(c.VM.PID)
+		for j := range c.Groups[:min(len(c.Groups), namedMost)] {
+			g := &c.Groups[j]
+			if g.Process == 0 {
+				continue
+			}
+			n, _ := name(g.Process)
+			g.Name = n.String()
+			if st.specs[i/len(s.batch.vms)].Group == GroupMFA {
+				g.Name = ""
+				if f := cmp.Or(n.Initial, n.Spawned); f != "" {
+					g.Key, g.Process = f, 0
+				}
+			}
+		}
+		if st.specs[i/len(s.batch.vms)].Group == GroupMFA {
+			c.Groups = mergeGroups(c.Groups)
+		}
+	}
+}
+
+// namerOf returns what names the processes of a VM, and says once where it cannot.
+func (s *VMSource) namerOf(pid int) func(PID) (procname.Name, bool) {
+	v := s.vms[pid]
+	if v == nil {
+		return func(PID) (procname.Name, bool) { return procname.Name{}, false }
+	}
+	if v.namer == nil && v.died == 0 {
+		v.namer = procname.NewNamer(&s.layouts, pid)
+	}
+	if v.namer == nil {
+		return func(PID) (procname.Name, bool) { return procname.Name{}, false }
+	}
+	if err := v.namer.Err(); errors.Is(err, procname.ErrNoLayout) && !s.unnamed[pid] {
+		s.unnamed[pid] = true
+		s.note("%s: processes have no names, only pids: %v", v.id, err)
+	}
+	return func(p PID) (procname.Name, bool) {
+		if p>>48 != 0 { // of another node
+			return procname.Name{}, false
+		}
+		return v.namer.Name(uint32(p), uint32(p>>32&0xffff))
+	}
+}
+
+// mergeGroups makes one group of those that have the same key.
+func mergeGroups(groups []Group) []Group {
+	var merged []Group
+	index := make(map[string]int)
+	for _, g := range groups {
+		i, known := index[g.Key]
+		if !known {
+			index[g.Key] = len(merged)
+			merged = append(merged, g)
+			continue
+		}
+		merged[i] = merged[i].Add(g)
+	}
+	sortGroups(merged)
+	return merged
+}

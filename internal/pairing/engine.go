@@ -1,0 +1,450 @@
+package pairing
+
+import (
+	"math"
+
+	"github.com/beamscope/beamscope/dtrace"
+)
+
+// An Engine pairs the events of one outcome in one VM. Its methods append what they
+// find out to facts and return them, as append does.
+type Engine struct {
+	cfg   Config
+	now   int64
+	lines map[string]*line     // by key
+	exact map[ticket]*instance // those with a token
+	kept  int                  // instances and notes
+	due   queue[*instance]     // by start; what has ended in between is passed over
+	past  queue[*instance]     // that have timed out, by start
+	notes queue[noted]         // by time
+}
+
+// An instance is one that has not ended yet, or is remembered.
+type instance struct {
+	start  int64
+	ticket ticket
+	state  state
+}
+
+type state uint8
+
+const (
+	open    state = iota
+	hollow        // stands for one of which the start was not seen
+	expired       // timed out, and its end has not come
+	over          // not remembered any more
+)
+
+// A ticket is the key of an event and, where it tells which instance that is of, its
+// token.
+type ticket struct {
+	key   string
+	token Token
+}
+
+// A noted is when a key got a note.
+type noted struct {
+	key string
+	at  int64
+}
+
+// A line is what is known of a key.
+type line struct {
+	first  queue[*instance] // that started, oldest first
+	second queue[*instance] // that passed a via
+	late   queue[*instance] // that have timed out, where their order does not matter
+
+	armed   bool
+	note    string
+	notedAt int64
+
+	batched bool  // an end was seen
+	last    int64 // the last end of the first stage
+	before  int64 // the last one of the batch before
+}
+
+// New returns an engine that has seen nothing yet.
+func New(cfg Config) *Engine {
+	return &Engine{cfg: cfg, now: math.MinInt64, lines: make(map[string]*line), exact: make(map[ticket]*instance)}
+}
+
+// Idle reports whether nothing is kept.
+func (e *Engine) Idle() bool { return e.kept == 0 }
+
+// Open returns how many instances are open.
+func (e *Engine) Open() int {
+	n := 0
+	for i := range e.due.all() {
+		if i.state == open {
+			n++
+		}
+	}
+	return n
+}
+
+// Advance says that time has come to now: all events before have been added.
+func (e *Engine) Advance(facts []Fact, now int64) []Fact {
+	e.now = max(e.now, now)
+	for e.due.len() > 0 {
+		i := e.due.head()
+		if i.state != over && e.now-i.start <= int64(e.cfg.DMax) {
+			break
+		}
+		e.due.pop()
+		facts = e.expire(facts, i)
+	}
+	if e.cfg.Remember > 0 {
+		e.forget()
+	}
+	return facts
+}
+
+// expire ends an instance whose time is over, unless it has ended.
+func (e *Engine) expire(facts []Fact, i *instance) []Fact {
+	switch i.state {
+	case over:
+		return facts
+	case open:
+		facts = append(facts, Fact{What: TimedOut, Key: i.ticket.key, Time: i.start + int64(e.cfg.DMax), Start: i.start})
+		i.state = expired
+		if e.cfg.Pairing != dtrace.FIFO {
+			l := e.lines[i.ticket.key]
+			l.first.pop()
+			l.late.push(i)
+		}
+	}
+	if e.cfg.Remember > 0 {
+		e.past.push(i)
+	}
+	return facts
+}
+
+// forget forgets what was remembered for long enough.
+func (e *Engine) forget() {
+	for e.past.len() > 0 {
+		i := e.past.head()
+		if i.state != over && e.now-i.start <= int64(e.cfg.DMax)+int64(e.cfg.Remember) {
+			break
+		}
+		e.past.pop()
+		e.end(i)
+		e.tidy(i.ticket.key)
+	}
+	for e.notes.len() > 0 && e.now-e.notes.head().at > int64(e.cfg.Remember) {
+		n := e.notes.pop()
+		if l := e.lines[n.key]; l != nil && l.armed && l.notedAt == n.at {
+			e.unnote(l)
+			e.tidy(n.key)
+		}
+	}
+}
+
+// Add adds an event. Events come in the order of their times: one that is before
+// the last one, or before the time that was advanced to, is taken to be then.
+func (e *Engine) Add(facts []Fact, ev Event) []Fact {
+	facts = e.Advance(facts, ev.Time)
+	ev.Time = e.now
+	switch ev.Kind {
+	case Start:
+		facts = e.start(facts, ev)
+	case Via:
+		facts = e.via(facts, ev)
+	case Arm:
+		facts = e.arm(facts, ev)
+	case End:
+		facts = e.finish(facts, ev)
+	}
+	e.tidy(ev.Key)
+	return facts
+}
+
+func (e *Engine) arm(facts []Fact, ev Event) []Fact {
+	if !e.cfg.Arm {
+		return facts
+	}
+	l := e.line(ev.Key)
+	if !l.armed && e.full() {
+		return append(facts, Fact{What: NoRoom, Key: ev.Key, Time: ev.Time})
+	}
+	e.unnote(l)
+	l.armed, l.note, l.notedAt = true, ev.Text, ev.Time
+	e.enter()
+	if e.cfg.Remember > 0 {
+		e.notes.push(noted{ev.Key, ev.Time})
+	}
+	return facts
+}
+
+// unnote takes away the note of a key, if it has one.
+func (e *Engine) unnote(l *line) {
+	if l.armed {
+		l.armed, l.note = false, ""
+		e.leave()
+	}
+}
+
+func (e *Engine) start(facts []Fact, ev Event) []Fact {
+	l := e.line(ev.Key)
+	if e.cfg.Arm {
+		matches := l.armed && l.note == ev.Text
+		e.unnote(l)
+		if !matches {
+			return append(facts, Fact{What: Dropped, Key: ev.Key, Time: ev.Time})
+		}
+	}
+	facts = append(facts, Fact{What: Started, Key: ev.Key, Time: ev.Time})
+	switch {
+	case e.exactly(ev):
+		if old := e.exact[ticket{ev.Key, ev.Token}]; old != nil {
+			facts = e.giveUp(facts, old, Unpaired)
+		}
+	case e.cfg.Pairing == dtrace.First && l.first.len() > 0:
+		return facts
+	case e.cfg.Pairing == dtrace.Last && l.first.len() > 0:
+		facts = e.giveUp(facts, l.first.pop(), Unpaired)
+	}
+	i, ok := e.keep(ev, open)
+	switch {
+	case !ok:
+		return append(facts, Fact{What: NoRoom, Key: ev.Key, Time: ev.Time})
+	case e.exactly(ev):
+		i.ticket.token = ev.Token
+		e.exact[i.ticket] = i
+	default:
+		l.first.push(i)
+	}
+	return facts
+}
+
+// via has the head of the first stage pass on to the second.
+func (e *Engine) via(facts []Fact, ev Event) []Fact {
+	if !e.cfg.Via || e.exactly(ev) {
+		return facts
+	}
+	l := e.line(ev.Key)
+	facts = e.resync(facts, l, ev.Time)
+	i, ok := l.next(&l.first)
+	if !ok {
+		if i, ok = e.keep(ev, hollow); !ok {
+			return append(facts, Fact{What: NoRoom, Key: ev.Key, Time: ev.Time})
+		}
+	}
+	l.second.push(i)
+	return facts
+}
+
+// finish pairs an end.
+func (e *Engine) finish(facts []Fact, ev Event) []Fact {
+	var i *instance
+	var ok bool
+	l := e.line(ev.Key)
+	switch {
+	case e.exactly(ev):
+		i, ok = e.exact[ticket{ev.Key, ev.Token}]
+	case e.cfg.Pairing == dtrace.FIFO && e.cfg.Via:
+		i, ok = l.next(&l.second)
+	case e.cfg.Pairing == dtrace.FIFO:
+		facts = e.resync(facts, l, ev.Time)
+		i, ok = l.next(&l.first)
+	default:
+		if i, ok = l.next(&l.first); !ok {
+			i, ok = l.next(&l.late)
+		}
+	}
+	if !ok {
+		return e.orphan(facts, ev)
+	}
+	was := i.state
+	e.end(i)
+	if was == hollow {
+		return e.orphan(facts, ev)
+	}
+	facts = append(facts, Fact{What: Ended, Key: ev.Key, Time: ev.Time})
+	if was == expired {
+		return append(facts, Fact{What: Late, Key: ev.Key, Time: ev.Time})
+	}
+	return append(facts, Fact{
+		What: Succeeded, Key: ev.Key, Time: ev.Time, Start: i.start, Amount: ev.Amount,
+		Inferred: e.cfg.Pairing == dtrace.FIFO && !e.exactly(ev),
+	})
+}
+
+// orphan tells of an end that belongs to no start.
+func (e *Engine) orphan(facts []Fact, ev Event) []Fact {
+	if e.cfg.Loose {
+		return append(facts, Fact{What: Dropped, Key: ev.Key, Time: ev.Time})
+	}
+	return append(facts, Fact{What: Ended, Key: ev.Key, Time: ev.Time}, Fact{What: Orphaned, Key: ev.Key, Time: ev.Time})
+}
+
+// resync gives up what can not end any more: a process fetches all its messages at
+// once, so none that was sent before the last end of a batch is in a later one.
+func (e *Engine) resync(facts []Fact, l *line, now int64) []Fact {
+	if !e.cfg.Batched {
+		return facts
+	}
+	if !l.batched {
+		l.before = math.MinInt64
+	} else if now-l.last >= int64(BatchGap) {
+		l.before = l.last
+	}
+	l.batched, l.last = true, now
+	for {
+		i, ok := l.peek(&l.first)
+		if !ok || i.start >= l.before {
+			return facts
+		}
+		l.first.pop()
+		facts = e.giveUp(facts, i, Unpaired)
+	}
+}
+
+// giveUp gives an instance up, which is told unless it has ended.
+func (e *Engine) giveUp(facts []Fact, i *instance, why What) []Fact {
+	if i.state == open {
+		facts = append(facts, Fact{What: why, Key: i.ticket.key, Time: e.now, Start: i.start})
+	}
+	e.end(i)
+	return facts
+}
+
+// Cut gives up all that is open at a time, and forgets everything: events are
+// missing, or no more will come. Ends that come later are orphans.
+func (e *Engine) Cut(facts []Fact, at int64) []Fact {
+	facts = e.Advance(facts, at)
+	for i := range e.due.all() {
+		facts = e.giveUp(facts, i, Cut)
+	}
+	e.give(e.kept)
+	now := e.now
+	*e = *New(e.cfg)
+	e.now = now
+	return facts
+}
+
+// Lose gives up what is open of a key, as an event of it was lost: with a token, the
+// one of which it is, and otherwise all without one.
+func (e *Engine) Lose(facts []Fact, key string, t Token) []Fact {
+	if e.exactly(Event{Token: t}) {
+		if i := e.exact[ticket{key, t}]; i != nil {
+			facts = e.giveUp(facts, i, Cut)
+		}
+		return facts
+	}
+	l := e.lines[key]
+	if l == nil {
+		return facts
+	}
+	for _, q := range []*queue[*instance]{&l.first, &l.second, &l.late} {
+		for q.len() > 0 {
+			facts = e.giveUp(facts, q.pop(), Cut)
+		}
+	}
+	e.unnote(l)
+	e.tidy(key)
+	return facts
+}
+
+// exactly reports whether a token tells which instance an event is of.
+func (e *Engine) exactly(ev Event) bool {
+	return e.cfg.Pairing == dtrace.FIFO && ev.Token != Token{}
+}
+
+// full reports whether there is no room for more.
+func (e *Engine) full() bool { return e.cfg.Room != nil && e.cfg.Room.left <= 0 }
+
+// enter takes room for an instance or a note, leave gives it back.
+func (e *Engine) enter() { e.kept++; e.give(-1) }
+func (e *Engine) leave() { e.kept--; e.give(1) }
+
+func (e *Engine) give(n int) {
+	if e.cfg.Room != nil {
+		e.cfg.Room.left += n
+	}
+}
+
+// keep makes an instance that starts with an event, false where there is no room.
+func (e *Engine) keep(ev Event, s state) (*instance, bool) {
+	if e.full() {
+		return nil, false
+	}
+	e.enter()
+	i := &instance{start: ev.Time, ticket: ticket{key: ev.Key}, state: s}
+	e.due.push(i)
+	e.compact()
+	return i, true
+}
+
+// end makes an instance be no more. Queues pass it over.
+func (e *Engine) end(i *instance) {
+	if i.state == over {
+		return
+	}
+	i.state = over
+	e.leave()
+	if i.ticket.token != (Token{}) {
+		delete(e.exact, i.ticket)
+	}
+}
+
+// compact takes out of the queue of what may time out what is over, where that is
+// most of it.
+func (e *Engine) compact() {
+	const few = 1024
+	for _, q := range []*queue[*instance]{&e.due, &e.past} {
+		if q.len() > 2*e.kept+few {
+			q.filter(func(i *instance) bool { return i.state != over })
+		}
+	}
+	if e.notes.len() > 2*e.kept+few {
+		e.notes.filter(func(n noted) bool {
+			l := e.lines[n.key]
+			return l != nil && l.armed && l.notedAt == n.at
+		})
+	}
+}
+
+// line returns what is known of a key, at first nothing.
+func (e *Engine) line(key string) *line {
+	l := e.lines[key]
+	if l == nil {
+		l = new(line)
+		e.lines[key] = l
+	}
+	return l
+}
+
+// tidy forgets a key of which there is nothing left. What is known of its batches is
+// of no use then: all that starts later is younger.
+func (e *Engine) tidy(key string) {
+	l := e.lines[key]
+	if l == nil || l.armed {
+		return
+	}
+	for _, q := range []*queue[*instance]{&l.first, &l.second, &l.late} {
+		if _, some := l.peek(q); some {
+			return
+		}
+	}
+	delete(e.lines, key)
+}
+
+// peek returns the oldest of a queue, and takes those off it that were forgotten.
+func (l *line) peek(q *queue[*instance]) (*instance, bool) {
+	for q.len() > 0 {
+		if i := q.head(); i.state != over {
+			return i, true
+		}
+		q.pop()
+	}
+	return nil, false
+}
+
+// next takes the oldest off a queue.
+func (l *line) next(q *queue[*instance]) (*instance, bool) {
+	i, ok := l.peek(q)
+	if ok {
+		q.pop()
+	}
+	return i, ok
+}

@@ -1,0 +1,266 @@
+package pairing_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/internal/pairing"
+)
+
+// anyConfig draws a way of pairing.
+func anyConfig(t *rapid.T) pairing.Config {
+	c := pairing.Config{
+		Pairing:  rapid.SampledFrom([]dtrace.Pairing{dtrace.First, dtrace.Last, dtrace.FIFO}).Draw(t, "pairing"),
+		DMax:     dMax,
+		Arm:      rapid.Bool().Draw(t, "arm"),
+		Loose:    rapid.Bool().Draw(t, "loose"),
+		Remember: rapid.SampledFrom([]time.Duration{0, dMax / 3, 3 * dMax}).Draw(t, "remember"),
+	}
+	if most := rapid.SampledFrom([]int{0, 0, 1, 3, 10}).Draw(t, "most"); most > 0 {
+		c.Room = pairing.NewRoom(most)
+	}
+	if c.Pairing == dtrace.FIFO {
+		c.Via = rapid.Bool().Draw(t, "via")
+		c.Batched = rapid.Bool().Draw(t, "batched")
+	}
+	return c
+}
+
+// anyEvents draws events of few keys, tokens and texts, close enough to each other
+// to meet. No two are at the same time.
+func anyEvents(t *rapid.T) []pairing.Event {
+	return rapid.Custom(func(t *rapid.T) []pairing.Event {
+		var events []pairing.Event
+		now := int64(0)
+		for range rapid.IntRange(0, 60).Draw(t, "events") {
+			now += rapid.OneOf(rapid.Int64Range(1, 50*us), rapid.Int64Range(1, 2*int64(dMax))).Draw(t, "pause")
+			events = append(events, pairing.Event{
+				Kind:   rapid.SampledFrom([]pairing.Kind{start, start, via, arm, end, end}).Draw(t, "kind"),
+				Key:    rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key"),
+				Time:   now,
+				Token:  pairing.Token{Cur: rapid.SampledFrom([]int64{0, 0, 0, 1, 2}).Draw(t, "cur")},
+				Text:   rapid.SampledFrom([]string{"", "x"}).Draw(t, "text"),
+				Amount: rapid.Uint64Range(0, 9).Draw(t, "amount"),
+			})
+		}
+		return events
+	}).Draw(t, "trace")
+}
+
+func count(facts []pairing.Fact, what pairing.What) (n int) {
+	for _, f := range facts {
+		if f.What == what {
+			n++
+		}
+	}
+	return n
+}
+
+// Every start is one that joined another, found no room, is open, or ended in exactly
+// one way; every end did so for an instance, was late, or an orphan; and what was
+// dropped is neither.
+func TestConservation(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg, events := anyConfig(t), anyEvents(t)
+		e := pairing.New(cfg)
+		var facts []pairing.Fact
+		var starts, ends, joined, viasWithoutRoom, armsWithoutRoom int
+		for _, ev := range events {
+			open := e.Open()
+			before := len(facts)
+			facts = e.Add(facts, ev)
+			now := facts[before:]
+			open -= count(now, pairing.TimedOut) + count(now, pairing.Unpaired)
+			switch ev.Kind {
+			case start:
+				starts++
+				if count(now, pairing.Started) == 1 && count(now, pairing.NoRoom) == 0 && e.Open() == open {
+					joined++
+				}
+			case end:
+				ends++
+			case via:
+				viasWithoutRoom += count(now, pairing.NoRoom)
+			case arm:
+				armsWithoutRoom += count(now, pairing.NoRoom)
+			}
+		}
+		if joined > 0 && cfg.Pairing != dtrace.First {
+			t.Errorf("%d starts joined others", joined)
+		}
+		noRoom := count(facts, pairing.NoRoom) - viasWithoutRoom - armsWithoutRoom
+		started := count(facts, pairing.Started)
+		if sum := joined + noRoom + e.Open() + count(facts, pairing.Succeeded) + count(facts, pairing.TimedOut) +
+			count(facts, pairing.Unpaired); started != sum {
+			t.Errorf("%d starts, %d became of them", started, sum)
+		}
+		ended := count(facts, pairing.Ended)
+		if sum := count(facts, pairing.Succeeded) + count(facts, pairing.Late) + count(facts, pairing.Orphaned); ended != sum {
+			t.Errorf("%d ends, %d became of them", ended, sum)
+		}
+		if got := started + ended + count(facts, pairing.Dropped); got != starts+ends {
+			t.Errorf("%d events, %d became of them", starts+ends, got)
+		}
+	})
+}
+
+// An instance ends once, no more than dMax after it started, and exactly then where
+// it times out. What is given up does not time out afterwards.
+func TestInstancesEndOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg, events := anyConfig(t), anyEvents(t)
+		room := 0
+		if cfg.Room != nil {
+			room = cfg.Room.Left()
+		}
+		e := pairing.New(cfg)
+		var facts []pairing.Fact
+		for i, ev := range events {
+			facts = e.Add(facts, ev)
+			switch rapid.IntRange(0, 20).Draw(t, "lost") {
+			case 0:
+				facts = e.Cut(facts, events[i].Time)
+			case 1:
+				facts = e.Lose(facts, ev.Key, ev.Token)
+			}
+		}
+		facts = e.Advance(facts, 1<<60)
+		ended := make(map[int64]bool) // by start
+		for _, f := range facts {
+			switch f.What {
+			case pairing.Succeeded, pairing.TimedOut, pairing.Unpaired, pairing.Cut:
+				if ended[f.Start] {
+					t.Errorf("%+v has ended before", f)
+				}
+				ended[f.Start] = true
+				if took := f.Time - f.Start; took < 0 || took > int64(dMax) || f.What == pairing.TimedOut && took != int64(dMax) {
+					t.Errorf("%+v takes %d ns", f, took)
+				}
+			}
+		}
+		if e.Open() != 0 {
+			t.Errorf("%d are open", e.Open())
+		}
+		if e.Cut(nil, 1<<60); !e.Idle() || cfg.Room != nil && cfg.Room.Left() != room {
+			t.Error("something is kept")
+		}
+	})
+}
+
+// What becomes of events does not depend on when time passes in between.
+func TestWindowsDoNotMatter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg, events := anyConfig(t), anyEvents(t)
+		once := pairing.New(cfg)
+		if cfg.Room != nil {
+			cfg.Room = pairing.NewRoom(cfg.Room.Left())
+		}
+		often := pairing.New(cfg)
+		var want, got []pairing.Fact
+		last := int64(0)
+		for _, ev := range events {
+			want = once.Add(want, ev)
+			for range rapid.IntRange(0, 2).Draw(t, "windows") {
+				got = often.Advance(got, rapid.Int64Range(last, ev.Time).Draw(t, "to"))
+			}
+			got = often.Add(got, ev)
+			last = ev.Time
+		}
+		want, got = once.Advance(want, 1<<60), often.Advance(got, 1<<60)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("-once +often:\n%s", diff)
+		}
+	})
+}
+
+// Messages to one process that are taken in the order in which they were sent, some of
+// them with a token, are paired as they were sent, also where some time out.
+func TestOrderTells(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := pairing.New(pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Batched: rapid.Bool().Draw(t, "batched")})
+		var facts []pairing.Fact
+		var want []int64 // when they were sent, in the order of their ends
+		now, cur := int64(0), int64(0)
+		for range rapid.IntRange(1, 20).Draw(t, "batches") {
+			var waiting []pairing.Event
+			for range rapid.IntRange(0, 5).Draw(t, "messages") {
+				now += rapid.Int64Range(1, 600*us).Draw(t, "pause")
+				m := pairing.Event{Kind: start, Key: "k", Time: now}
+				if rapid.Bool().Draw(t, "token") {
+					cur++
+					m.Token.Cur = cur
+				}
+				facts = e.Add(facts, m)
+				waiting = append(waiting, m)
+			}
+			now += rapid.Int64Range(200*us, 300*us).Draw(t, "pause")
+			for _, m := range waiting {
+				now += rapid.Int64Range(1, us).Draw(t, "pause")
+				if now-m.Time <= int64(dMax) {
+					want = append(want, m.Time)
+				}
+				m.Kind, m.Time = end, now
+				facts = e.Add(facts, m)
+			}
+		}
+		var got []int64
+		for _, f := range facts {
+			if f.What == pairing.Succeeded {
+				got = append(got, f.Start)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" || count(facts, pairing.Orphaned)+count(facts, pairing.Unpaired) > 0 {
+			t.Errorf("%v\nstarts of successes (-want +got):\n%s", told(facts), diff)
+		}
+	})
+}
+
+// Where events of a batch are lost, those of the next one are paired as they were sent.
+func TestBatchesGoOn(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := pairing.New(pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Batched: true})
+		now := int64(0)
+		for range rapid.IntRange(1, 20).Draw(t, "batches") {
+			lossy := rapid.Bool().Draw(t, "lossy")
+			lost := func() bool { return lossy && rapid.IntRange(0, 2).Draw(t, "lost") == 0 }
+			var facts []pairing.Fact
+			var sent []int64
+			for range rapid.IntRange(1, 5).Draw(t, "messages") {
+				now += rapid.Int64Range(1, 100*us).Draw(t, "pause")
+				sent = append(sent, now)
+				if !lost() {
+					facts = e.Add(facts, pairing.Event{Kind: start, Key: "k", Time: now})
+				}
+			}
+			now += rapid.Int64Range(100*us, 200*us).Draw(t, "pause")
+			for range sent {
+				now += rapid.Int64Range(1, us).Draw(t, "pause")
+				if !lost() {
+					facts = e.Add(facts, pairing.Event{Kind: end, Key: "k", Time: now})
+				}
+			}
+			// The last end closes the batch where any does: without it the one
+			// before does, of which it is not known what is left over.
+			if lossy {
+				now += 200 * us
+				e.Add(nil, pairing.Event{Kind: start, Key: "k", Time: now})
+				now += 200 * us
+				e.Add(nil, pairing.Event{Kind: end, Key: "k", Time: now})
+				continue
+			}
+			var got []int64
+			for _, f := range facts {
+				if f.What == pairing.Succeeded {
+					got = append(got, f.Start)
+				}
+			}
+			if diff := cmp.Diff(sent, got); diff != "" {
+				t.Fatalf("starts of successes (-want +got):\n%s", diff)
+			}
+		}
+	})
+}

@@ -1,0 +1,286 @@
+package pairing_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/internal/pairing"
+)
+
+// dMax is that of the examples: 1 ms.
+const dMax = time.Millisecond
+
+const us = int64(time.Microsecond)
+
+// at makes an event of key k, at a time in microseconds.
+func at(kind pairing.Kind, t int64, change ...func(*pairing.Event)) pairing.Event {
+	ev := pairing.Event{Kind: kind, Key: "k", Time: t * us}
+	for _, c := range change {
+		c(&ev)
+	}
+	return ev
+}
+
+func key(k string) func(*pairing.Event)  { return func(ev *pairing.Event) { ev.Key = k } }
+func text(s string) func(*pairing.Event) { return func(ev *pairing.Event) { ev.Text = s } }
+func amount(n uint64) func(*pairing.Event) {
+	return func(ev *pairing.Event) { ev.Amount = n }
+}
+func token(label, cur int64) func(*pairing.Event) {
+	return func(ev *pairing.Event) { ev.Token = pairing.Token{Label: label, Cur: cur} }
+}
+
+const (
+	start = pairing.Start
+	via   = pairing.Via
+	arm   = pairing.Arm
+	end   = pairing.End
+)
+
+// told writes facts as a person would, in microseconds.
+func told(facts []pairing.Fact) []string {
+	words := []string{"start", "end", "success", "timeout", "orphan", "late", "dropped", "unpaired", "noroom", "cut"}
+	var all []string
+	for _, f := range facts {
+		s := fmt.Sprintf("%s@%d", words[f.What], f.Time/us)
+		if f.Key != "k" {
+			s += "/" + f.Key
+		}
+		switch f.What {
+		case pairing.Succeeded, pairing.TimedOut, pairing.Unpaired, pairing.Cut:
+			s += fmt.Sprintf("<%d", f.Start/us)
+		}
+		if f.Amount != 0 {
+			s += fmt.Sprintf("=%d", f.Amount)
+		}
+		if f.Inferred {
+			s += "~"
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// What becomes of a few events, worked out by hand.
+func TestExamples(t *testing.T) {
+	first := pairing.Config{DMax: dMax}
+	last := pairing.Config{Pairing: dtrace.Last, DMax: dMax}
+	fifo := pairing.Config{Pairing: dtrace.FIFO, DMax: dMax}
+	through := pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Via: true}
+	batched := pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Batched: true}
+	armed := pairing.Config{DMax: dMax, Arm: true}
+	for _, test := range []struct {
+		name   string
+		cfg    pairing.Config
+		events []pairing.Event
+		want   []string
+	}{
+		{"one", first,
+			[]pairing.Event{at(start, 10), at(end, 15, amount(7))},
+			[]string{"start@10", "end@15", "success@15<10=7"}},
+		{"keys are apart", first,
+			[]pairing.Event{at(start, 10), at(end, 12, key("l")), at(start, 13, key("l")), at(end, 14), at(end, 15, key("l"))},
+			[]string{"start@10", "end@12/l", "orphan@12/l", "start@13/l", "end@14", "success@14<10", "end@15/l", "success@15/l<13"}},
+		{"first: a start joins", first,
+			[]pairing.Event{at(start, 10), at(start, 11), at(end, 15), at(end, 16)},
+			[]string{"start@10", "start@11", "end@15", "success@15<10", "end@16", "orphan@16"}},
+		{"last: a start replaces", last,
+			[]pairing.Event{at(start, 10), at(start, 11), at(end, 15), at(end, 16)},
+			[]string{"start@10", "start@11", "unpaired@11<10", "end@15", "success@15<11", "end@16", "orphan@16"}},
+		{"exactly dMax is in time", first,
+			[]pairing.Event{at(start, 10), at(end, 1010)},
+			[]string{"start@10", "end@1010", "success@1010<10"}},
+		{"more is not, and its end is late, once", first,
+			[]pairing.Event{at(start, 10), at(end, 1011), at(end, 1012)},
+			[]string{"start@10", "timeout@1010<10", "end@1011", "late@1011", "end@1012", "orphan@1012"}},
+		{"the end of what is open comes before the late one", first,
+			[]pairing.Event{at(start, 10), at(start, 1500), at(end, 1600), at(end, 1601), at(end, 1602)},
+			[]string{"start@10", "timeout@1010<10", "start@1500", "end@1600", "success@1600<1500", "end@1601", "late@1601", "end@1602", "orphan@1602"}},
+		{"what timed out is not replaced", last,
+			[]pairing.Event{at(start, 10), at(start, 1500), at(end, 1600)},
+			[]string{"start@10", "timeout@1010<10", "start@1500", "end@1600", "success@1600<1500"}},
+		{"only fifo looks at tokens", last,
+			[]pairing.Event{at(start, 10, token(1, 2)), at(end, 15)},
+			[]string{"start@10", "end@15", "success@15<10"}},
+		{"loose", pairing.Config{DMax: dMax, Loose: true},
+			[]pairing.Event{at(end, 9), at(start, 10), at(end, 15), at(start, 20), at(end, 1500)},
+			[]string{"dropped@9", "start@10", "end@15", "success@15<10", "start@20", "timeout@1020<20", "end@1500", "late@1500"}},
+
+		{"fifo: in order", fifo,
+			[]pairing.Event{at(start, 10), at(start, 11), at(end, 15, amount(3)), at(end, 16), at(end, 17)},
+			[]string{"start@10", "start@11", "end@15", "success@15<10=3~", "end@16", "success@16<11~", "end@17", "orphan@17"}},
+		{"fifo: what timed out keeps its place", fifo,
+			[]pairing.Event{at(start, 10), at(start, 1000), at(end, 1500), at(end, 1501)},
+			[]string{"start@10", "start@1000", "timeout@1010<10", "end@1500", "late@1500", "end@1501", "success@1501<1000~"}},
+		{"fifo: a token leaves the queue alone", fifo,
+			[]pairing.Event{at(start, 10), at(start, 11, token(0, 5)), at(end, 12, token(0, 5)), at(end, 13), at(end, 14, token(0, 5))},
+			[]string{"start@10", "start@11", "end@12", "success@12<11", "end@13", "success@13<10~", "end@14", "orphan@14"}},
+		{"fifo: label and number both count, and the key", fifo,
+			[]pairing.Event{at(start, 10, token(1, 5)), at(end, 11, token(2, 5)), at(end, 12, token(1, 6)), at(end, 13, token(1, 5), key("l")), at(end, 14, token(1, 5))},
+			[]string{"start@10", "end@11", "orphan@11", "end@12", "orphan@12", "end@13/l", "orphan@13/l", "end@14", "success@14<10"}},
+		{"fifo: a token may time out", fifo,
+			[]pairing.Event{at(start, 10, token(1, 5)), at(end, 1011, token(1, 5)), at(end, 1012, token(1, 5))},
+			[]string{"start@10", "timeout@1010<10", "end@1011", "late@1011", "end@1012", "orphan@1012"}},
+		{"fifo: a token that comes again", fifo,
+			[]pairing.Event{at(start, 10, token(1, 5)), at(start, 11, token(1, 5)), at(end, 12, token(1, 5))},
+			[]string{"start@10", "start@11", "unpaired@11<10", "end@12", "success@12<11"}},
+
+		{"via: in order, with its own start", through,
+			[]pairing.Event{at(start, 10), at(start, 11), at(via, 12), at(via, 13), at(end, 15), at(end, 16), at(end, 17)},
+			[]string{"start@10", "start@11", "end@15", "success@15<10~", "end@16", "success@16<11~", "end@17", "orphan@17"}},
+		{"via: what did not start ends as an orphan, at its place", through,
+			[]pairing.Event{at(start, 10), at(via, 12), at(via, 13), at(start, 14), at(via, 15), at(end, 16), at(end, 17), at(end, 18)},
+			[]string{"start@10", "start@14", "end@16", "success@16<10~", "end@17", "orphan@17", "end@18", "success@18<14~"}},
+		{"via: what did not pass does not end", through,
+			[]pairing.Event{at(start, 10), at(end, 11), at(via, 12), at(end, 13)},
+			[]string{"start@10", "end@11", "orphan@11", "end@13", "success@13<10~"}},
+		{"via: what timed out passes", through,
+			[]pairing.Event{at(start, 10), at(start, 1000), at(via, 1020), at(via, 1021), at(end, 1022), at(end, 1023)},
+			[]string{"start@10", "start@1000", "timeout@1010<10", "end@1022", "late@1022", "end@1023", "success@1023<1000~"}},
+		{"via: not for tokens", through,
+			[]pairing.Event{at(start, 10, token(1, 5)), at(via, 11, token(1, 5)), at(end, 12), at(end, 13, token(1, 5))},
+			[]string{"start@10", "end@12", "orphan@12", "end@13", "success@13<10"}},
+		{"via: a loose placeholder", pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Via: true, Loose: true},
+			[]pairing.Event{at(via, 10), at(end, 11)},
+			[]string{"dropped@11"}},
+
+		{"batched: what was left over by a batch can not come", batched,
+			[]pairing.Event{at(start, 10), at(start, 11), at(end, 20), at(start, 30), at(end, 120)},
+			[]string{"start@10", "start@11", "end@20", "success@20<10~", "start@30", "unpaired@120<11", "end@120", "success@120<30~"}},
+		{"batched: within a batch nothing is left over", batched,
+			[]pairing.Event{at(start, 10), at(start, 11), at(end, 20), at(start, 30), at(end, 119), at(end, 200)},
+			[]string{"start@10", "start@11", "end@20", "success@20<10~", "start@30", "end@119", "success@119<11~", "end@200", "success@200<30~"}},
+		{"batched: a start at the last end is not older", batched,
+			[]pairing.Event{at(start, 10), at(start, 20), at(end, 20), at(end, 120)},
+			[]string{"start@10", "start@20", "end@20", "success@20<10~", "end@120", "success@120<20~"}},
+		{"batched: what timed out has ended", batched,
+			[]pairing.Event{at(start, 10), at(start, 11), at(end, 20), at(start, 1030), at(end, 1120)},
+			[]string{"start@10", "start@11", "end@20", "success@20<10~", "timeout@1011<11", "start@1030", "end@1120", "success@1120<1030~"}},
+		{"batched: tokens are no part of it", batched,
+			[]pairing.Event{at(start, 10), at(start, 15, token(1, 1)), at(end, 20, token(1, 1)), at(end, 120), at(start, 121), at(end, 300)},
+			[]string{"start@10", "start@15", "end@20", "success@20<15", "end@120", "success@120<10~", "start@121", "end@300", "success@300<121~"}},
+		{"batched: the vias are the batches", pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Via: true, Batched: true},
+			[]pairing.Event{at(start, 10), at(start, 11), at(via, 20), at(start, 30), at(via, 120), at(end, 121), at(end, 122)},
+			[]string{"start@10", "start@11", "start@30", "unpaired@120<11", "end@121", "success@121<10~", "end@122", "success@122<30~"}},
+		{"not batched: order alone", fifo,
+			[]pairing.Event{at(start, 10), at(start, 11), at(end, 20), at(start, 30), at(end, 120)},
+			[]string{"start@10", "start@11", "end@20", "success@20<10~", "start@30", "end@120", "success@120<11~"}},
+
+		{"arm: the same, another, none", armed,
+			[]pairing.Event{
+				at(arm, 9, text("a")), at(start, 10, text("a")), at(end, 11),
+				at(arm, 12, text("a")), at(start, 13, text("b")), at(start, 14, text("a")), at(end, 15),
+			},
+			[]string{"start@10", "end@11", "success@11<10", "dropped@13", "dropped@14", "end@15", "orphan@15"}},
+		{"arm: the last note counts, of the same key", armed,
+			[]pairing.Event{at(arm, 8, text("a")), at(arm, 9, text("b")), at(arm, 9, text("a"), key("l")), at(start, 10, text("b"))},
+			[]string{"start@10"}},
+		{"arm: a start that is dropped joins nothing", pairing.Config{Pairing: dtrace.Last, DMax: dMax, Arm: true},
+			[]pairing.Event{at(arm, 9), at(start, 10), at(start, 11), at(end, 12)},
+			[]string{"start@10", "dropped@11", "end@12", "success@12<10"}},
+
+		{"no event is before the last", first,
+			[]pairing.Event{at(start, 10), at(end, 5), at(start, 3), at(end, 12)},
+			[]string{"start@10", "end@10", "success@10<10", "start@10", "end@12", "success@12<10"}},
+		{"no room", pairing.Config{DMax: dMax, Room: pairing.NewRoom(1)},
+			[]pairing.Event{at(start, 10), at(start, 11, key("l")), at(end, 12), at(start, 13, key("l"))},
+			[]string{"start@10", "start@11/l", "noroom@11/l", "end@12", "success@12<10", "start@13/l"}},
+		{"what timed out takes room until its end is late", pairing.Config{DMax: dMax, Room: pairing.NewRoom(1)},
+			[]pairing.Event{at(start, 10), at(start, 1100), at(end, 1200), at(start, 1201)},
+			[]string{"start@10", "timeout@1010<10", "start@1100", "noroom@1100", "end@1200", "late@1200", "start@1201"}},
+		{"or is forgotten", pairing.Config{DMax: dMax, Room: pairing.NewRoom(1), Remember: dMax},
+			[]pairing.Event{at(start, 10), at(start, 2010), at(start, 2011), at(end, 2012), at(end, 2013)},
+			[]string{"start@10", "timeout@1010<10", "start@2010", "noroom@2010", "start@2011", "end@2012", "success@2012<2011", "end@2013", "orphan@2013"}},
+		{"fifo: or is forgotten", pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Remember: dMax},
+			[]pairing.Event{at(start, 10), at(start, 12, token(1, 1)), at(start, 2005), at(end, 2011), at(end, 2013, token(1, 1))},
+			[]string{"start@10", "start@12", "timeout@1010<10", "timeout@1012<12", "start@2005", "end@2011", "success@2011<2005~", "end@2013", "orphan@2013"}},
+		{"notes are forgotten", pairing.Config{DMax: dMax, Arm: true, Remember: dMax},
+			[]pairing.Event{at(arm, 10), at(start, 1010), at(end, 1011), at(arm, 1020), at(start, 2021)},
+			[]string{"start@1010", "end@1011", "success@1011<1010", "dropped@2021"}},
+		{"no room for a note", pairing.Config{DMax: dMax, Arm: true, Room: pairing.NewRoom(1)},
+			[]pairing.Event{at(arm, 10), at(arm, 11, key("l")), at(arm, 12, text("x")), at(start, 13, text("x"))},
+			[]string{"noroom@11/l", "start@13"}},
+	} {
+		e := pairing.New(test.cfg)
+		var facts []pairing.Fact
+		for _, ev := range test.events {
+			facts = e.Add(facts, ev)
+		}
+		if diff := cmp.Diff(test.want, told(facts)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
+		}
+	}
+}
+
+// What is open is given up where events are missing, and never times out.
+func TestCut(t *testing.T) {
+	e := pairing.New(pairing.Config{Pairing: dtrace.FIFO, DMax: dMax})
+	var facts []pairing.Fact
+	for _, ev := range []pairing.Event{at(start, 10), at(start, 500), at(start, 501, token(1, 1)), at(start, 502, key("l"))} {
+		facts = e.Add(facts, ev)
+	}
+	if e.Open() != 4 {
+		t.Errorf("%d are open", e.Open())
+	}
+	facts = e.Cut(facts[:0], 1200*us)
+	facts = e.Add(facts, at(end, 1201))
+	facts = e.Advance(facts, 9000*us)
+	want := []string{"timeout@1010<10", "cut@1200<500", "cut@1200<501", "cut@1200/l<502", "end@1201", "orphan@1201"}
+	if diff := cmp.Diff(want, told(facts)); diff != "" || e.Open() != 0 {
+		t.Errorf("%d are open (-want +got):\n%s", e.Open(), diff)
+	}
+}
+
+// Where it is known of which key or token an event is missing, the others go on.
+func TestLose(t *testing.T) {
+	begin := []pairing.Event{at(start, 10), at(start, 11, token(1, 1)), at(start, 12, key("l"))}
+	for _, test := range []struct {
+		token pairing.Token
+		want  []string
+	}{
+		{pairing.Token{}, []string{"cut@12<10", "timeout@1011<11", "timeout@1012/l<12"}},
+		{pairing.Token{Label: 1, Cur: 1}, []string{"cut@12<11", "timeout@1010<10", "timeout@1012/l<12"}},
+		{pairing.Token{Label: 1, Cur: 2}, []string{"timeout@1010<10", "timeout@1011<11", "timeout@1012/l<12"}},
+	} {
+		e := pairing.New(pairing.Config{Pairing: dtrace.FIFO, DMax: dMax})
+		for _, ev := range begin {
+			e.Add(nil, ev)
+		}
+		facts := e.Advance(e.Lose(nil, "k", test.token), 9000*us)
+		if diff := cmp.Diff(test.want, told(facts)); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", test.token, diff)
+		}
+	}
+}
+
+// The rules of the catalogue of messages say where a process fetches all there is.
+func TestConfigOf(t *testing.T) {
+	event := func(name string) dtrace.Expr {
+		p, ok := dtrace.Lookup(name)
+		if !ok {
+			t.Fatal(name)
+		}
+		return dtrace.Expr{{Probe: p}}
+	}
+	send, queued, receive := event("message-send"), event("message-queued"), event("message-receive")
+	for _, test := range []struct {
+		rule dtrace.Rule
+		want pairing.Config
+	}{
+		{dtrace.Rule{Start: send, End: queued, Pairing: dtrace.FIFO}, pairing.Config{Pairing: dtrace.FIFO, Batched: true}},
+		{dtrace.Rule{Start: queued, End: receive, Pairing: dtrace.FIFO}, pairing.Config{Pairing: dtrace.FIFO}},
+		{dtrace.Rule{Start: send, Via: queued, End: receive, Pairing: dtrace.FIFO}, pairing.Config{Pairing: dtrace.FIFO, Via: true, Batched: true}},
+		{dtrace.Rule{Start: send, End: slices.Concat(queued, receive), Pairing: dtrace.FIFO}, pairing.Config{Pairing: dtrace.FIFO}},
+		{dtrace.Rule{Start: send, End: queued, Arm: send, Loose: true}, pairing.Config{Arm: true, Loose: true}},
+	} {
+		test.want.DMax = dMax
+		if diff := cmp.Diff(test.want, pairing.ConfigOf(&test.rule, dMax)); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	}
+}

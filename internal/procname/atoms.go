@@ -1,0 +1,207 @@
+package procname
+
+import (
+	"errors"
+	"fmt"
+	"unicode/utf8"
+)
+
+// errAtom is the error for what is no atom.
+var errAtom = errors.New("not an atom")
+
+const (
+	maxAtomChars = 255
+	maxAtomBytes = 4 * maxAtomChars
+
+	// pageShift is the logarithm of how many atoms a page of the atom table has
+	// (index.h). An atom knows its index, so a table of other pages would show.
+	pageShift = 10
+
+	// maxTexts bounds the texts that are kept: more than most systems have modules
+	// and functions to start processes with.
+	maxTexts = 1 << 13
+)
+
+// atoms is the VM's atom table. An atom that is there stays there, so texts are kept.
+type atoms struct {
+	mem    memory
+	layout atomLayout
+	table  uint64 // address of the IndexTable
+
+	count   uint64 // of the atoms, when it was last looked at
+	texts   map[uint64]string
+	scratch [maxAtomBytes]byte
+}
+
+// text returns an atom as Erlang writes it.
+func (a *atoms) text(t term) (string, error) {
+	index, ok := t.atom()
+	if !ok {
+		return "", fmt.Errorf("%#x: %w", uint64(t), errAtom)
+	}
+	if text, ok := a.texts[index]; ok {
+		return text, nil
+	}
+	if index >= a.count {
+		if err := a.recount(); err != nil {
+			return "", err
+		}
+	}
+	if index >= a.count {
+		return "", fmt.Errorf("%d of %d: %w", index, a.count, errAtom)
+	}
+	raw, err := a.raw(index)
+	if err != nil {
+		return "", fmt.Errorf("atom %d: %w", index, err)
+	}
+	if len(a.texts) >= maxTexts {
+		clear(a.texts)
+	}
+	if a.texts == nil {
+		a.texts = make(map[uint64]string)
+	}
+	text := quoted(string(raw))
+	a.texts[index] = text
+	return text, nil
+}
+
+// recount reads how many atoms there are.
+func (a *atoms) recount() error {
+	var count [4]byte
+	if err := a.mem.read(a.table+a.layout.entries, count[:]); err != nil {
+		return fmt.Errorf("number of atoms: %w", err)
+	}
+	n := view(count[:]).u32(0)
+	if n > 1<<31-1 { // it is an int
+		return fmt.Errorf("%d atoms: %w", int32(n), errAtom)
+	}
+	a.count = uint64(n)
+	return nil
+}
+
+// raw returns the characters of the atom at an index below the count, until it is
+// called again.
+func (a *atoms) raw(index uint64) ([]byte, error) {
+	const inPage = 1<<pageShift - 1
+
+	page, err := a.page(index)
+	if err != nil {
+		return nil, err
+	}
+	address, err := a.mem.word(page + index&inPage*wordSize)
+	if err != nil {
+		return nil, err
+	}
+	text, size, err := a.entry(address, index)
+	if err != nil {
+		return nil, err
+	}
+	raw := a.scratch[:size]
+	if size > 0 {
+		if err := a.mem.read(text, raw); err != nil {
+			return nil, err
+		}
+	}
+	if !utf8.Valid(raw) || utf8.RuneCount(raw) > maxAtomChars {
+		return nil, fmt.Errorf("%q: %w", raw, errAtom)
+	}
+	return raw, nil
+}
+
+// page returns the address of the page that an index is on: an array of pointers to
+// atoms.
+func (a *atoms) page(index uint64) (uint64, error) {
+	pages, err := a.mem.word(a.table + a.layout.pages)
+	if err != nil {
+		return 0, err
+	}
+	return a.mem.word(pages + index>>pageShift*wordSize)
+}
+
+// entry reads the atom at an address, which has to have the index: where its
+// characters are, and how many bytes.
+func (a *atoms) entry(address, index uint64) (text, size uint64, err error) {
+	var data [maxStruct]byte
+	atom := view(data[:a.layout.size])
+	if err := a.mem.read(address, atom); err != nil {
+		return 0, 0, err
+	}
+	if at := atom.u32(a.layout.index); uint64(at) != index {
+		return 0, 0, fmt.Errorf("%w: its index is %d", errAtom, at)
+	}
+	size = uint64(atom.u16(a.layout.length))
+	if size > maxAtomBytes {
+		return 0, 0, fmt.Errorf("%w: %d bytes", errAtom, size)
+	}
+	return atom.u64(a.layout.text), size, nil
+}
+
+// A search looks for an atom, whose index is not known, among those that there are,
+// and goes on where it was when there are more.
+type search struct {
+	text string
+	next uint64 // index of the first atom not looked at
+	term term   // of the atom, once it is found
+}
+
+// maxSearch is where a search ends: an atom that the VM's own applications use is
+// among its first.
+const maxSearch = 1 << 16
+
+// found tells whether the atom has been found.
+func (s *search) found() bool { return s.term != 0 }
+
+// goOn looks at the atoms that are new, those of a few pages at most.
+func (s *search) goOn(a *atoms) error {
+	const most = 16 // pages
+
+	if s.found() || s.next >= maxSearch {
+		return nil
+	}
+	if err := a.recount(); err != nil {
+		return err
+	}
+	for range most {
+		if s.found() || s.next >= a.count {
+			return nil
+		}
+		if err := s.searchPage(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// searchPage looks at the rest of the page that it is on.
+func (s *search) searchPage(a *atoms) error {
+	address, err := a.page(s.next)
+	if err != nil {
+		return fmt.Errorf("page of atoms: %w", err)
+	}
+	end := min(a.count, s.next|(1<<pageShift-1)+1)
+	from := s.next & (1<<pageShift - 1)
+	var data [1 << pageShift * wordSize]byte
+	page := view(data[:(end-s.next)*wordSize])
+	if err := a.mem.read(address+from*wordSize, page); err != nil {
+		return fmt.Errorf("page of atoms: %w", err)
+	}
+	for i := uint64(0); i < uint64(len(page)); i += wordSize {
+		if a.is(page.u64(i), s.next, s.text) {
+			s.term = term(s.next<<6) | atomTag
+			return nil
+		}
+		s.next++
+	}
+	return nil
+}
+
+// is tells whether the atom at an address has an index and a text. Not every index has
+// an atom, so that an error means no.
+func (a *atoms) is(address, index uint64, want string) bool {
+	text, size, err := a.entry(address, index)
+	if err != nil || size != uint64(len(want)) {
+		return false
+	}
+	raw := a.scratch[:size]
+	return a.mem.read(text, raw) == nil && string(raw) == want
+}

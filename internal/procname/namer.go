@@ -1,0 +1,138 @@
+package procname
+
+import (
+	"errors"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/usdt"
+)
+
+// A Namer names the processes of one VM and remembers the names. It opens the VM in
+// the background, so that nobody waits for it; until then there are no names. One
+// goroutine at a time may use it.
+type Namer struct {
+	opened chan struct{} // closed when reader or err is set
+	reader *Reader
+	err    error
+
+	names memo
+	now   func() int64
+}
+
+const (
+	// maxAge is how old a name may be, in nanoseconds: processes register under
+	// other names.
+	maxAge = int64(5 * time.Second)
+
+	// maxMemory is for how long a process that has ended keeps the name it had, in
+	// nanoseconds. What it did is counted under that name a little later.
+	maxMemory = int64(time.Minute)
+)
+
+// NewNamer begins to open the VM with a pid of the operating system. The caller must
+// Close it.
+func NewNamer(layouts *Layouts, pid int) *Namer {
+	n := &Namer{opened: make(chan struct{}), now: monotonic.Now}
+	go func() {
+		n.reader, n.err = layouts.Open(pid)
+		close(n.opened)
+	}()
+	return n
+}
+
+// Name returns the name of the process <0.number.serial>; ok is false where it is not
+// known, or not yet. It is at most five seconds old, unless the process has ended:
+// then it is the last that was known.
+func (n *Namer) Name(number, serial uint32) (name Name, ok bool) {
+	if !n.ready() {
+		return Name{}, false
+	}
+	key, now := pid{number, serial}, n.now()
+	known, ok := n.names.get(key)
+	age := now - known.at
+	if ok && (age < maxAge || n.err != nil && age < maxMemory) {
+		return known.name, known.name != Name{}
+	}
+	if n.err != nil {
+		return Name{}, false
+	}
+	name, err := n.reader.Lookup(number, serial)
+	switch {
+	case err == nil:
+		n.names.put(key, remembered{name, now})
+	case errors.Is(err, ErrNoLayout), errors.Is(err, usdt.ErrProcessGone):
+		n.err = err
+	case errors.Is(err, ErrNoProcess):
+		if ok && known.name != (Name{}) && age < maxMemory {
+			return known.name, true
+		}
+		n.names.put(key, remembered{at: now})
+	case errors.Is(err, ErrUnsettled) && ok && known.name.Registered == name.Registered:
+		name = known.name // which says more
+	}
+	return name, name != Name{}
+}
+
+// ready tells whether the VM has been opened, or could not be.
+func (n *Namer) ready() bool {
+	select {
+	case <-n.opened:
+		return true
+	default:
+		return false
+	}
+}
+
+// Err returns why there are no names, and nil while there may be. It wraps the errors
+// of [Layouts.Open] and [Reader.Lookup].
+func (n *Namer) Err() error {
+	if !n.ready() {
+		return nil
+	}
+	return n.err
+}
+
+// Close ends the use of the VM's memory. It waits for the opening to end.
+func (n *Namer) Close() error {
+	<-n.opened
+	if n.reader == nil {
+		return nil
+	}
+	return n.reader.Close()
+}
+
+// A pid is a process identifier of this node, <0.number.serial>.
+type pid struct{ number, serial uint32 }
+
+// A remembered name was read at a time, in nanoseconds. It is empty where there was no
+// process.
+type remembered struct {
+	name Name
+	at   int64
+}
+
+// A memo remembers the names that were last asked for, half of maxNames of them at
+// least: when the younger ones are so many, they become the older ones, which are
+// forgotten.
+type memo struct{ young, old map[pid]remembered }
+
+const maxNames = 1 << 13
+
+func (m *memo) get(key pid) (remembered, bool) {
+	if r, ok := m.young[key]; ok {
+		return r, true
+	}
+	r, ok := m.old[key]
+	if ok {
+		m.put(key, r)
+	}
+	return r, ok
+}
+
+func (m *memo) put(key pid, r remembered) {
+	if m.young == nil || len(m.young) >= maxNames/2 {
+		m.young, m.old = make(map[pid]remembered), m.young
+	}
+	m.young[key] = r
+}

@@ -1,0 +1,64 @@
+// Package procname tells the names of a running Erlang VM's processes: the name a
+// process is registered under, and the functions it was started with. They are read
+// from the VM's memory, from outside. The VM is not stopped, not written to, and
+// does not notice.
+//
+// Where things are in that memory is read from the debugging information of the VM's
+// executable, which OTP's build makes by default and packagers tend to remove. A VM
+// without it, or built of structures that are not known here, gets [ErrNoLayout].
+//
+// While it is read, the memory changes: processes come and go, and their heaps are
+// moved. So nothing is believed of it. All of what is read of a process is read
+// twice, has to be the same both times, and has to be what it should: the process of
+// that identifier in its place of the process table, an atom where there is an atom
+// in the atom table, and so on. What does not agree is read again, and then given up:
+// no name is better than a wrong one.
+package procname
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrNoLayout says that nothing tells where in the VM's memory the names are.
+	ErrNoLayout = errors.New("the names of processes cannot be read from this VM")
+
+	// ErrNoProcess says that the VM has no such process, or not any more.
+	ErrNoProcess = errors.New("no such Erlang process")
+
+	// ErrUnsettled says that what was to be read changed again and again.
+	ErrUnsettled = errors.New("changes while it is read")
+
+	// ErrStarting says that the VM has not started far enough to have names.
+	ErrStarting = errors.New("the VM is starting")
+)
+
+// A Name is what there is to name a process by. Atoms are written as Erlang writes
+// them, in quotes where it needs them.
+type Name struct {
+	Registered string // the name it is registered under; "" where it is not
+	Initial    string // module:function/arity that proc_lib notes for its processes; "" for others
+	Spawned    string // module:function/arity that it was spawned with; erlang:apply/2 for a fun
+}
+
+// String returns the name that tells most: the registered one, else the initial
+// function, else the spawned one.
+func (n Name) String() string {
+	switch {
+	case n.Registered != "":
+		return n.Registered
+	case n.Initial != "":
+		return n.Initial
+	}
+	return n.Spawned
+}
+
+// A Process is an Erlang process with its name.
+type Process struct {
+	Number, Serial uint32 // as in <0.Number.Serial>
+	Name           Name
+}
+
+// PID returns the process identifier as its own node writes it.
+func (p Process) PID() string { return fmt.Sprintf("<0.%d.%d>", p.Number, p.Serial) }

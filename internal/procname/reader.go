@@ -1,0 +1,265 @@
+package procname
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/beamscope/beamscope/usdt"
+)
+
+// A Reader reads the names of one VM's processes. One goroutine at a time may use it.
+type Reader struct {
+	mem    memory
+	closer io.Closer
+	layout layout
+	procs  uint64 // address of the process table
+	atoms  atoms
+
+	processes table // zero until it has been read
+
+	checked bool   // that what is read makes sense
+	initial search // for the key of the initial call in process dictionaries
+
+	process [maxStruct]byte
+}
+
+// Open opens the memory of the VM with a pid of the operating system, which takes the
+// right to trace it (root, or CAP_SYS_PTRACE). The first VM of an executable takes
+// about a tenth of a second, the others take a few milliseconds.
+//
+// The error wraps [ErrNoLayout] where its executable does not tell where the names
+// are, and [usdt.ErrProcessGone] where there is no process.
+func (l *Layouts) Open(pid int) (*Reader, error) {
+	r, err := l.open(pid)
+	if err != nil {
+		return nil, fmt.Errorf("names of processes: %w", err)
+	}
+	return r, nil
+}
+
+func (l *Layouts) open(pid int) (*Reader, error) {
+	p, err := usdt.OpenProcess(pid)
+	if err != nil {
+		return nil, err
+	}
+	exe, err := p.Executable()
+	if err != nil {
+		return nil, err
+	}
+	f, err := usdt.Open(exe.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	known, err := l.of(p, exe, f)
+	if err != nil {
+		return nil, err
+	}
+	bias, err := p.Bias(exe, f)
+	if err != nil {
+		return nil, err
+	}
+	mem, err := p.Memory()
+	if err != nil {
+		return nil, err
+	}
+	r := newReader(mem, known, bias)
+	r.closer = mem
+	if err := r.check(); err != nil && !errors.Is(err, ErrStarting) {
+		mem.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func newReader(mem io.ReaderAt, l layout, bias uint64) *Reader {
+	return &Reader{
+		mem:     memory{mem},
+		layout:  l,
+		procs:   l.procs + bias,
+		atoms:   atoms{mem: memory{mem}, layout: l.atoms, table: l.allAtoms + bias},
+		initial: search{text: "$initial_call"},
+	}
+}
+
+// Close closes the VM's memory.
+func (r *Reader) Close() error { return r.closer.Close() }
+
+// Lookup returns the name of the process <0.number.serial>.
+//
+// The error wraps [ErrNoProcess] where there is none, also where it is exiting;
+// [ErrUnsettled] where it changed all the time, and then the name has what is known
+// nevertheless; [ErrStarting] where the VM has just been started; [ErrNoLayout] where
+// the VM is not as known; [usdt.ErrProcessGone] where it has ended.
+func (r *Reader) Lookup(number, serial uint32) (Name, error) {
+	if err := r.check(); err != nil {
+		return Name{}, err
+	}
+	name, err := r.lookup(number, serial)
+	if err != nil {
+		err = fmt.Errorf("<0.%d.%d>: %w", number, serial, err)
+	}
+	return name, err
+}
+
+// check makes sure, once, that what is read makes sense: the first process of every
+// VM registers itself as init before it starts anything else. It then looks for the
+// key of initial calls, which proc_lib brings along soon after.
+func (r *Reader) check() error {
+	if !r.checked {
+		name, err := r.lookup(0, 0)
+		switch {
+		case errors.Is(err, usdt.ErrProcessGone), errors.Is(err, ErrNoLayout):
+			return err
+		case err != nil || name.Registered == "":
+			return ErrStarting
+		case name.Registered != "init":
+			return fmt.Errorf("%w: the first process seems to be %q, not init", ErrNoLayout, name.Registered)
+		}
+		r.checked = true
+	}
+	return gone(r.initial.goOn(&r.atoms))
+}
+
+// tries is how often a process is read until it is twice the same.
+const tries = 8
+
+// lookup reads a process until it is the same as before.
+func (r *Reader) lookup(number, serial uint32) (Name, error) {
+	data, ok := pidData(number, serial)
+	if !ok {
+		return Name{}, ErrNoProcess
+	}
+	if err := r.findTable(); err != nil {
+		return Name{}, gone(err)
+	}
+	place, ok := r.processes.place(data)
+	if !ok {
+		return Name{}, fmt.Errorf("%w: its process table has no place for %d", ErrNoLayout, data)
+	}
+	var (
+		last, settled sample
+		problem       error
+	)
+	for range tries {
+		s, err := r.sample(place, pidTerm(data, place))
+		if errors.Is(err, ErrNoProcess) || errors.Is(err, io.EOF) {
+			return Name{}, gone(err)
+		}
+		if problem = err; err != nil {
+			last = sample{}
+			continue
+		}
+		if s.identity == last.identity {
+			if s.call == last.call && !s.call.torn {
+				return r.name(s)
+			}
+			settled = s
+		}
+		last = s
+	}
+	if settled.identity == (identity{}) {
+		return Name{}, fmt.Errorf("%w: %w", ErrUnsettled, problem)
+	}
+	settled.call = call{}
+	name, err := r.name(settled)
+	if err != nil {
+		return Name{}, err
+	}
+	return name, fmt.Errorf("initial call: %w", ErrUnsettled)
+}
+
+// gone makes the end of the memory what it means.
+func gone(err error) error {
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: %w", usdt.ErrProcessGone, err)
+	}
+	return err
+}
+
+// name puts what was read of a process into words.
+func (r *Reader) name(s sample) (Name, error) {
+	var (
+		name Name
+		err  error
+	)
+	if s.name != 0 {
+		if name.Registered, err = r.atoms.text(s.name); err != nil {
+			return Name{}, fmt.Errorf("%w: registered name: %w", ErrUnsettled, gone(err))
+		}
+	}
+	if name.Spawned, err = r.function(s.spawned); err != nil {
+		return Name{}, fmt.Errorf("%w: spawned: %w", ErrUnsettled, gone(err))
+	}
+	if s.call.found {
+		if name.Initial, err = r.function(s.call.mfa); err != nil {
+			return Name{}, fmt.Errorf("%w: initial call: %w", ErrUnsettled, gone(err))
+		}
+	}
+	return name, nil
+}
+
+// function returns module:function/arity.
+func (r *Reader) function(f mfa) (string, error) {
+	module, err := r.atoms.text(f.module)
+	if err != nil {
+		return "", err
+	}
+	function, err := r.atoms.text(f.function)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s:%s/%d", module, function, f.arity), nil
+}
+
+// All returns all processes that can be named, in no order. It takes about as long as
+// a Lookup of each.
+func (r *Reader) All() ([]Process, error) {
+	const chunk = 512 // places of the table
+
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	table := r.processes
+	var (
+		all   []Process
+		slots [chunk * wordSize]byte
+	)
+	for from := uint32(0); from < table.max; from += chunk {
+		part := view(slots[:min(chunk, table.max-from)*wordSize])
+		if err := r.mem.read(table.slots+uint64(from)*wordSize, part); err != nil {
+			return nil, fmt.Errorf("process table: %w", gone(err))
+		}
+		for at := uint64(0); at < uint64(len(part)); at += wordSize {
+			p, err := r.at(part.u64(at))
+			if errors.Is(err, usdt.ErrProcessGone) {
+				return nil, err
+			}
+			if err == nil {
+				all = append(all, p)
+			}
+		}
+	}
+	return all, nil
+}
+
+// at returns the process whose structure is at an address.
+func (r *Reader) at(address uint64) (Process, error) {
+	if address == 0 {
+		return Process{}, ErrNoProcess
+	}
+	id, err := r.mem.word(address + r.layout.process.id)
+	if err != nil {
+		return Process{}, gone(err)
+	}
+	number, serial, ok := term(id).pid()
+	if !ok {
+		return Process{}, ErrNoProcess
+	}
+	name, err := r.lookup(number, serial)
+	if name == (Name{}) {
+		return Process{}, err
+	}
+	return Process{Number: number, Serial: serial, Name: name}, nil
+}

@@ -1,0 +1,13 @@
+#!/bin/sh
+# Makes the compiled fixtures of package procname. On Debian 12: apt install gcc clang
+set -eu
+cd "$(dirname "$0")"
+flags="-O1 -fpic -shared -nostdlib -Wl,--build-id=sha1 structures.c"
+
+gcc -g -gdwarf-5 $flags -o dwarf5.so
+gcc -g -gdwarf-4 -gz=zlib $flags -o dwarf4-compressed.so
+clang -g $flags -o clang.so
+gcc -g -DMISSING $flags -o missing.so
+gcc -g -DDAMAGED $flags -o other-size.so
+gcc $flags -Wl,-s -o stripped.so
+objcopy --only-keep-debug dwarf5.so dwarf5.debug
