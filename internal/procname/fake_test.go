@@ -233,10 +233,16 @@ func TestFake(t *testing.T) {
 	if name, err := r.Lookup(21, 1); err != nil || name != subjectName {
 		t.Errorf("%+v, error %v", name, err)
 	}
-	t.Logf("%d reads, texts included", s.reads)
+	// Place, process, registration, dictionary, two cells, two entries, and the value.
+	const once = 9
 	s.reads = 0
-	if name, err := r.Lookup(21, 1); err != nil || name != subjectName || s.reads > 18 {
-		t.Errorf("%+v, error %v, %d reads", name, err, s.reads)
+	before := believed(t, r)
+	if s.reads != 2*once {
+		t.Errorf("%d reads", s.reads)
+	}
+	s.reads = 0
+	if name, _, err := r.lookAgain(21, 1, before); err != nil || name != subjectName || s.reads != once {
+		t.Errorf("again: %+v, error %v, %d reads", name, err, s.reads)
 	}
 	all, err := r.All()
 	if err != nil || len(all) != 3 {
@@ -295,34 +301,58 @@ func TestChanges(t *testing.T) {
 		}},
 	} {
 		t.Run(test.what, func(t *testing.T) {
-			for moment, changed := 1, true; changed; moment++ {
-				s := newSubject()
-				r := s.reader(t)
-				changed = false
-				s.before = func(read int) {
-					if read == moment {
-						changed = true
-						test.change(s)
-					}
-				}
-				name, err := r.Lookup(21, 1)
-				s.before = nil
-				switch {
-				case err == nil && (name == subjectName || name == test.after && name != Name{}):
-				case errors.Is(err, ErrNoProcess) && test.after == Name{}:
-				default:
-					t.Errorf("changed before read %d: %+v, error %v", moment, name, err)
-				}
-				if !changed {
-					break
-				}
-				name, err = r.Lookup(21, 1)
-				if name != test.after || (err == nil) != (name != Name{}) {
-					t.Errorf("changed before read %d, then: %+v, error %v", moment, name, err)
-				}
-			}
+			everyMoment(t, test.after, test.change, false)
+		})
+		t.Run(test.what+", read before", func(t *testing.T) {
+			everyMoment(t, test.after, test.change, true)
 		})
 	}
+}
+
+// everyMoment changes a process before each of the reads that a look at it takes, one
+// that was read before or not.
+func everyMoment(t *testing.T, after Name, change func(subject), again bool) {
+	for moment, changed := 1, true; changed; moment++ {
+		s := newSubject()
+		r := s.reader(t)
+		var before sample
+		if again {
+			before = believed(t, r)
+			s.reads = 0
+		}
+		changed = false
+		s.before = func(read int) {
+			if read == moment {
+				changed = true
+				change(s)
+			}
+		}
+		name, _, err := r.lookAgain(21, 1, before)
+		s.before = nil
+		switch {
+		case err == nil && (name == subjectName || name == after && name != Name{}):
+		case errors.Is(err, ErrNoProcess) && after == Name{}:
+		default:
+			t.Errorf("changed before read %d: %+v, error %v", moment, name, err)
+		}
+		if !changed {
+			return
+		}
+		name, _, err = r.lookAgain(21, 1, before)
+		if name != after || (err == nil) != (name != Name{}) {
+			t.Errorf("changed before read %d, then: %+v, error %v", moment, name, err)
+		}
+	}
+}
+
+// believed returns the sample of the subject.
+func believed(t *testing.T, r *Reader) sample {
+	t.Helper()
+	name, s, err := r.lookAgain(21, 1, sample{})
+	if err != nil || name != subjectName {
+		t.Fatalf("%+v, error %v", name, err)
+	}
+	return s
 }
 
 // A process that is another one at every look is not named, and not looked at for

@@ -102,6 +102,9 @@ func TestLayoutOfExecutable(t *testing.T) {
 	if err != nil || l.procs == 0 || l.allAtoms == 0 || l.procs == l.allAtoms {
 		t.Errorf("%+v, error %v", l, err)
 	}
+	if apart, err := separateLayout("testdata/dwarf5.debug"); err != nil || apart != l {
+		t.Errorf("kept apart: %+v, error %v", apart, err)
+	}
 	if again, err := of("dwarf5.so"); err != nil || again != l || len(layouts.known) != 1 {
 		t.Errorf("again: %+v, error %v, %d known", again, err, len(layouts.known))
 	}

@@ -60,23 +60,43 @@ func (l *Layouts) reading(exe usdt.MappedFile, buildID string) *reading {
 // findLayout reads the layout from the executable or, where it has been stripped,
 // from its separate debugging information: as the process sees it, or else as we do.
 func findLayout(p usdt.Process, exe usdt.MappedFile, f *usdt.File) (layout, error) {
-	l, err := readLayout(exe.Path)
+	l, err := layoutOf(exe.Path, f)
 	if errors.Is(err, errNoDebugInfo) {
 		path, ok := debugFile(f.BuildID(), fmt.Sprintf("/proc/%d/root", p.PID), "/")
 		if !ok {
 			return layout{}, fmt.Errorf("%w: %s has been stripped of its debugging information; install the package that has it (-dbg, -dbgsym or -debuginfo), or use a VM built with it",
 				ErrNoLayout, exe.Name)
 		}
-		l, err = readLayout(path)
+		l, err = separateLayout(path)
 	}
 	if err != nil {
-		return layout{}, fmt.Errorf("%w: %w", ErrNoLayout, err)
+		return layout{}, fmt.Errorf("%w: %s: %w", ErrNoLayout, exe.Name, err)
+	}
+	return l, nil
+}
+
+// separateLayout reads a layout from separate debugging information, which also has
+// the symbols that stripping removes.
+func separateLayout(path string) (layout, error) {
+	f, err := usdt.Open(path)
+	if err != nil {
+		return layout{}, err
+	}
+	defer f.Close()
+	return layoutOf(path, f)
+}
+
+// layoutOf reads a layout with its addresses from one file.
+func layoutOf(path string, f *usdt.File) (layout, error) {
+	l, err := readLayout(path)
+	if err != nil {
+		return layout{}, err
 	}
 	if l.procs, err = f.Variable("erts_proc"); err != nil {
-		return layout{}, fmt.Errorf("%w: %s: %w", ErrNoLayout, exe.Name, err)
+		return layout{}, err
 	}
 	if l.allAtoms, err = f.Variable("erts_atom_table"); err != nil {
-		return layout{}, fmt.Errorf("%w: %s: %w", ErrNoLayout, exe.Name, err)
+		return layout{}, err
 	}
 	return l, nil
 }

@@ -57,10 +57,10 @@ func (n *Namer) Name(number, serial uint32) (name Name, ok bool) {
 	if n.err != nil {
 		return Name{}, false
 	}
-	name, err := n.reader.Lookup(number, serial)
+	name, read, err := n.reader.lookAgain(number, serial, known.sample)
 	switch {
 	case err == nil:
-		n.names.put(key, remembered{name, now})
+		n.names.put(key, remembered{name, read, now})
 	case errors.Is(err, ErrNoLayout), errors.Is(err, usdt.ErrProcessGone):
 		n.err = err
 	case errors.Is(err, ErrNoProcess):
@@ -108,8 +108,9 @@ type pid struct{ number, serial uint32 }
 // A remembered name was read at a time, in nanoseconds. It is empty where there was no
 // process.
 type remembered struct {
-	name Name
-	at   int64
+	name   Name
+	sample sample
+	at     int64
 }
 
 // A memo remembers the names that were last asked for, half of maxNames of them at

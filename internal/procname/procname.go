@@ -8,11 +8,11 @@
 // without it, or built of structures that are not known here, gets [ErrNoLayout].
 //
 // While it is read, the memory changes: processes come and go, and their heaps are
-// moved. So nothing is believed of it. All of what is read of a process is read
-// twice, has to be the same both times, and has to be what it should: the process of
-// that identifier in its place of the process table, an atom where there is an atom
-// in the atom table, and so on. What does not agree is read again, and then given up:
-// no name is better than a wrong one.
+// moved. So nothing of it is believed that was not read twice and was the same both
+// times, and that is not what it should be: the process of that identifier in its
+// place of the process table, an atom of that index in the atom table, and so on.
+// What does not agree is read again a few times, and then given up: no name is better
+// than a wrong one.
 package procname
 
 import (

@@ -1,6 +1,7 @@
 package procname
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -93,14 +94,21 @@ func (r *Reader) Close() error { return r.closer.Close() }
 // nevertheless; [ErrStarting] where the VM has just been started; [ErrNoLayout] where
 // the VM is not as known; [usdt.ErrProcessGone] where it has ended.
 func (r *Reader) Lookup(number, serial uint32) (Name, error) {
+	name, _, err := r.lookAgain(number, serial, sample{})
+	return name, err
+}
+
+// lookAgain is Lookup of a process of which there is a sample that was believed. One
+// that is the same is enough. It returns the sample that is believed now.
+func (r *Reader) lookAgain(number, serial uint32, before sample) (Name, sample, error) {
 	if err := r.check(); err != nil {
-		return Name{}, err
+		return Name{}, sample{}, err
 	}
-	name, err := r.lookup(number, serial)
+	name, s, err := r.lookup(number, serial, before)
 	if err != nil {
 		err = fmt.Errorf("<0.%d.%d>: %w", number, serial, err)
 	}
-	return name, err
+	return name, s, err
 }
 
 // check makes sure, once, that what is read makes sense: the first process of every
@@ -108,7 +116,7 @@ func (r *Reader) Lookup(number, serial uint32) (Name, error) {
 // key of initial calls, which proc_lib brings along soon after.
 func (r *Reader) check() error {
 	if !r.checked {
-		name, err := r.lookup(0, 0)
+		name, _, err := r.lookup(0, 0, sample{})
 		switch {
 		case errors.Is(err, usdt.ErrProcessGone), errors.Is(err, ErrNoLayout):
 			return err
@@ -125,27 +133,42 @@ func (r *Reader) check() error {
 // tries is how often a process is read until it is twice the same.
 const tries = 8
 
-// lookup reads a process until it is the same as before.
-func (r *Reader) lookup(number, serial uint32) (Name, error) {
+// lookup reads a process until it is the same as the last time, and returns its name
+// and how it is.
+func (r *Reader) lookup(number, serial uint32, last sample) (Name, sample, error) {
 	data, ok := pidData(number, serial)
 	if !ok {
-		return Name{}, ErrNoProcess
+		return Name{}, sample{}, ErrNoProcess
 	}
 	if err := r.findTable(); err != nil {
-		return Name{}, gone(err)
+		return Name{}, sample{}, gone(err)
 	}
 	place, ok := r.processes.place(data)
 	if !ok {
-		return Name{}, fmt.Errorf("%w: its process table has no place for %d", ErrNoLayout, data)
+		return Name{}, sample{}, fmt.Errorf("%w: its process table has no place for %d", ErrNoLayout, data)
 	}
+	s, err := r.settle(place, pidTerm(data, place), last)
+	if err != nil && s == (sample{}) {
+		return Name{}, sample{}, gone(err)
+	}
+	name, unnamed := r.name(s)
+	if unnamed != nil {
+		return Name{}, sample{}, unnamed
+	}
+	return name, s, err
+}
+
+// settle reads a process until it is the same as the last time. Where only its initial
+// call is not, the sample has none, and there is an error too.
+func (r *Reader) settle(place uint32, id uint64, last sample) (sample, error) {
 	var (
-		last, settled sample
-		problem       error
+		settled sample
+		problem error
 	)
 	for range tries {
-		s, err := r.sample(place, pidTerm(data, place))
+		s, err := r.sample(place, id)
 		if errors.Is(err, ErrNoProcess) || errors.Is(err, io.EOF) {
-			return Name{}, gone(err)
+			return sample{}, err
 		}
 		if problem = err; err != nil {
 			last = sample{}
@@ -153,21 +176,16 @@ func (r *Reader) lookup(number, serial uint32) (Name, error) {
 		}
 		if s.identity == last.identity {
 			if s.call == last.call && !s.call.torn {
-				return r.name(s)
+				return s, nil
 			}
-			settled = s
+			settled.identity = s.identity
 		}
 		last = s
 	}
-	if settled.identity == (identity{}) {
-		return Name{}, fmt.Errorf("%w: %w", ErrUnsettled, problem)
+	if settled == (sample{}) {
+		return sample{}, fmt.Errorf("%w: %w", ErrUnsettled, cmp.Or(problem, errTorn))
 	}
-	settled.call = call{}
-	name, err := r.name(settled)
-	if err != nil {
-		return Name{}, err
-	}
-	return name, fmt.Errorf("initial call: %w", ErrUnsettled)
+	return settled, fmt.Errorf("initial call: %w", ErrUnsettled)
 }
 
 // gone makes the end of the memory what it means.
@@ -257,7 +275,7 @@ func (r *Reader) at(address uint64) (Process, error) {
 	if !ok {
 		return Process{}, ErrNoProcess
 	}
-	name, err := r.lookup(number, serial)
+	name, _, err := r.lookup(number, serial, sample{})
 	if name == (Name{}) {
 		return Process{}, err
 	}
