@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -23,6 +22,7 @@ import (
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/tui"
 )
 
 // A Control is what the dashboard commands: a session, or something that plays a
@@ -76,23 +76,21 @@ type Options struct {
 type Dashboard struct {
 	*store // of what is live
 
-	opts     Options
-	app      *tview.Application
-	theme    *theme
-	control  Control
-	ctx      context.Context // of Run
-	terminal tcell.Screen
+	opts    Options
+	app     *tui.App
+	theme   *theme
+	control Control
 
 	live  *scene // of the store above
 	scene *scene // that is shown: the live one, or a snapshot
 
 	keys     keymap
-	root     pages
+	root     tui.Pages
 	header   *tview.TextView
 	message  *tview.TextView
 	hintline *tview.TextView
 	body     *tview.Flex
-	main     pages // the overview, or the plots
+	main     tui.Pages // the overview, or the plots
 	overview *overview
 	grid     *grid
 	tabs     []tab
@@ -127,106 +125,24 @@ func New(o Options) *Dashboard {
 // goroutine.
 func (d *Dashboard) Notify(n outcome.Notice) { _ = d.Noticed(n) }
 
-// redrawPause is the least time between two redraws that frames cause.
-const redrawPause = 50 * time.Millisecond
-
 // Run shows the dashboard until somebody quits, or the context is done. Work is run
 // meanwhile, in a goroutine of its own; when it ends, what was seen is still shown.
 // Its context is done when the dashboard is left. Whatever happens, the terminal is
 // as it was afterwards. The error is that of work, or of the terminal.
 func (d *Dashboard) Run(ctx context.Context, control Control, work func(context.Context) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	d.ctx, d.control = ctx, control
-	screen, err := d.screen()
+	app, err := tui.NewApp(ctx, d.opts.Screen)
 	if err != nil {
-		return fmt.Errorf("the terminal: %w", err)
+		return err
 	}
-	defer restore(screen)
-	d.build(screen)
-
-	worked := make(chan error, 1)
-	go func() {
-		defer restore(screen)
-		err := work(ctx)
-		worked <- err
-		if ctx.Err() == nil {
-			d.update(func() { d.end(err) })
-		}
-	}()
-	drawn := make(chan struct{})
-	go func() {
-		defer close(drawn)
-		defer restore(screen)
-		d.follow(ctx)
-	}()
-	// By the terminal's goroutine: what is stopped before it runs would begin anew.
-	left := context.AfterFunc(ctx, func() { d.app.QueueUpdate(d.app.Stop) })
-	shown := d.app.Run()
-	left()
-	cancel()
-	<-drawn
-	return errors.Join(shown, <-worked)
-}
-
-// screen returns the screen to draw on.
-func (d *Dashboard) screen() (tcell.Screen, error) {
-	screen := d.opts.Screen
-	if screen == nil {
-		var err error
-		if screen, err = tcell.NewScreen(); err != nil {
-			return nil, err
-		}
-	}
-	if err := screen.Init(); err != nil {
-		return nil, err
-	}
-	colors := screen.Colors()
-	if os.Getenv("NO_COLOR") != "" {
-		colors = 0
-	}
-	d.theme = newTheme(colors)
-	d.terminal = newTerminal(screen)
-	return d.terminal, nil
-}
-
-// restore gives the terminal back before a panic is reported.
-func restore(screen tcell.Screen) {
-	if p := recover(); p != nil {
-		screen.Fini()
-		panic(p)
-	}
-}
-
-// follow redraws when something is new, until the context is done.
-func (d *Dashboard) follow(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-d.changed:
-		}
-		d.update(d.refresh)
-		select {
-		case <-ctx.Done():
-		case <-time.After(redrawPause):
-		}
-	}
+	defer tui.Restore(app.Screen)
+	d.app, d.theme, d.control = app, &theme{app.Theme}, control
+	d.build()
+	return app.Run(tui.Show{Work: work, Changed: d.changed, Refresh: d.refresh, Ended: d.end})
 }
 
 // update does something in the goroutine of the terminal, and redraws. It returns
 // when that is done, or the dashboard was left.
-func (d *Dashboard) update(do func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		d.app.QueueUpdateDraw(do)
-	}()
-	select {
-	case <-done:
-	case <-d.ctx.Done():
-	}
-}
+func (d *Dashboard) update(do func()) { d.app.Update(do) }
 
 // Ended tells that nothing more comes for now, though the work is not over: as at the
 // end of a recording. It may be called from any goroutine but that of the terminal.
@@ -400,8 +316,8 @@ func (d *Dashboard) background(what string, do func(context.Context) error, done
 	d.busy = what
 	d.hints()
 	go func() {
-		defer restore(d.terminal)
-		err := do(d.ctx)
+		defer tui.Restore(d.app.Screen)
+		err := do(d.app.Context())
 		d.update(func() {
 			d.busy = ""
 			done(err)

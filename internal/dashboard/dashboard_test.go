@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/gdamore/tcell/v2"
+
+	"github.com/beamscope/beamscope/internal/tui"
 )
 
 // A stuck screen shows nothing until it is let go.
@@ -77,7 +79,7 @@ func TestPanicGivesTerminalBack(t *testing.T) {
 	var panicked any
 	func() {
 		defer func() { panicked = recover() }()
-		defer restore(screen)
+		defer tui.Restore(screen)
 		panic("out of order")
 	}()
 	if panicked != "out of order" || !screen.finished {

@@ -23,7 +23,7 @@ type diagramEditor struct {
 // newDiagramEditor returns an editor that calls changed when its text has changed.
 func newDiagramEditor(t *theme, changed func()) *diagramEditor {
 	e := &diagramEditor{TextArea: tview.NewTextArea(), theme: t}
-	e.SetWrap(false).SetSelectedStyle(t.selected()).SetPlaceholderStyle(t.style(dim))
+	e.SetWrap(false).SetSelectedStyle(t.Selected()).SetPlaceholderStyle(t.Style(dim))
 	e.SetPlaceholder("for example: whole = part_1 -> part_2;")
 	e.SetChangedFunc(func() {
 		e.number()
@@ -88,7 +88,7 @@ func (e *diagramEditor) before(at diagram.Pos) string {
 
 // cells returns how many cells a text takes in the editor.
 func cells(text string) int {
-	return tview.TaggedStringWidth(escape(strings.ReplaceAll(text, "\t", strings.Repeat(" ", tview.TabSize))))
+	return tview.TaggedStringWidth(tview.Escape(strings.ReplaceAll(text, "\t", strings.Repeat(" ", tview.TabSize))))
 }
 
 // next returns the first error after the cursor, or the first; nil without any.
@@ -135,7 +135,7 @@ func (e *diagramEditor) gutter(i int) spans {
 	number := fmt.Sprintf("%*d", e.digits(), i+1)
 	for _, err := range e.errs {
 		if err.Pos.Line == i+1 {
-			return spans{e.theme.span(bad, number+bad.mark())}
+			return spans{e.theme.span(bad, number+bad.Mark())}
 		}
 	}
 	return spans{e.theme.span(dim, number+"│")}
@@ -155,6 +155,6 @@ func (e *diagramEditor) underline(screen tcell.Screen, err *diagram.Error) {
 	to := max(cells(upTo)-column, from+1)
 	for i := max(from, 0); i < min(to, width); i++ {
 		text, _, _ := screen.Get(x+i, y+line)
-		screen.Put(x+i, y+line, text, e.theme.style(bad).Underline(true))
+		screen.Put(x+i, y+line, text, e.theme.Style(bad).Underline(true))
 	}
 }

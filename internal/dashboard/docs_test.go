@@ -22,6 +22,7 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/session"
 	"github.com/beamscope/beamscope/internal/snapshot"
+	"github.com/beamscope/beamscope/internal/tui/tuitest"
 )
 
 // Screens in the documents are what the dashboard shows. A line
@@ -148,7 +149,7 @@ func screenOf(t *testing.T, dir string, words []string) string {
 	s := parseStill(t, dir, words)
 	h := &harness{t: t, screen: tcell.NewSimulationScreen("UTF-8")}
 	p := &projector{still: s}
-	p.options.Screen = colored{h.screen, 256}
+	p.options.Screen = tuitest.Colored{SimulationScreen: h.screen, Count: 256}
 	p.load(t)
 	h.d = New(p.options)
 	p.d = h.d

@@ -71,10 +71,10 @@ func labelsOf(d diagram.Drawing, row int) []diagram.Label {
 // look is how a name looks in the drawing: never by its colour alone.
 func (v *drawingView) look(f *scope.Frame, name string) tcell.Style {
 	if f == nil {
-		return v.theme.style(plain)
+		return v.theme.Style(plain)
 	}
 	s, _ := worst(f, name)
-	look := v.theme.style(s.tone)
+	look := v.theme.Style(s.tone)
 	switch s.tone {
 	case good:
 		return look.Bold(true)
@@ -114,7 +114,7 @@ func (v *drawingView) item(name string, width int, f *scope.Frame) {
 		}
 	}
 	v.lines = append(v.lines, spans{
-		v.theme.span(s.tone, s.tone.mark()),
+		v.theme.span(s.tone, s.tone.Mark()),
 		v.theme.span(plain, fmt.Sprintf(" %-*s  ", width, name)),
 		v.theme.span(s.tone, s.text),
 	})

@@ -3,6 +3,8 @@ package dashboard
 import (
 	"github.com/gdamore/tcell/v2"
 	"github.com/rivo/tview"
+
+	"github.com/beamscope/beamscope/internal/tui"
 )
 
 // enter asks for a line of text that may be wrong. Answer is given it, and how to say
@@ -13,13 +15,13 @@ import (
 func (d *Dashboard) enter(question, hint, text string, answer func(text string, settled func(error))) {
 	field := tview.NewInputField().SetText(text)
 	field.SetFieldStyle(tcell.StyleDefault.Underline(true))
-	below := tview.NewTextView().SetDynamicColors(true).SetWordWrap(true).SetText(d.theme.tag(dim) + escape(hint) + "[-:-:-]")
+	below := tview.NewTextView().SetDynamicColors(true).SetWordWrap(true).SetText(d.theme.Tag(dim) + tview.Escape(hint) + "[-:-:-]")
 	waiting := false
 	settled := func(err error) {
 		waiting = false
 		switch {
 		case err != nil && field.HasFocus():
-			below.SetText(d.theme.tag(alert) + escape(err.Error()) + "[-:-:-]")
+			below.SetText(d.theme.Tag(alert) + tview.Escape(err.Error()) + "[-:-:-]")
 		case err != nil:
 			d.fail(err) // somebody has not waited for it
 		case field.HasFocus():
@@ -33,6 +35,6 @@ func (d *Dashboard) enter(question, hint, text string, answer func(text string, 
 		}
 	})
 	whole := tview.NewFlex().SetDirection(tview.FlexRow).AddItem(field, 1, 0, true).AddItem(below, 0, 1, false)
-	box(whole.Box, " "+question+" (Enter, or Esc) ")
+	tui.Box(whole.Box, " "+question+" (Enter, or Esc) ")
 	d.cover("enter", whole, []string{"Enter", "answers", "Esc", "leaves it"}, func() (int, int) { return clamp(30, d.width-10, 76), 8 })
 }

@@ -9,10 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rivo/tview"
+
 	"github.com/beamscope/beamscope/internal/export"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/recording"
 	"github.com/beamscope/beamscope/internal/snapshot"
+	"github.com/beamscope/beamscope/internal/tui"
 )
 
 // A shelf is where the snapshots are. They are read in the background, when there are
@@ -38,7 +41,7 @@ func (s *shelf) look() {
 	s.looking = true
 	seen := s.seen
 	go func() {
-		defer restore(s.d.terminal)
+		defer tui.Restore(s.d.app.Screen)
 		now := filesIn(dir)
 		if now == seen {
 			s.d.update(func() { s.looking, s.looked = false, time.Now() })
@@ -229,12 +232,12 @@ func (s *shelf) detail(f *firing) string {
 	case f.info == nil:
 		lines = append(lines, "No snapshot. Enter shows the window.")
 	case f.info.Err != nil:
-		lines = append(lines, t.tag(alert)+escape(unreadable(f.info.Path, f.info.Err).Error())+"[-:-:-]")
+		lines = append(lines, t.Tag(alert)+tview.Escape(unreadable(f.info.Path, f.info.Err).Error())+"[-:-:-]")
 	default:
 		lines = append(lines, fmt.Sprintf("%d windows before, %d after. Enter opens the snapshot.", f.info.Before, f.info.After))
 	}
 	if f.lasts {
-		lines = append(lines, t.tag(bad)+"It is still going on.[-:-:-]")
+		lines = append(lines, t.Tag(bad)+"It is still going on.[-:-:-]")
 	}
 	return strings.Join(lines, "\n")
 }
@@ -250,7 +253,7 @@ func causeLines(t *theme, causes []recording.Cause, more uint64) []string {
 			more += uint64(len(causes) - i)
 			break
 		}
-		lines = append(lines, t.tag(strong)+escape(c.Trigger+" of "+causeOf(c.Probe, c.VM))+"[-:-:-]: "+escape(c.Text))
+		lines = append(lines, t.Tag(strong)+tview.Escape(c.Trigger+" of "+causeOf(c.Probe, c.VM))+"[-:-:-]: "+tview.Escape(c.Text))
 	}
 	if more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
@@ -324,7 +327,7 @@ func (d *Dashboard) instances(probe string, vm outcome.VM, lines [][]string, wid
 	widths := make([]int, len(head))
 	for _, line := range append(lines, head) {
 		for i, text := range line {
-			widths[i] = max(widths[i], columnsOf(text))
+			widths[i] = max(widths[i], tui.Columns(text))
 		}
 	}
 	shown, used := 0, 2
@@ -342,7 +345,7 @@ func (d *Dashboard) instances(probe string, vm outcome.VM, lines [][]string, wid
 	rows := []row{{cells: []cell{{text: causeOf(probe, vm), tone: strong}}}, {cells: cellsOf(head, dim)}}
 	for i, line := range lines {
 		r := row{key: fmt.Sprintf("instance %d of %s", i, causeOf(probe, vm)), cells: cellsOf(line, plain)}
-		r.detail = fmt.Sprintf("%s: %s after %s\nstarted %s by %s\nspan %s", escape(probe), escape(line[0]), line[1], line[2], escape(line[5]), line[3])
+		r.detail = fmt.Sprintf("%s: %s after %s\nstarted %s by %s\nspan %s", tview.Escape(probe), tview.Escape(line[0]), line[1], line[2], tview.Escape(line[5]), line[3])
 		if line[4] != "0" {
 			r.detail += " in span " + line[4]
 		}

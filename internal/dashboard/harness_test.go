@@ -13,6 +13,7 @@ import (
 
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/tui/tuitest"
 )
 
 // A harness runs a dashboard on a screen in memory. Keys are handled when press
@@ -79,7 +80,7 @@ func dark(t *testing.T, system string, window uint64, colors int, change ...func
 	if h.control.config, err = config.Load(filepath.Join(program, system+".yaml")); err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Title: system, Fixed: true, Window: window, Screen: colored{h.screen, colors}}
+	o := Options{Title: system, Fixed: true, Window: window, Screen: tuitest.Colored{SimulationScreen: h.screen, Count: colors}}
 	for _, f := range change {
 		f(&o)
 	}
@@ -196,14 +197,6 @@ func (h *harness) contents() string {
 	}
 	return b.String()
 }
-
-// colored is a screen that says how many colours it has.
-type colored struct {
-	tcell.SimulationScreen
-	colors int
-}
-
-func (c colored) Colors() int { return c.colors }
 
 func TestMain(m *testing.M) {
 	time.Local = time.UTC

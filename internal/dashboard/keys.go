@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gdamore/tcell/v2"
+	"github.com/rivo/tview"
 )
 
 // A place is where a binding holds.
@@ -122,7 +123,7 @@ func (m keymap) hints(width int, at ...place) string {
 				return b.String()
 			}
 			used += need
-			b.WriteString("[::b]" + escape(m[i].show) + "[::-] " + m[i].short + "  ")
+			b.WriteString("[::b]" + tview.Escape(m[i].show) + "[::-] " + m[i].short + "  ")
 		}
 	}
 	return b.String()

@@ -10,8 +10,8 @@ import (
 	"github.com/rivo/tview"
 
 	"github.com/beamscope/beamscope/internal/figures"
-	"github.com/beamscope/beamscope/internal/plot"
 	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/tui"
 )
 
 // A tab is a page of the sidebar.
@@ -41,15 +41,11 @@ const wide = 110
 // narrow is below which width of the screen the hints begin with how to get help, and out.
 const narrow = 60
 
-func escape(s string) string { return tview.Escape(s) }
-
 // build makes everything that is on the screen.
-func (d *Dashboard) build(screen tcell.Screen) {
-	d.app = tview.NewApplication().SetScreen(screen).EnableMouse(true)
-	d.style()
-	d.header, d.message, d.hintline = line(), line(), line()
+func (d *Dashboard) build() {
+	d.header, d.message, d.hintline = tui.Line(), tui.Line(), tui.Line()
 	d.overview, d.grid = newOverview(d), newGrid(d)
-	d.main = newPages()
+	d.main = tui.NewPages()
 	d.main.AddPage("overview", d.overview, true, d.opts.Overview).AddPage("plots", d.grid, true, !d.opts.Overview)
 	d.tabs = newTabs(d)
 	d.keys = d.table()
@@ -59,51 +55,15 @@ func (d *Dashboard) build(screen tcell.Screen) {
 		AddItem(d.body, 0, 1, true).
 		AddItem(d.message, 1, 0, false).
 		AddItem(d.hintline, 1, 0, false)
-	d.root = newPages()
+	d.root = tui.NewPages()
 	d.root.AddPage("main", screenful, true, true)
 	d.app.SetRoot(d.root, true).SetInputCapture(d.press).SetBeforeDrawFunc(d.resize)
-	d.width, _ = screen.Size()
+	d.width, _ = d.app.Screen.Size()
 	d.layout()
 	if d.opts.Intro != "" {
 		d.say(plain, d.opts.Intro)
 	}
 	d.refresh()
-}
-
-// style has tview use the terminal's own colours.
-func (d *Dashboard) style() {
-	tview.Styles = tview.Theme{
-		PrimitiveBackgroundColor:    tcell.ColorDefault,
-		ContrastBackgroundColor:     tcell.ColorDefault,
-		MoreContrastBackgroundColor: tcell.ColorDefault,
-		BorderColor:                 d.theme.color(plot.Grey),
-		TitleColor:                  tcell.ColorDefault,
-		GraphicsColor:               d.theme.color(plot.Grey),
-		PrimaryTextColor:            tcell.ColorDefault,
-		SecondaryTextColor:          tcell.ColorDefault,
-		TertiaryTextColor:           tcell.ColorDefault,
-		InverseTextColor:            tcell.ColorDefault,
-		ContrastSecondaryTextColor:  tcell.ColorDefault,
-	}
-}
-
-// pages are [tview.Pages] that do not blank their space before they draw: the screen
-// was blank already.
-type pages struct{ *tview.Pages }
-
-func newPages() pages { return pages{tview.NewPages()} }
-
-// Draw implements [tview.Primitive].
-func (p pages) Draw(screen tcell.Screen) {
-	for _, name := range slices.Backward(p.GetPageNames(true)) { // the one in front comes first
-		item := p.GetPage(name)
-		item.SetRect(p.GetRect())
-		item.Draw(screen)
-	}
-}
-
-func line() *tview.TextView {
-	return tview.NewTextView().SetDynamicColors(true).SetWrap(false)
 }
 
 // resize lays the screen out anew where its size has changed.
@@ -280,10 +240,10 @@ func (d *Dashboard) put(n tone, text string) {
 // showMessage shows as much of the message as there is room for.
 func (d *Dashboard) showMessage() {
 	text := d.said
-	if d.width > 0 && columnsOf(text) > d.width {
-		text = shorten(text, d.width)
+	if d.width > 0 && tui.Columns(text) > d.width {
+		text = tui.Shorten(text, d.width)
 	}
-	d.message.SetText(d.theme.tag(d.saidAs) + escape(text) + "[-:-:-]")
+	d.message.SetText(d.theme.Tag(d.saidAs) + tview.Escape(text) + "[-:-:-]")
 }
 
 // fail shows what went wrong.
@@ -296,13 +256,13 @@ func (d *Dashboard) fail(err error) {
 // hints shows the keys that are of use at the moment, or what is under way.
 func (d *Dashboard) hints() {
 	if d.busy != "" {
-		d.hintline.SetText(d.theme.tag(doubtful) + escape(d.busy) + " …[-:-:-]")
+		d.hintline.SetText(d.theme.Tag(doubtful) + tview.Escape(d.busy) + " …[-:-:-]")
 		return
 	}
 	if len(d.overlays) > 0 {
 		text := ""
 		for pair := range slices.Chunk(d.overlays[len(d.overlays)-1].hints, 2) {
-			text += "[::b]" + escape(pair[0]) + "[::-] " + pair[1] + "  "
+			text += "[::b]" + tview.Escape(pair[0]) + "[::-] " + pair[1] + "  "
 		}
 		d.hintline.SetText(text)
 		return
@@ -352,20 +312,20 @@ func (d *Dashboard) head() {
 // mode says what is looked at, and whether it moves.
 func (d *Dashboard) mode() string {
 	s := d.scene
-	title := escape(s.title)
+	title := tview.Escape(s.title)
 	first, last, ok := s.Range()
 	switch {
 	case !ok:
 		return title
 	case s.shot != nil:
-		return d.theme.tag(doubtful) + "❚❚[-:-:-] " + title + " │ [::b]" + s.shot.position(s.frame().Number) + "[::-]"
+		return d.theme.Tag(doubtful) + "❚❚[-:-:-] " + title + " │ [::b]" + s.shot.position(s.frame().Number) + "[::-]"
 	case s.following && d.ended:
-		return d.theme.tag(bad) + "■[-:-:-] " + title + " ended"
+		return d.theme.Tag(bad) + "■[-:-:-] " + title + " ended"
 	case s.following:
-		return d.theme.tag(good) + "●[-:-:-] " + title
+		return d.theme.Tag(good) + "●[-:-:-] " + title
 	}
 	f := s.frame()
-	return fmt.Sprintf("%s❚❚[-:-:-] %s window %d of %d…%d", d.theme.tag(doubtful), title, f.Number, max(first, s.oldest), last)
+	return fmt.Sprintf("%s❚❚[-:-:-] %s window %d of %d…%d", d.theme.Tag(doubtful), title, f.Number, max(first, s.oldest), last)
 }
 
 // losses says what is missing in a frame.
@@ -379,9 +339,9 @@ func (d *Dashboard) losses(f *scope.Frame) string {
 	}
 	switch {
 	case unobserved > 0:
-		return fmt.Sprintf("%slost %d+[-:-:-]", d.theme.tag(doubtful), lost)
+		return fmt.Sprintf("%slost %d+[-:-:-]", d.theme.Tag(doubtful), lost)
 	case lost > 0:
-		return fmt.Sprintf("%slost %d[-:-:-]", d.theme.tag(doubtful), lost)
+		return fmt.Sprintf("%slost %d[-:-:-]", d.theme.Tag(doubtful), lost)
 	}
 	return "lost 0"
 }
@@ -411,7 +371,7 @@ func vms(f *scope.Frame) string {
 	case 0:
 		return ""
 	case 1:
-		return escape(names[0])
+		return tview.Escape(names[0])
 	}
 	return fmt.Sprintf("%d VMs", len(names))
 }

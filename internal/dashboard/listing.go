@@ -6,6 +6,8 @@ import (
 
 	"github.com/gdamore/tcell/v2"
 	"github.com/rivo/tview"
+
+	"github.com/beamscope/beamscope/internal/tui"
 )
 
 // A row is a line of a listing.
@@ -46,10 +48,10 @@ func newListing(title string, t *theme) *listing {
 	l := &listing{
 		Flex:   tview.NewFlex().SetDirection(tview.FlexRow),
 		theme:  t,
-		table:  tview.NewTable().SetSelectable(true, false).SetSelectedStyle(t.selected()),
+		table:  tview.NewTable().SetSelectable(true, false).SetSelectedStyle(t.Selected()),
 		detail: tview.NewTextView().SetDynamicColors(true).SetWordWrap(true),
 	}
-	box(l.Box, " "+title+" ")
+	tui.Box(l.Box, " "+title+" ")
 	l.AddItem(l.table, 0, 1, true).AddItem(l.detail, leastDetail, 0, false)
 	l.table.SetSelectionChangedFunc(func(int, int) { l.describe() })
 	l.table.SetMouseCapture(l.click)
@@ -108,38 +110,10 @@ func (t *theme) line(r *row, width int) string {
 		if width == 0 {
 			width = max(left, 0)
 		}
-		b.WriteString(t.tag(c.tone) + escape(fit(c.text, width, c.right)) + "[-:-:-]")
+		b.WriteString(t.Tag(c.tone) + tview.Escape(tui.Fit(c.text, width, c.right)) + "[-:-:-]")
 	}
 	return b.String()
 }
-
-// fit returns a text with exactly so many columns.
-func fit(text string, width int, right bool) string {
-	has := columnsOf(text)
-	if has > width {
-		text = shorten(text, width)
-		has = columnsOf(text)
-	}
-	pad := strings.Repeat(" ", width-has)
-	if right {
-		return pad + text
-	}
-	return text + pad
-}
-
-// shorten returns the beginning of a text that has more columns than a width.
-func shorten(text string, width int) string {
-	runes := []rune(text)
-	for len(runes) > 0 && columnsOf(string(runes))+1 > width {
-		runes = runes[:len(runes)-1]
-	}
-	if width < 1 {
-		return ""
-	}
-	return string(runes) + "…"
-}
-
-func columnsOf(text string) int { return tview.TaggedStringWidth(escape(text)) }
 
 // nearest returns the row with a key; where it is gone, the nearest to where it was.
 func (l *listing) nearest(key string, at int) int {
@@ -198,7 +172,7 @@ func (l *listing) describe() {
 	if at, _ := l.table.GetSelection(); at <= l.nearest("", 0) {
 		l.table.SetOffset(0, 0)
 	}
-	text := l.theme.tag(dim) + strings.Repeat("─", max(l.width, 0)) + "[-:-:-]"
+	text := l.theme.Tag(dim) + strings.Repeat("─", max(l.width, 0)) + "[-:-:-]"
 	if r := l.current(); r != nil {
 		text += "\n" + r.detail
 	}

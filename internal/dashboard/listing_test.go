@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/beamscope/beamscope/internal/tui"
 )
 
 // A text that is made to fit has the columns it should, whatever it is.
@@ -11,7 +13,7 @@ func TestFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOf(rapid.RuneFrom([]rune("ab_[]:-<>…ΔQ日"))).Draw(t, "text")
 		width := rapid.IntRange(0, 20).Draw(t, "width")
-		if got := columnsOf(fit(text, width, rapid.Bool().Draw(t, "right"))); got != width {
+		if got := tui.Columns(tui.Fit(text, width, rapid.Bool().Draw(t, "right"))); got != width {
 			t.Errorf("%d columns", got)
 		}
 	})

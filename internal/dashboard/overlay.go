@@ -8,6 +8,8 @@ import (
 
 	"github.com/gdamore/tcell/v2"
 	"github.com/rivo/tview"
+
+	"github.com/beamscope/beamscope/internal/tui"
 )
 
 // An overlay covers the rest of the screen, in the middle of it.
@@ -84,7 +86,7 @@ func (d *Dashboard) confirm(question string, yes func(), others ...reply) {
 		hints = append(hints, string(o.key), o.word)
 	}
 	text := tview.NewTextView().SetText(question + "\n\n" + words).SetWordWrap(true)
-	box(text.Box, " sure? ")
+	tui.Box(text.Box, " sure? ")
 	text.SetInputCapture(func(e *tcell.EventKey) *tcell.EventKey {
 		switch e.Rune() {
 		case 'y', 'Y':
@@ -102,14 +104,14 @@ func (d *Dashboard) confirm(question string, yes func(), others ...reply) {
 	})
 	d.cover("confirm", text, hints, func() (int, int) {
 		width := clamp(30, d.width-10, 64)
-		return width, len(tview.WordWrap(escape(question), width-2)) + 4
+		return width, len(tview.WordWrap(tview.Escape(question), width-2)) + 4
 	})
 }
 
 // tell shows a longer text, in the theme's tags, made for a width.
 func (d *Dashboard) tell(name, title string, text func(width int) string) {
 	view := tview.NewTextView().SetDynamicColors(true).SetWordWrap(true)
-	box(view.Box, " "+title+" ")
+	tui.Box(view.Box, " "+title+" ")
 	d.cover(name, view, []string{"Esc", "closes", "↑↓", "scroll"}, func() (int, int) {
 		width := clamp(30, d.width-4, 88)
 		said := text(width - 2)
@@ -118,10 +120,6 @@ func (d *Dashboard) tell(name, title string, text func(width int) string) {
 		}
 		return width, min(strings.Count(said, "\n")+3, max(d.height-2, 5))
 	})
-}
-
-func box(b *tview.Box, title string) {
-	b.SetBorder(true).SetTitle(title).SetTitleAlign(tview.AlignLeft)
 }
 
 // A chapter is what keys do in one place.
@@ -178,11 +176,11 @@ func (d *Dashboard) help() {
 					continue
 				}
 				name := fmt.Sprintf("  %-12s ", c.keys[i].keys())
-				for j, line := range wrap(c.keys[i].help, max(width-max(keys, columnsOf(name)), 10)) {
+				for j, line := range tui.Wrap(c.keys[i].help, max(width-max(keys, tui.Columns(name)), 10)) {
 					if j > 0 {
 						name = strings.Repeat(" ", keys)
 					}
-					b.WriteString(escape(name+line) + "\n")
+					b.WriteString(tview.Escape(name+line) + "\n")
 				}
 			}
 			b.WriteString("\n")

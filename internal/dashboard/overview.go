@@ -14,6 +14,7 @@ import (
 	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/tui"
 )
 
 // An overview is the table of all probes: how often, how long, and whether all is
@@ -46,7 +47,7 @@ func (o order) String() string {
 
 func newOverview(d *Dashboard) *overview {
 	o := &overview{Table: tview.NewTable(), d: d, preview: newPlotView(d.theme), marked: make(map[string]bool)}
-	o.SetSelectable(true, false).SetFixed(1, 0).SetSelectedStyle(d.theme.selected())
+	o.SetSelectable(true, false).SetFixed(1, 0).SetSelectedStyle(d.theme.Selected())
 	o.SetSelectedFunc(func(int, int) { o.plot() })
 	return o
 }
@@ -235,15 +236,15 @@ func (o order) mark(name string) (string, bool) {
 // span returns the name of the spans of a probe where it is another one.
 func (o *overview) span(p *scope.Probe) string {
 	name := spanOf(p)
-	room := o.d.width*2/5 - columnsOf(p.Name) - columnsOf(" «»")
-	if o.d.width == 0 || columnsOf(name) <= room {
-		room = columnsOf(name)
+	room := o.d.width*2/5 - tui.Columns(p.Name) - tui.Columns(" «»")
+	if o.d.width == 0 || tui.Columns(name) <= room {
+		room = tui.Columns(name)
 	}
 	if name == "" || room < 4 {
 		return ""
 	}
-	if columnsOf(name) > room {
-		name = shorten(name, room)
+	if tui.Columns(name) > room {
+		name = tui.Shorten(name, room)
 	}
 	return " «" + name + "»"
 }
@@ -334,13 +335,13 @@ const mostName = 40
 
 // width is how many columns the column takes.
 func (c column) width(probes []*scope.Probe) int {
-	width := columnsOf(c.name)
+	width := tui.Columns(c.name)
 	for _, p := range probes {
 		text, _ := c.cell(p)
 		if c.more != nil {
 			text += c.more(p)
 		}
-		width = max(width, min(columnsOf(text), mostName))
+		width = max(width, min(tui.Columns(text), mostName))
 	}
 	return width
 }
@@ -349,10 +350,10 @@ func (c column) width(probes []*scope.Probe) int {
 func vmName(vm outcome.VM, width int) string {
 	name := vm.String()
 	pid := fmt.Sprintf(" (pid %d)", vm.PID)
-	if columnsOf(name) <= max(width, 20) || vm.Node == "" {
+	if tui.Columns(name) <= max(width, 20) || vm.Node == "" {
 		return name
 	}
-	return shorten(vm.Node, max(width, 20)-columnsOf(pid)) + pid
+	return tui.Shorten(vm.Node, max(width, 20)-tui.Columns(pid)) + pid
 }
 
 // empty says what there is to do where there is nothing to show.
@@ -387,7 +388,7 @@ func (o *overview) head(columns []column) {
 }
 
 func (o *overview) heading(name string, left bool) *tview.TableCell {
-	c := tview.NewTableCell(name).SetSelectable(false).SetStyle(o.d.theme.style(dim))
+	c := tview.NewTableCell(name).SetSelectable(false).SetStyle(o.d.theme.Style(dim))
 	if !left {
 		c.SetAlign(tview.AlignRight)
 	}
@@ -399,16 +400,16 @@ func (o *overview) row(at int, p *scope.Probe, columns []column) {
 	if o.marked[p.Name] {
 		mark = "✓"
 	}
-	o.SetCell(at, 0, tview.NewTableCell(mark).SetStyle(o.d.theme.style(good)))
+	o.SetCell(at, 0, tview.NewTableCell(mark).SetStyle(o.d.theme.Style(good)))
 	for i, c := range columns {
 		text, n := c.cell(p)
-		text = " " + escape(text)
+		text = " " + tview.Escape(text)
 		if c.more != nil {
 			if more := c.more(p); more != "" {
-				text += o.d.theme.tag(dim) + escape(more) + "[-:-:-]"
+				text += o.d.theme.Tag(dim) + tview.Escape(more) + "[-:-:-]"
 			}
 		}
-		cell := tview.NewTableCell(text).SetStyle(o.d.theme.style(n)).SetMaxWidth(mostName)
+		cell := tview.NewTableCell(text).SetStyle(o.d.theme.Style(n)).SetMaxWidth(mostName)
 		if !c.left {
 			cell.SetAlign(tview.AlignRight)
 		}
@@ -576,30 +577,5 @@ func (o *overview) trail(p *scope.Probe, figure func(point) float64) string {
 			values[trailWidth-1-back] = figure(x)
 		}
 	}
-	return sparkline(values)
-}
-
-// sparkline draws values from 0 on, the largest as a full block. NaN is a gap.
-func sparkline(values []float64) string {
-	levels := []rune("▁▂▃▄▅▆▇█")
-	largest := 0.0
-	for _, v := range values {
-		if v > largest && !math.IsInf(v, 1) {
-			largest = v
-		}
-	}
-	var b strings.Builder
-	for _, v := range values {
-		switch {
-		case math.IsNaN(v):
-			b.WriteRune(' ')
-		case math.IsInf(v, 1):
-			b.WriteRune('∞')
-		case largest == 0:
-			b.WriteRune(levels[0])
-		default:
-			b.WriteRune(levels[min(int(v/largest*float64(len(levels))), len(levels)-1)])
-		}
-	}
-	return b.String()
+	return figures.Sparkline(values)
 }

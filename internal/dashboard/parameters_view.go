@@ -77,7 +77,7 @@ func (t *parametersTab) mistake(f *paramForm, width int) []paramRow {
 	if f.err == nil {
 		return nil
 	}
-	return t.below(bad, bad.mark()+" "+f.err.Error(), width)
+	return t.below(bad, bad.Mark()+" "+f.err.Error(), width)
 }
 
 // below returns rows of text below a field; none for "".
@@ -134,7 +134,7 @@ func (t *parametersTab) rowsOf(f *paramForm, p *parameter, width int) []paramRow
 	}
 	rows := []paramRow{{line: t.row(p.label(), value, selected), field: true, param: p}}
 	if p.wrong != "" {
-		rows = append(rows, t.below(bad, bad.mark()+" "+p.wrong, width)...)
+		rows = append(rows, t.below(bad, bad.Mark()+" "+p.wrong, width)...)
 	}
 	return rows
 }
@@ -163,9 +163,9 @@ func (t *parametersTab) row(label string, value spans, selected bool) spans {
 // look is how a value looks.
 func (t *parametersTab) look(selected bool) tcell.Style {
 	if selected && t.HasFocus() {
-		return t.d.theme.selected()
+		return t.d.theme.Selected()
 	}
-	return t.d.theme.style(plain)
+	return t.d.theme.Style(plain)
 }
 
 func (t *parametersTab) choice(text string, selected bool, note string) spans {
@@ -181,7 +181,7 @@ func (t *parametersTab) value(f *paramForm, p *parameter, selected bool) spans {
 		text = "-"
 	}
 	if !f.active(p) {
-		return spans{{text, t.d.theme.style(dim)}}
+		return spans{{text, t.d.theme.Style(dim)}}
 	}
 	return spans{{text, t.look(selected)}}
 }
@@ -203,7 +203,7 @@ func (t *parametersTab) slider(p *parameter, selected bool) spans {
 func (t *parametersTab) foot(width int) []spans {
 	th := t.d.theme
 	if t.refused != nil {
-		return th.wrapped(bad, bad.mark()+" refused: "+t.refused.Error(), width, 2)
+		return th.wrapped(bad, bad.Mark()+" refused: "+t.refused.Error(), width, 2)
 	}
 	edited := t.edited()
 	if len(edited) == 0 {

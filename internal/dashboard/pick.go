@@ -5,6 +5,8 @@ import (
 
 	"github.com/gdamore/tcell/v2"
 	"github.com/rivo/tview"
+
+	"github.com/beamscope/beamscope/internal/tui"
 )
 
 // pick has some of a list chosen by ticks. Answer is given those that are ticked, in
@@ -14,17 +16,17 @@ func (d *Dashboard) pick(title string, all, ticked []string, answer func([]strin
 	for _, name := range ticked {
 		p.ticked[name] = true
 	}
-	p.table = tview.NewTable().SetSelectable(true, false).SetSelectedStyle(d.theme.selected())
+	p.table = tview.NewTable().SetSelectable(true, false).SetSelectedStyle(d.theme.Selected())
 	p.below = tview.NewTextView().SetDynamicColors(true).SetWordWrap(true)
 	p.say(dim, "Space ticks, Enter: done, Esc: as it was")
 	p.table.SetInputCapture(p.press)
 	p.table.SetMouseCapture(p.click)
 	p.refresh()
 	whole := tview.NewFlex().SetDirection(tview.FlexRow).AddItem(p.table, 0, 1, true).AddItem(p.below, 2, 0, false)
-	box(whole.Box, " "+title+" ")
+	tui.Box(whole.Box, " "+title+" ")
 	width := 42
 	for _, name := range all {
-		width = max(width, columnsOf(name)+6)
+		width = max(width, tui.Columns(name)+6)
 	}
 	d.cover("pick", whole, []string{"Space", "ticks", "Enter", "done", "Esc", "as it was"}, func() (int, int) { return min(width, max(d.width-4, 30)), min(len(all)+4, max(d.height-2, 6)) })
 }
@@ -40,7 +42,7 @@ type picking struct {
 }
 
 func (p *picking) say(n tone, text string) {
-	p.below.SetText(p.d.theme.tag(n) + escape(text) + "[-:-:-]")
+	p.below.SetText(p.d.theme.Tag(n) + tview.Escape(text) + "[-:-:-]")
 }
 
 func (p *picking) refresh() {
@@ -49,7 +51,7 @@ func (p *picking) refresh() {
 		if p.ticked[name] {
 			mark = "✓ "
 		}
-		p.table.SetCell(i, 0, tview.NewTableCell(" "+mark+escape(name)).SetExpansion(1))
+		p.table.SetCell(i, 0, tview.NewTableCell(" "+mark+tview.Escape(name)).SetExpansion(1))
 	}
 }
 

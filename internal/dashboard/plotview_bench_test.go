@@ -10,6 +10,7 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/plot"
 	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/tui"
 )
 
 // A wide plot is one of six on a terminal of 200 columns and 60 rows.
@@ -65,7 +66,7 @@ func BenchmarkPlotView(b *testing.B) {
 		{"cursor", func(v *plotView) { v.cursorTo(0.5) }},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
-			v := newPlotView(newTheme(256))
+			v := newPlotView(&theme{tui.NewTheme(256)})
 			v.SetRect(0, 0, wideWidth, wideHeight)
 			series := []plot.Series{busy(b)}
 			v.show("busy", series)

@@ -82,9 +82,9 @@ func (v *plotView) drawBox(screen tcell.Screen) {
 	if width < 2 || height < 2 {
 		return
 	}
-	style, lines := v.theme.style(dim), "┌─┐│└┘"
+	style, lines := v.theme.Style(dim), "┌─┐│└┘"
 	if v.selected {
-		style, lines = v.theme.style(strong), "╔═╗║╚╝"
+		style, lines = v.theme.Style(strong), "╔═╗║╚╝"
 	}
 	const size = len("─")
 	line := func(i int) string { return lines[i*size:][:size] }
@@ -118,9 +118,9 @@ func (v *plotView) drawTitle(screen tcell.Screen) {
 		}
 	}
 	piece(" ", tcell.StyleDefault)
-	piece(v.title, v.theme.style(strong))
+	piece(v.title, v.theme.Style(strong))
 	for _, w := range v.facts {
-		piece(" · ", v.theme.style(dim))
+		piece(" · ", v.theme.Style(dim))
 		piece(w.text, w.style)
 	}
 	piece(" ", tcell.StyleDefault)
@@ -135,7 +135,7 @@ func (v *plotView) drawCurves(c chart) {
 	for i := range v.series {
 		s := &v.series[i]
 		if s.DMax > 0 {
-			c.upright(s.DMax, v.low, v.high, v.theme.style(required), 3, 2)
+			c.upright(s.DMax, v.low, v.high, v.theme.Style(required), 3, 2)
 		}
 		if v.visible(plot.Observed) {
 			v.hatch(c, i)
@@ -243,9 +243,9 @@ func at(values []float64, width, t time.Duration) float64 {
 func (v *plotView) drawStairs(c chart, stairs []plot.Stretch) {
 	before := 0.0
 	for _, s := range stairs {
-		style := v.theme.style(required)
+		style := v.theme.Style(required)
 		if s.Missed {
-			style = v.theme.style(bad)
+			style = v.theme.Style(bad)
 		}
 		for thick := 0.0; thick == 0 || s.Missed && thick < 2; thick++ {
 			pen := c.Pen(style, 1, 0)
@@ -274,7 +274,7 @@ func (v *plotView) hatch(c chart, i int) {
 			top := max(0, int(c.y.dot(s.P)))
 			bottom := min(float64(c.y.rows*braille.CellHeight), c.y.dot(at(curve.Y, curve.Width, max(0, c.x.delay(float64(x)+0.5)))))
 			for y := top + (apart-(x+top)%apart)%apart; y < int(bottom); y += apart {
-				c.Set(x, y, v.theme.style(bad))
+				c.Set(x, y, v.theme.Style(bad))
 			}
 		}
 	}
@@ -292,7 +292,7 @@ func (v *plotView) failing() (*plot.Series, bool) {
 // failedStyle returns how the share that fails looks: bad where it is too large.
 func (v *plotView) failedStyle(s *plot.Series) tcell.Style {
 	if s.Judged && 1-s.Failed < s.MinSuccess {
-		return v.theme.style(bad)
+		return v.theme.Style(bad)
 	}
 	return tcell.StyleDefault
 }
@@ -313,7 +313,7 @@ func (v *plotView) drawFailed(c chart) {
 
 // drawAxes draws the axes and their labels.
 func (v *plotView) drawAxes(screen tcell.Screen, g layout, c chart) {
-	style := v.theme.style(dim)
+	style := v.theme.Style(dim)
 	for y := range g.height {
 		screen.Put(g.x-1, g.y+y, "│", style)
 	}
@@ -357,7 +357,7 @@ func (v *plotView) drawCursorLabel(screen tcell.Screen, g layout, c chart, row i
 	label := figures.ExactDelay(t)
 	width := uniseg.StringWidth(label)
 	from := max(-g.gutter, min(g.width-width, column-width/2))
-	put(screen, g.x+from, row, width, label, v.theme.selected())
+	put(screen, g.x+from, row, width, label, v.theme.Selected())
 	return area{from - 1, 0, width + 2, 1}
 }
 
@@ -421,7 +421,7 @@ func (w writer) nothing() {
 	text := w.plotView.nothing()
 	width := min(w.layout.width, uniseg.StringWidth(text))
 	at := area{(w.layout.width - width) / 2, w.layout.height / 2, width, 1}
-	w.write(at.x, w.leastHidden(at, 1), text, w.theme.style(strong))
+	w.write(at.x, w.leastHidden(at, 1), text, w.theme.Style(strong))
 }
 
 // leastHidden returns the row in which an area hides least: its own, or the next in a
@@ -469,7 +469,7 @@ func (w writer) dMax(c chart) {
 			continue
 		}
 		seen = s.DMax
-		w.beside(c, s.DMax, w.layout.height-1, -1, "dMax "+s.DMax.String(), w.theme.style(required))
+		w.beside(c, s.DMax, w.layout.height-1, -1, "dMax "+s.DMax.String(), w.theme.Style(required))
 	}
 }
 

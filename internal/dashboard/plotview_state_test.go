@@ -15,6 +15,8 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/plot"
 	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/tui"
+	"github.com/beamscope/beamscope/internal/tui/tuitest"
 )
 
 const ms = time.Millisecond
@@ -54,7 +56,7 @@ func observedAs(width time.Duration, timeouts uint64, counts []uint64) (*scope.P
 
 // view shows series on 66 columns and 20 rows.
 func view(series ...plot.Series) *plotView {
-	v := newPlotView(newTheme(256))
+	v := newPlotView(&theme{tui.NewTheme(256)})
 	v.SetRect(0, 0, 66, 20)
 	v.show("p", series)
 	return v
@@ -485,7 +487,7 @@ func TestPut(t *testing.T) {
 	} {
 		screen := newScreen(t, 10, 1)
 		used := put(screen, 0, 0, tt.columns, tt.text, tcell.StyleDefault)
-		if got := strings.TrimSpace(text(screen)); got != tt.want || used > tt.columns {
+		if got := strings.TrimSpace(tuitest.Text(screen)); got != tt.want || used > tt.columns {
 			t.Errorf("%q in %d columns: %q in %d", tt.text, tt.columns, got, used)
 		}
 	}
@@ -493,7 +495,7 @@ func TestPut(t *testing.T) {
 
 // draws has a random view of random probes do random things.
 func draws(t *rapid.T) *plotView {
-	v := newPlotView(newTheme(rapid.SampledFrom([]int{0, 8, 16, 256}).Draw(t, "colours")))
+	v := newPlotView(&theme{tui.NewTheme(rapid.SampledFrom([]int{0, 8, 16, 256}).Draw(t, "colours"))})
 	for range rapid.IntRange(0, 4).Draw(t, "steps") {
 		v.show("a title that is long", rapid.SliceOfN(anySeries(), 0, 3).Draw(t, "series"))
 		v.SetRect(2, 1, rapid.IntRange(0, 70).Draw(t, "width"), rapid.IntRange(0, 30).Draw(t, "height"))

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/gdamore/tcell/v2"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/internal/outcome"
@@ -20,6 +19,8 @@ import (
 	"github.com/beamscope/beamscope/internal/recording"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/session"
+	"github.com/beamscope/beamscope/internal/tui"
+	"github.com/beamscope/beamscope/internal/tui/tuitest"
 )
 
 var update = flag.Bool("update", false, "write what is drawn into the golden files")
@@ -158,7 +159,7 @@ func TestPictures(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			golden(t, filepath.Join("testdata", "plotview", tt.name+".txt"), tt.draw(t))
+			tuitest.Golden(t, *update, filepath.Join("testdata", "plotview", tt.name+".txt"), tt.draw(t))
 		})
 	}
 }
@@ -183,7 +184,7 @@ func TestSix(t *testing.T) {
 	screen := newScreen(t, 3*width, 2*height)
 	for i := range 6 {
 		name := []string{"worker_1", "worker_2", "probe"}[i%3]
-		v := newPlotView(newTheme(256))
+		v := newPlotView(&theme{tui.NewTheme(256)})
 		v.SetRect(i%3*width, i/3*height, width, height)
 		v.show(name, []plot.Series{r.series(t, 8+7*(i/3), -1, name)})
 		if i == 4 {
@@ -191,13 +192,13 @@ func TestSix(t *testing.T) {
 		}
 		v.Draw(screen)
 	}
-	golden(t, filepath.Join("testdata", "plotview", "six.txt"), text(screen)+"\n"+styles(screen))
+	tuitest.Golden(t, *update, filepath.Join("testdata", "plotview", "six.txt"), tuitest.Text(screen)+"\n"+tuitest.Styles(screen))
 }
 
 // draw returns what the picture looks like, and below it how each cell looks.
 func (p picture) draw(t *testing.T) string {
 	t.Helper()
-	v := newPlotView(newTheme(p.colors))
+	v := newPlotView(&theme{tui.NewTheme(p.colors)})
 	v.SetRect(0, 0, p.width, p.height)
 	v.show("probe", p.series)
 	if p.do != nil {
@@ -205,61 +206,5 @@ func (p picture) draw(t *testing.T) string {
 	}
 	screen := newScreen(t, p.width, p.height)
 	v.Draw(screen)
-	return text(screen) + strings.Join(v.readout(), "\n") + "\n\n" + styles(screen)
-}
-
-// text returns what is written on a screen.
-func text(screen tcell.Screen) string {
-	return eachCell(screen, func(text string, _ tcell.Style) string { return text })
-}
-
-// styles returns a letter for the style of each cell, and what the letters mean: a
-// dot is the terminal's own, and so is the colour -1.
-func styles(screen tcell.Screen) string {
-	letters := map[tcell.Style]string{tcell.StyleDefault: "."}
-	var legend strings.Builder
-	cells := eachCell(screen, func(_ string, s tcell.Style) string {
-		if letters[s] == "" {
-			letters[s] = string(rune('a' + len(letters) - 1))
-			foreground, background, attributes := s.Decompose()
-			fmt.Fprintf(&legend, "%s: %06x on %06x, attributes %d\n", letters[s], foreground.Hex(), background.Hex(), attributes)
-		}
-		return letters[s]
-	})
-	return cells + legend.String()
-}
-
-func eachCell(screen tcell.Screen, f func(string, tcell.Style) string) string {
-	var b strings.Builder
-	width, height := screen.Size()
-	for y := range height {
-		for x := 0; x < width; {
-			text, style, columns := screen.Get(x, y)
-			b.WriteString(f(text, style))
-			x += columns
-		}
-		b.WriteByte('\n')
-	}
-	return b.String()
-}
-
-// golden compares what was drawn with what is in a file.
-func golden(t *testing.T, path, got string) {
-	t.Helper()
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("look at it, and run go test -update if it is as good, -want +got:\n%s", diff)
-	}
+	return tuitest.Text(screen) + strings.Join(v.readout(), "\n") + "\n\n" + tuitest.Styles(screen)
 }

@@ -59,7 +59,7 @@ func (t *theme) facts(to []words, series []plot.Series) []words {
 		return t.caveats(to, series)
 	}
 	if n := series[0].Instances; n > 0 {
-		to = append(to, words{"n=" + strconv.FormatUint(n, 10), t.style(dim)})
+		to = append(to, words{"n=" + strconv.FormatUint(n, 10), t.Style(dim)})
 	}
 	return t.caveats(to, series)
 }
@@ -71,10 +71,10 @@ func (t *theme) caveats(to []words, series []plot.Series) []words {
 			whose = strconv.Itoa(i+1) + ": "
 		}
 		if s.Lost > 0 {
-			to = append(to, words{fmt.Sprintf("%s%d lost", whose, s.Lost), t.style(doubtful)})
+			to = append(to, words{fmt.Sprintf("%s%d lost", whose, s.Lost), t.Style(doubtful)})
 		}
 		if s.Caveat != "" && s.Instances > 0 {
-			to = append(to, words{whose + "insufficient: " + s.Caveat, t.style(doubtful)})
+			to = append(to, words{whose + "insufficient: " + s.Caveat, t.Style(doubtful)})
 		}
 	}
 	return to
@@ -130,7 +130,7 @@ func (v *plotView) entries(to []entry) []entry {
 		}
 	}
 	if judged {
-		s := stroke{style: v.theme.style(required), on: 1}
+		s := stroke{style: v.theme.Style(required), on: 1}
 		to = append(to, entry{mark, s.sample(), "QTA"})
 	}
 	return to

@@ -16,6 +16,8 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/session"
+	"github.com/beamscope/beamscope/internal/tui"
+	"github.com/beamscope/beamscope/internal/tui/tuitest"
 	"github.com/beamscope/beamscope/internal/wrapper"
 )
 
@@ -203,7 +205,7 @@ func TestScreens(t *testing.T) {
 				for _, colors := range []int{256, 16, 0} {
 					got = withLook(got, colors, s.begin(t, size[0], size[1], colors))
 				}
-				golden(t, filepath.Join("testdata", "screens", name+".txt"), got)
+				tuitest.Golden(t, *update, filepath.Join("testdata", "screens", name+".txt"), got)
 			})
 		}
 	}
@@ -226,7 +228,7 @@ func withLook(more string, colors int, h *harness) string {
 func (h *harness) look() (written, how, legend string) {
 	written = h.text()
 	h.do(func() {
-		cells := styles(h.screen)
+		cells := tuitest.Styles(h.screen)
 		_, height := h.screen.Size()
 		lines := strings.SplitAfter(cells, "\n")
 		for i := range lines[:height] {
@@ -295,7 +297,7 @@ func TestSizes(t *testing.T) {
 			if kind.change != nil {
 				kind.change(o)
 			}
-			screen := o.Screen.(colored)
+			screen := o.Screen.(tuitest.Colored)
 			o.Screen = strictScreen{screen.SimulationScreen, func(x, y int) {
 				w, h := screen.Size()
 				r.Errorf("drawn at %d,%d of %d×%d\n%s", x, y, w, h, debug.Stack())
@@ -318,7 +320,7 @@ func TestSizes(t *testing.T) {
 // wantWidth reports lines on the screen that are not of a width.
 func (h *harness) wantWidth(r *rapid.T, width int) {
 	h.do(func() {
-		for line := range strings.Lines(text(h.screen)) {
+		for line := range strings.Lines(tuitest.Text(h.screen)) {
 			if got := uniseg.StringWidth(strings.TrimSuffix(line, "\n")); got != width {
 				r.Errorf("a line has %d columns, want %d: %q", got, width, line)
 			}
@@ -335,8 +337,8 @@ func TestHelpFits(t *testing.T) {
 	}
 	const room = 80 - 4 - 2 - len("  ") - 12 - len(" ")
 	for _, b := range all {
-		if columnsOf(b.help) > room || columnsOf(b.show) > 12 {
-			t.Errorf("%s: %s: %d columns, want at most 12 and %d", b.show, b.help, columnsOf(b.help), room)
+		if tui.Columns(b.help) > room || tui.Columns(b.show) > 12 {
+			t.Errorf("%s: %s: %d columns, want at most 12 and %d", b.show, b.help, tui.Columns(b.help), room)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/gdamore/tcell/v2"
+
+	"github.com/beamscope/beamscope/internal/tui"
 )
 
 // A span is a piece of a line in one style. Its characters are one cell wide.
@@ -15,7 +17,7 @@ type span struct {
 // A line of spans.
 type spans []span
 
-func (t *theme) span(n tone, text string) span { return span{text, t.style(n)} }
+func (t *theme) span(n tone, text string) span { return span{text, t.Style(n)} }
 
 // width returns how many cells a line takes.
 func (s spans) width() int {
@@ -44,31 +46,11 @@ func (s spans) draw(screen tcell.Screen, x, y, from, width int) {
 func (t *theme) wrapped(n tone, text string, width, indent int) []spans {
 	var lines []spans
 	width = max(width-indent, 1)
-	for i, line := range wrap(text, width) {
+	for i, line := range tui.Wrap(text, width) {
 		if i > 0 {
 			line = strings.Repeat(" ", indent) + line
 		}
 		lines = append(lines, spans{t.span(n, line)})
 	}
 	return lines
-}
-
-// wrap returns the words of a text in lines of a width. A word that is longer is
-// divided.
-func wrap(text string, width int) []string {
-	var lines []string
-	var line []rune
-	for _, field := range strings.Fields(text) {
-		word := []rune(field)
-		if len(line) > 0 && len(line)+1+len(word) > width {
-			lines, line = append(lines, string(line)), nil
-		}
-		if len(line) > 0 {
-			line = append(line, ' ')
-		}
-		for line = append(line, word...); len(line) > width; line = line[width:] {
-			lines = append(lines, string(line[:width]))
-		}
-	}
-	return append(lines, string(line))
 }

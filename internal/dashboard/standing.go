@@ -66,19 +66,6 @@ func marginOf(j *dq.Judgement) string {
 	return name + " " + percent(m.Probability)
 }
 
-// mark returns a sign for a tone, for those who see no colours.
-func (n tone) mark() string {
-	switch n {
-	case good:
-		return "✓"
-	case bad, alert:
-		return "✗"
-	case doubtful:
-		return "?"
-	}
-	return " "
-}
-
 // worst returns the standing of a probe in a frame: that of the VM where it is worst.
 func worst(f *scope.Frame, name string) (standing, bool) { return worstBy(f, name, standingOf) }
 

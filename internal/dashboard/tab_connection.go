@@ -12,6 +12,7 @@ import (
 	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/session"
+	"github.com/beamscope/beamscope/internal/tui"
 	"github.com/beamscope/beamscope/internal/wrapper"
 )
 
@@ -24,7 +25,7 @@ type connectionTab struct {
 
 func newConnectionTab(d *Dashboard) tab {
 	t := &connectionTab{tview.NewTextView().SetDynamicColors(true).SetWrap(false), d}
-	box(t.Box, " connection ")
+	tui.Box(t.Box, " connection ")
 	return t
 }
 
@@ -105,7 +106,7 @@ func (t *connectionTab) vms(vms []outcome.VMStatus, width int) []row {
 	var rows []row
 	for _, v := range vms {
 		state, n := t.vmState(v)
-		rows = append(rows, row{cells: []cell{{text: v.VM.String()}, {text: state, width: columnsOf(state), tone: n, right: true}}})
+		rows = append(rows, row{cells: []cell{{text: v.VM.String()}, {text: state, width: tui.Columns(state), tone: n, right: true}}})
 		if v.Exe != "" {
 			rows = append(rows, row{cells: []cell{{width: 1}, {text: ending(v.Exe, width-2), tone: dim}}})
 		}
@@ -282,7 +283,7 @@ func (t *connectionTab) count(name, words string, one, all uint64, width int) []
 		n = doubtful
 	}
 	if width > 60 && words != "" {
-		name = fit(name, 14, false) + words
+		name = tui.Fit(name, 14, false) + words
 	}
 	rows := []row{t.line(name, fmt.Sprint(one), fmt.Sprint(all), n)}
 	if width <= 60 && all > 0 && words != "" {

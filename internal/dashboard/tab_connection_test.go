@@ -13,6 +13,7 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/session"
+	"github.com/beamscope/beamscope/internal/tui/tuitest"
 	"github.com/beamscope/beamscope/internal/wrapper"
 )
 
@@ -44,7 +45,7 @@ func live(t *testing.T, status session.Status, width, height int, frames ...scop
 	t.Helper()
 	t.Setenv("NO_COLOR", "")
 	h := &harness{t: t, screen: tcell.NewSimulationScreen("UTF-8"), control: &control{config: config.Default()}}
-	h.d = New(Options{Title: "live", Screen: colored{h.screen, 256}, Wall: func(ns int64) time.Time { return time.Unix(0, ns) }})
+	h.d = New(Options{Title: "live", Screen: tuitest.Colored{SimulationScreen: h.screen, Count: 256}, Wall: func(ns int64) time.Time { return time.Unix(0, ns) }})
 	h.screen.SetSize(width, height)
 	h.run(width, height)
 	h.do(func() { h.d.control = &connected{control: h.control, status: status} })

@@ -14,6 +14,7 @@ import (
 	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/tui"
 )
 
 // A parametersTab changes how probes are observed and what is required of them, and
@@ -43,7 +44,7 @@ func newParametersTab(d *Dashboard) tab {
 	t := &parametersTab{Box: tview.NewBox(), d: d, forms: make(map[string]*paramForm), system: newSystemForm()}
 	t.input = tview.NewInputField().SetFieldStyle(tcell.StyleDefault.Underline(true))
 	t.input.SetChangedFunc(t.enter)
-	box(t.Box, " parameters ")
+	tui.Box(t.Box, " parameters ")
 	t.load()
 	return t
 }
@@ -352,7 +353,7 @@ func (t *parametersTab) preview(f *paramForm) (string, tone) {
 	if f.requiresOther() {
 		verdict = map[tone]string{good: "would be met", bad: "would be violated", doubtful: "cannot tell"}[s.tone]
 	}
-	text := fmt.Sprintf("%s window %d: %s, %s", s.tone.mark(), frame.Number, verdict, s.text)
+	text := fmt.Sprintf("%s window %d: %s, %s", s.tone.Mark(), frame.Number, verdict, s.text)
 	if s.note != "" {
 		text += " (" + s.note + ")"
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gdamore/tcell/v2"
+	"github.com/rivo/tview"
 
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/plot"
@@ -57,7 +58,7 @@ func (t *plotsTab) refresh() {
 			rows = append(rows, row{
 				key:    "probe " + name,
 				cells:  []cell{{width: 1}, {text: name}},
-				detail: escape(name) + " is in no plot. Enter makes one of it.",
+				detail: tview.Escape(name) + " is in no plot. Enter makes one of it.",
 				open:   func() { t.insert(name) },
 			})
 		}
@@ -81,14 +82,14 @@ func (t *plotsTab) plot(i int, p *panel) row {
 	r := row{
 		key:    plotKey(p),
 		cells:  []cell{{text: fmt.Sprint(i + 1), width: 1, tone: dim}, {text: strings.Join(p.probes, ", ")}},
-		detail: fmt.Sprintf("Plot %d shows %s. Enter chooses its probes, v its curves.", i+1, escape(strings.Join(p.probes, ", "))),
+		detail: fmt.Sprintf("Plot %d shows %s. Enter chooses its probes, v its curves.", i+1, tview.Escape(strings.Join(p.probes, ", "))),
 		open:   func() { t.edit(p) },
 	}
 	if hidden := hidden(p); len(hidden) > 0 {
 		r.detail += "\nNot drawn: " + strings.Join(hidden, ", ") + "."
 	}
 	if missing := t.missing(p); len(missing) > 0 {
-		r.detail += "\n" + t.d.theme.tag(doubtful) + "Not observed: " + escape(strings.Join(missing, ", ")) + ".[-:-:-]"
+		r.detail += "\n" + t.d.theme.Tag(doubtful) + "Not observed: " + tview.Escape(strings.Join(missing, ", ")) + ".[-:-:-]"
 	}
 	return r
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/rivo/tview"
 
 	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/tui"
 )
 
 // A systemTab shows the outcome diagram in force, and edits it.
@@ -287,7 +288,7 @@ func (t *systemTab) save(path string, settled func(error)) {
 
 // language shows how diagrams are written.
 func (t *systemTab) language() {
-	t.d.tell("language", "outcome diagrams (Esc closes, docs/diagrams.md has more)", func(int) string { return escape(languageText) })
+	t.d.tell("language", "outcome diagrams (Esc closes, docs/diagrams.md has more)", func(int) string { return tview.Escape(languageText) })
 }
 
 const languageText = `whole = part_1 -> part_2;     part_2 is caused by part_1
@@ -309,7 +310,7 @@ func (t *systemTab) message(width int) []spans {
 	if n := len(t.editor.errs); n > 0 {
 		i := t.editor.nearest()
 		err := t.editor.errs[i]
-		text := fmt.Sprintf("%s %d:%d %s", bad.mark(), err.Pos.Line, err.Pos.Column, err.Message)
+		text := fmt.Sprintf("%s %d:%d %s", bad.Mark(), err.Pos.Line, err.Pos.Column, err.Message)
 		if n > 1 {
 			text += fmt.Sprintf(" (error %d of %d: Ctrl-N goes on)", i+1, n)
 		}
@@ -321,17 +322,17 @@ func (t *systemTab) message(width int) []spans {
 	}
 	switch {
 	case t.refused != nil:
-		return append(lines, th.wrapped(bad, bad.mark()+" refused: "+t.refused.Error(), width, 2)...)
+		return append(lines, th.wrapped(bad, bad.Mark()+" refused: "+t.refused.Error(), width, 2)...)
 	case t.problem != nil:
-		return append(lines, th.wrapped(bad, bad.mark()+" "+t.problem.Error(), width, 2)...)
+		return append(lines, th.wrapped(bad, bad.Mark()+" "+t.problem.Error(), width, 2)...)
 	case !t.edited() && t.text() == "":
 		return append(lines, th.wrapped(dim, "There is no diagram. Enter begins one; y: the language.", width, 0)...)
 	case !t.edited():
 		return append(lines, th.wrapped(dim, "This is in force. Enter edits it; y: the language.", width, 0)...)
 	}
-	text := good.mark() + " no error: Ctrl-S applies, Ctrl-Z undoes."
+	text := good.Mark() + " no error: Ctrl-S applies, Ctrl-Z undoes."
 	if t.text() == "" {
-		text = good.mark() + " Ctrl-S takes the diagram away, Ctrl-Z undoes."
+		text = good.Mark() + " Ctrl-S takes the diagram away, Ctrl-Z undoes."
 	}
 	lines = append(lines, th.wrapped(good, text, width, 2)...)
 	if len(t.fresh) > 0 {
@@ -347,7 +348,7 @@ func (t *systemTab) Draw(screen tcell.Screen) {
 	if t.edited() {
 		title = " system · edited, not applied "
 	}
-	box(t.Box, title)
+	tui.Box(t.Box, title)
 	t.DrawForSubclass(screen, t)
 	x, y, width, height := t.GetInnerRect()
 	if !t.alone {

@@ -6,10 +6,12 @@ import (
 	"strings"
 
 	"github.com/gdamore/tcell/v2"
+	"github.com/rivo/tview"
 
 	"github.com/beamscope/beamscope/diagram"
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/tui"
 )
 
 // A triggersTab sets the triggers of a probe, and lists what fired. While a snapshot is
@@ -146,17 +148,17 @@ func (t *triggersTab) trigger(o *config.Outcome, kind string) row {
 	r := row{
 		key:    "trigger " + kind,
 		cells:  []cell{{text: mark, width: 1, tone: n}, {text: kind, width: 10, tone: n}, {text: setting, width: width, tone: n}, {text: short, tone: dim}},
-		detail: escape(fmt.Sprintf("%s: %s.", kind, long)),
+		detail: tview.Escape(fmt.Sprintf("%s: %s.", kind, long)),
 		open:   func() { t.set(kind) },
 	}
-	if columnsOf(setting) > width {
-		r.detail += "\nIt is: " + escape(setting)
+	if tui.Columns(setting) > width {
+		r.detail += "\nIt is: " + tview.Escape(setting)
 	}
 	if mark == "▶" {
-		r.detail += "\n" + t.d.theme.tag(bad) + "It has fired, and is still going on.[-:-:-]"
+		r.detail += "\n" + t.d.theme.Tag(bad) + "It has fired, and is still going on.[-:-:-]"
 	}
 	if why != nil {
-		r.detail += "\n" + t.d.theme.tag(doubtful) + escape(why.Error()) + "[-:-:-]"
+		r.detail += "\n" + t.d.theme.Tag(doubtful) + tview.Escape(why.Error()) + "[-:-:-]"
 	}
 	return r
 }

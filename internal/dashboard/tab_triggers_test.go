@@ -12,6 +12,7 @@ import (
 	"github.com/rivo/tview"
 
 	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/tui/tuitest"
 )
 
 // A trigger is set with what is entered, turned off and on again, each at once.
@@ -221,7 +222,7 @@ func TestNewSnapshot(t *testing.T) {
 // Before there are probes, there is nothing to set.
 func TestNoProbes(t *testing.T) {
 	h := &harness{t: t, screen: tcell.NewSimulationScreen("UTF-8"), control: &control{config: config.Default()}}
-	h.d = New(Options{Title: "live", Screen: colored{h.screen, 256}})
+	h.d = New(Options{Title: "live", Screen: tuitest.Colored{SimulationScreen: h.screen, Count: 256}})
 	h.run(80, 24)
 	h.keys("2t")
 	h.shows("No probes yet", "Nothing has fired.")

@@ -1,6 +1,9 @@
-package dashboard
+// Package tui has what the programs on a terminal share: the screen, how things look on
+// it, and texts of a width.
+package tui
 
 import (
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -8,10 +11,10 @@ import (
 	"github.com/gdamore/tcell/v2"
 )
 
-// A terminal is a screen of tcell that is initialised already, as tview would do it again
+// A Screen is a screen of tcell that is initialised already, as tview would do it again
 // and drop the error; and on which a character costs no memory, as nearly all of those
 // that are drawn are known beforehand.
-type terminal struct {
+type Screen struct {
 	tcell.Screen
 	ascii, drawing string // one after the other, each of 1 and 3 bytes
 
@@ -22,7 +25,36 @@ type terminal struct {
 // The characters of which lines, blocks and braille are.
 const firstDrawing, lastDrawing = '\u2500', '\u28ff'
 
-func newTerminal(s tcell.Screen) *terminal {
+// Open initialises a screen, nil for that of the terminal, and returns it with the theme
+// for as many colours as it has, or for none where NO_COLOR is set. The caller ends it
+// with Fini.
+func Open(s tcell.Screen) (*Screen, *Theme, error) {
+	if s == nil {
+		var err error
+		if s, err = tcell.NewScreen(); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := s.Init(); err != nil {
+		return nil, nil, err
+	}
+	colors := s.Colors()
+	if os.Getenv("NO_COLOR") != "" {
+		colors = 0
+	}
+	return newScreen(s), NewTheme(colors), nil
+}
+
+// Restore is deferred in each goroutine while a screen is in use: it gives the terminal
+// back before a panic is reported.
+func Restore(s tcell.Screen) {
+	if p := recover(); p != nil {
+		s.Fini()
+		panic(p)
+	}
+}
+
+func newScreen(s tcell.Screen) *Screen {
 	var ascii, drawing strings.Builder
 	for r := range rune(0x80) {
 		ascii.WriteRune(r)
@@ -30,14 +62,14 @@ func newTerminal(s tcell.Screen) *terminal {
 	for r := firstDrawing; r <= lastDrawing; r++ {
 		drawing.WriteRune(r)
 	}
-	return &terminal{Screen: s, ascii: ascii.String(), drawing: drawing.String()}
+	return &Screen{Screen: s, ascii: ascii.String(), drawing: drawing.String()}
 }
 
 // Init implements [tcell.Screen].
-func (*terminal) Init() error { return nil }
+func (*Screen) Init() error { return nil }
 
 // SetContent implements [tcell.Screen].
-func (s *terminal) SetContent(x, y int, r rune, combining []rune, style tcell.Style) {
+func (s *Screen) SetContent(x, y int, r rune, combining []rune, style tcell.Style) {
 	switch {
 	case len(combining) > 0:
 		s.Screen.SetContent(x, y, r, combining, style)
@@ -52,12 +84,12 @@ func (s *terminal) SetContent(x, y int, r rune, combining []rune, style tcell.St
 }
 
 // Show implements [tcell.Screen].
-func (s *terminal) Show() { s.draw(s.Screen.Show) }
+func (s *Screen) Show() { s.draw(s.Screen.Show) }
 
 // Sync implements [tcell.Screen].
-func (s *terminal) Sync() { s.draw(s.Screen.Sync) }
+func (s *Screen) Sync() { s.draw(s.Screen.Sync) }
 
-func (s *terminal) draw(do func()) {
+func (s *Screen) draw(do func()) {
 	s.drawn.Lock()
 	defer s.drawn.Unlock()
 	if !s.finished {
@@ -71,7 +103,7 @@ const patience = 2 * time.Second
 
 // Fini implements [tcell.Screen]. While something is drawn, tcell would put what gives
 // the terminal back behind that, where a panic does not let it get.
-func (s *terminal) Fini() {
+func (s *Screen) Fini() {
 	for begin := time.Now(); !s.drawn.TryLock(); time.Sleep(time.Millisecond) {
 		if time.Since(begin) > patience {
 			s.Screen.Fini()

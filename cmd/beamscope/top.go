@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/top"
+	"github.com/beamscope/beamscope/internal/vm"
+)
+
+// topWithoutTerminal is how long top runs where nobody can end it.
+const topWithoutTerminal = 10 * time.Second
+
+// topRows is how many rows a table in text has if nothing is said.
+const topRows = 20
+
+type topFlags struct {
+	pid      int
+	by       string
+	sort     string
+	filter   string
+	limit    int
+	window   time.Duration
+	rate     float64
+	duration time.Duration
+	json     bool
+}
+
+func newTopCommand() *cobra.Command {
+	var f topFlags
+	cmd := &cobra.Command{
+		Use:   "top",
+		Short: "Show which Erlang processes use the time",
+		Long: `Shows which processes of running Erlang VMs use the time: how long they run, how
+much of that are garbage collections, how long messages wait for them. It needs no
+configuration.
+
+In a terminal it shows a live table: ? there tells what the keys do. With --for or
+--json, and without a terminal, it prints a table or lines for each window.
+
+It is bounded: when observing costs the VMs more than a tenth of a core, or is more
+than --rate events a second, for two windows in a row, it gives up the run time, and
+then the mailboxes; when the garbage collections alone are still too many, it ends.`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(cmd); err != nil {
+				return err
+			}
+			return runTop(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().IntVar(&f.pid, "pid", 0, "observe this VM alone")
+	cmd.Flags().StringVar(&f.by, "by", outcome.GroupPID, "what the rows are: pid or mfa, the function that processes were spawned with")
+	cmd.Flags().StringVar(&f.sort, "sort", top.ByRun.String(), "sort by "+strings.Join(top.ColumnNames(), ", "))
+	cmd.Flags().StringVar(&f.filter, "filter", "", "only rows with this in them, or that match it as a regular expression")
+	cmd.Flags().IntVar(&f.limit, "limit", 0, fmt.Sprintf("print so many rows (0: %d in text, all with --json)", topRows))
+	cmd.Flags().DurationVar(&f.window, "window", time.Second, "length of a window")
+	cmd.Flags().Float64Var(&f.rate, "rate", 0, "events a second that may be observed (0: as many as cost a tenth of a core)")
+	cmd.Flags().DurationVar(&f.duration, "for", 0, "print text, and end after so long, such as 30s (0: when interrupted, or after 10s without a terminal)")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object a line for each window and row")
+	return cmd
+}
+
+func (f topFlags) check(cmd *cobra.Command) error {
+	var err error
+	switch _, known := top.ColumnNamed(f.sort); {
+	case f.pid < 0 || f.pid == 0 && cmd.Flags().Changed("pid"):
+		err = fmt.Errorf("--pid %d: not a process id", f.pid)
+	case !slices.Contains([]string{outcome.GroupPID, outcome.GroupMFA}, f.by):
+		err = fmt.Errorf("--by %s: use pid or mfa", f.by)
+	case !known:
+		err = fmt.Errorf("--sort %s: use one of %s", f.sort, strings.Join(top.ColumnNames(), ", "))
+	case f.limit < 0:
+		err = fmt.Errorf("--limit %d: not a number of rows", f.limit)
+	case f.window < config.MinWindow || f.window > config.MaxWindow:
+		err = fmt.Errorf("--window %v: use %v to %v", f.window, config.MinWindow, config.MaxWindow)
+	case !(f.rate >= 0) || math.IsInf(f.rate, 1):
+		err = fmt.Errorf("--rate %v: not a number from 0 on", f.rate)
+	case f.duration < 0:
+		err = fmt.Errorf("--for %v: not in the future", f.duration)
+	}
+	if err != nil {
+		return usageError(cmd, err)
+	}
+	return nil
+}
+
+// options returns what is the same however it is shown.
+func (f topFlags) options() top.Options {
+	sort, _ := top.ColumnNamed(f.sort)
+	target := config.Default().Target
+	if f.pid != 0 {
+		target = vm.Target{PID: f.pid}
+	}
+	return top.Options{
+		Window: f.window,
+		By:     f.by,
+		Sort:   sort,
+		Filter: f.filter,
+		Limit:  top.Limit{Rate: f.rate, Share: top.DefaultShare},
+		Source: func(p outcome.Plan) (outcome.Source, error) {
+			return outcome.NewVMSource(outcome.VMConfig{Target: target, Plan: p})
+		},
+	}
+}
+
+func runTop(ctx context.Context, f topFlags, out, log io.Writer) error {
+	if f.duration == 0 && !f.json && atTerminal() {
+		return adviseTop(viewTop(ctx, f))
+	}
+	if f.duration == 0 && !atTerminal() {
+		f.duration = topWithoutTerminal
+		fmt.Fprintf(log, "no terminal: it ends after %v, --for says otherwise\n", f.duration)
+	}
+	return adviseTop(printTop(ctx, f, out, log))
+}
+
+// adviseTop says what to do where there is nothing to observe.
+func adviseTop(err error) error {
+	if errors.Is(err, vm.ErrNone) && !errors.Is(err, vm.ErrHidden) {
+		return fmt.Errorf("%w: start one, or try beamscope demo", err)
+	}
+	return err
+}
+
+// viewTop shows the live table.
+func viewTop(ctx context.Context, f topFlags) (err error) {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT)
+	defer stop()
+	v := top.NewView(nil)
+	o := f.options()
+	o.Noticed = v.Notify
+	t, err := top.Open(o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.Close()) }()
+	return adviseTerminal(v.Run(ctx, t))
+}
+
+// printTop prints tables or lines.
+func printTop(ctx context.Context, f topFlags, out, log io.Writer) (err error) {
+	o := f.options()
+	lines := top.NewJSON(out, f.limit)
+	if f.json {
+		o.Tabled = lines.Table
+	} else {
+		if f.limit == 0 {
+			f.limit = topRows
+		}
+		o.Tabled = top.NewText(out, f.limit).Table
+	}
+	o.Noticed = func(n outcome.Notice) {
+		at := monotonic.Wall(n.Time)
+		fmt.Fprintf(log, "%s %s\n", at.Local().Format("15:04:05.000"), n.Text)
+		if f.json {
+			_ = lines.Notice(at, n.Text) // what cannot be written ends the next table
+		}
+	}
+	t, err := top.Open(o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.Close()) }()
+	return t.Run(ctx, f.duration)
+}

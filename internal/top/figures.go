@@ -1,0 +1,151 @@
+package top
+
+import (
+	"time"
+
+	"github.com/beamscope/beamscope/internal/outcome"
+)
+
+// Figures are what there is to tell of one kind in some windows: of a row, or of several
+// together.
+type Figures struct {
+	// Known is false where nothing is known: the kind was not observed, or what there
+	// was may be among the instances that found no room among the rows. All else is 0
+	// then.
+	Known bool
+
+	Instances uint64
+	Timeouts  uint64  // among them: they took longer than the scale, or their process ended
+	PerSecond float64 // instances
+	Share     float64 // of the time, in instances that succeeded: 1 is a core, or a message that always waits
+	Amount    float64 // a second: of garbage collections the words that they reclaimed
+	Inferred  bool    // starts and ends of some in the VM were paired by their order
+	P50, P99  Quantile
+}
+
+// A Row is a process or a function of a VM.
+type Row struct {
+	ID
+	Process outcome.PID // 0 where the row is a function
+	Name    string      // what the VM calls the process, "" where it does not tell
+	Kinds   [kinds]Figures
+}
+
+// A sum adds up tallies, and notes in which windows there could have been any.
+type sum struct {
+	successes, failures, timeouts uint64
+	total                         time.Duration
+	amount                        uint64
+	delays                        [outcome.DelayBuckets]uint64
+
+	observed time.Duration // of the windows in which the kind was
+	inferred bool
+	crowded  bool // something found no room among the rows
+}
+
+func (s *sum) add(t *tally) {
+	s.successes += t.successes
+	s.failures += t.failures
+	s.timeouts += t.timeouts
+	s.total += t.total
+	s.amount += t.amount
+	for _, b := range t.delays {
+		s.delays[b.index] += uint64(b.count)
+	}
+}
+
+func (s *sum) instances() uint64 { return s.successes + s.failures + s.timeouts }
+
+// quantile returns the quantile p, from 0 to 1, of all instances whose delay was noted,
+// and of those that did not succeed.
+func (s *sum) quantile(p float64) Quantile {
+	n := s.failures + s.timeouts
+	for _, count := range s.delays {
+		n += count
+	}
+	if n == 0 {
+		return Quantile{}
+	}
+	rank := min(max(uint64(p*float64(n)+0.999999999), 1), n)
+	for i, count := range s.delays {
+		if rank <= count {
+			_, hi := outcome.BucketBounds(i)
+			return Quantile{Some: true, AtMost: hi}
+		}
+		rank -= count
+	}
+	return Quantile{Some: true, Beyond: true}
+}
+
+func (s *sum) figures() Figures {
+	if s.observed == 0 || s.crowded && s.instances() == 0 {
+		return Figures{}
+	}
+	seconds := s.observed.Seconds()
+	return Figures{
+		Known:     true,
+		Instances: s.instances(),
+		Timeouts:  s.timeouts,
+		PerSecond: float64(s.instances()) / seconds,
+		Share:     s.total.Seconds() / seconds,
+		Amount:    float64(s.amount) / seconds,
+		Inferred:  s.inferred && s.instances() > 0,
+		P50:       s.quantile(0.5),
+		P99:       s.quantile(0.99),
+	}
+}
+
+// figuresOf returns the figures of a row in some windows.
+func figuresOf(id ID, k Kind, windows []*window) Figures {
+	var s sum
+	for _, w := range windows {
+		vm := w.vms[id.VM]
+		if vm == nil || !vm[k].observed {
+			continue
+		}
+		s.observed += w.Duration()
+		s.inferred = s.inferred || vm[k].inferred
+		s.crowded = s.crowded || vm[k].rest.instances() > 0
+		if t := w.rows[id]; t != nil {
+			s.add(&t[k])
+		}
+	}
+	return s.figures()
+}
+
+// othersOf returns the figures of what found no room among the rows in some windows, of
+// all VMs.
+func othersOf(k Kind, windows []*window) Figures {
+	s := across(k, windows)
+	return s.figures()
+}
+
+// totalOf returns the figures of everything in some windows, of all VMs.
+func totalOf(k Kind, windows []*window) Figures {
+	s := across(k, windows)
+	for _, w := range windows {
+		for _, t := range w.rows {
+			s.add(&t[k])
+		}
+	}
+	return s.figures()
+}
+
+// across returns the sum of what found no room, over all VMs.
+func across(k Kind, windows []*window) sum {
+	var s sum
+	for _, w := range windows {
+		observed := false
+		for _, vm := range w.vms {
+			if vm[k].observed {
+				observed = true
+				s.inferred = s.inferred || vm[k].inferred
+				s.add(&vm[k].rest)
+			}
+		}
+		if observed {
+			s.observed += w.Duration()
+		}
+	}
+	return s
+}

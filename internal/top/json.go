@@ -1,0 +1,192 @@
+package top
+
+import (
+	"encoding/json"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/figures"
+)
+
+// A JSON printer writes tables and notices as one JSON object a line.
+type JSON struct {
+	enc   *json.Encoder
+	limit int
+}
+
+// NewJSON returns a printer on w, of the first rows of each table up to a limit (0: of
+// all).
+func NewJSON(w io.Writer, limit int) *JSON {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return &JSON{enc, limit}
+}
+
+// The lines, by their type.
+type (
+	jsonRow struct {
+		Type string `json:"type"` // row
+		jsonHead
+		VM   jsonVM  `json:"vm"`
+		Key  string  `json:"key"`
+		Name *string `json:"name"`
+		jsonKinds
+	}
+	jsonOthers struct {
+		Type string `json:"type"` // others
+		jsonHead
+		jsonKinds
+	}
+	jsonTotal struct {
+		Type string `json:"type"` // total
+		jsonHead
+		VMs  []jsonVM `json:"vms"`
+		Rows int      `json:"rows"`
+		jsonKinds
+		jsonState
+	}
+	jsonNotice struct {
+		Type string    `json:"type"` // notice
+		Time time.Time `json:"time"`
+		Text string    `json:"text"`
+	}
+)
+
+// A jsonHead says of what a line is.
+type jsonHead struct {
+	Time   time.Time  `json:"time"`
+	Window jsonWindow `json:"window"`
+	By     string     `json:"by"`
+}
+
+type jsonWindow struct {
+	From int64 `json:"from_ns"`
+	To   int64 `json:"to_ns"`
+}
+
+type jsonVM struct {
+	PID  int    `json:"pid"`
+	Node string `json:"node"`
+}
+
+// jsonKinds are the figures of a line, null for what is not known.
+type jsonKinds struct {
+	Run     *jsonFigures `json:"run"`
+	GC      *jsonFigures `json:"gc"`
+	Mailbox *jsonFigures `json:"mailbox"`
+}
+
+type jsonFigures struct {
+	N         uint64    `json:"n"`
+	Rate      float64   `json:"per_s"`
+	Share     float64   `json:"time_share"`
+	Timeout   uint64    `json:"timeout"`
+	Words     *float64  `json:"reclaimed_words_per_s,omitempty"`
+	Inferred  *bool     `json:"inferred,omitempty"`
+	Quantiles quantiles `json:"quantiles_s"`
+}
+
+// quantiles are in seconds, null where there is nothing or in the intangible mass.
+type quantiles struct {
+	P50 *float64 `json:"0.5"`
+	P99 *float64 `json:"0.99"`
+}
+
+// A jsonState is what is told of a window besides its figures.
+type jsonState struct {
+	Observed []string `json:"observed"`
+	GivenUp  []string `json:"given_up"`
+	Why      string   `json:"given_up_why,omitempty"`
+	Lost     uint64   `json:"lost"`
+	Partial  bool     `json:"unobserved,omitempty"`
+	Cost     struct {
+		Rate     float64  `json:"events_per_s"`
+		PerEvent *float64 `json:"per_event_s"`
+		VM       *float64 `json:"vm_share"`
+		Own      float64  `json:"own_share"`
+	} `json:"cost"`
+}
+
+// Table writes the lines of a table: its rows, what found no room among them where there
+// is any, and the total.
+func (p *JSON) Table(t *Table) error {
+	rows := t.Rows
+	if p.limit > 0 {
+		rows = rows[:min(len(rows), p.limit)]
+	}
+	head := jsonHead{t.Time, jsonWindow{t.Window.From, t.Window.To}, t.By}
+	for i := range rows {
+		r := &rows[i]
+		line := jsonRow{"row", head, jsonVM{r.VM.PID, r.VM.Node}, r.Key, nil, kindsOf(&r.Kinds)}
+		if r.Name != "" {
+			line.Name = &r.Name
+		}
+		if err := p.enc.Encode(line); err != nil {
+			return err
+		}
+	}
+	if t.hasOthers() {
+		if err := p.enc.Encode(jsonOthers{"others", head, kindsOf(&t.Others)}); err != nil {
+			return err
+		}
+	}
+	vms := []jsonVM{}
+	for _, vm := range t.VMs {
+		vms = append(vms, jsonVM{vm.PID, vm.Node})
+	}
+	return p.enc.Encode(jsonTotal{"total", head, vms, t.All, kindsOf(&t.Total), stateOf(t)})
+}
+
+// Notice writes what a person should know.
+func (p *JSON) Notice(at time.Time, text string) error {
+	return p.enc.Encode(jsonNotice{"notice", at, text})
+}
+
+func kindsOf(f *[kinds]Figures) jsonKinds {
+	j := jsonKinds{Run: figuresFor(&f[Run]), GC: figuresFor(&f[GC]), Mailbox: figuresFor(&f[Mailbox])}
+	if j.GC != nil {
+		j.GC.Words = &f[GC].Amount
+	}
+	if j.Mailbox != nil {
+		j.Mailbox.Inferred = &f[Mailbox].Inferred
+	}
+	return j
+}
+
+func figuresFor(f *Figures) *jsonFigures {
+	if !f.Known {
+		return nil
+	}
+	return &jsonFigures{
+		N: f.Instances, Rate: f.PerSecond, Share: f.Share, Timeout: f.Timeouts,
+		Quantiles: quantiles{secondsOf(f.P50), secondsOf(f.P99)},
+	}
+}
+
+func secondsOf(q Quantile) *float64 {
+	if !q.Some || q.Beyond {
+		return nil
+	}
+	return figures.Seconds(q.AtMost)
+}
+
+func stateOf(t *Table) jsonState {
+	c := jsonState{Observed: []string{}, GivenUp: []string{}, Why: t.GaveUp, Partial: t.Partial}
+	for k := range kinds {
+		if t.Level.Has(k) {
+			c.Observed = append(c.Observed, k.String())
+		} else {
+			c.GivenUp = append(c.GivenUp, k.String())
+		}
+		c.Lost += t.Lost[k].Total()
+	}
+	slices.Reverse(c.GivenUp) // in the order in which they were
+	c.Cost.Rate = float64(t.Cost.Events) / t.Duration.Seconds()
+	c.Cost.Own = float64(t.Cost.Collector) / float64(t.Duration)
+	if t.Cost.PerEvent > 0 {
+		share := t.Cost.Share(t.Duration)
+		c.Cost.PerEvent, c.Cost.VM = figures.Seconds(t.Cost.PerEvent), &share
+	}
+	return c
+}

@@ -1,0 +1,292 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/outcome"
+)
+
+// A Model keeps what was seen, and makes tables of it. It knows no terminal, no clock and
+// no source: the same plans and batches give the same tables. It is not safe for use by
+// several goroutines at once.
+type Model struct {
+	live   *history
+	frozen *history // that is shown, nil: the live one
+	guard  guard
+	want   Level  // that was asked for
+	wantBy string // likewise
+	gaveUp string // why the level is not Everything, "" where it is
+
+	sort    Column
+	reverse bool
+	average int // windows
+	filter  string
+	pattern *regexp.Regexp // of the filter, nil where that is none
+}
+
+// NewModel returns a model that observes everything, within a limit, and has seen
+// nothing yet.
+func NewModel(by string, l Limit) *Model {
+	return &Model{live: &history{by: by}, guard: guard{limit: l}, want: Everything, wantBy: by, sort: ByRun, average: 1}
+}
+
+// Wanted returns what should be observed: at which level, and by what its rows are.
+func (m *Model) Wanted() (l Level, by string) { return m.want, m.wantBy }
+
+// Configure notes what the batches from now on are of. Rows of another sort begin anew.
+func (m *Model) Configure(p outcome.Plan) {
+	next := history{by: m.live.by, dmax: m.live.dmax, windows: m.live.windows}
+	for _, s := range p.Specs {
+		if k, ok := kindOf(s.Name); ok {
+			next.level = max(next.level, Level(k)+1)
+			next.dmax[k] = s.DMax()
+			if next.by != s.Group {
+				next.by, next.windows = s.Group, nil
+			}
+		}
+	}
+	m.live = &next
+	m.guard.above = 0
+	if !next.level.Has(m.sort.info().kind) && !m.sort.isText() {
+		m.sort = ByGC
+	}
+}
+
+// Add takes over a batch, of which it keeps nothing. Where observing has cost too much it
+// says what is given up, "" otherwise; [Model.Wanted] is another one then. The error says
+// that even the least costs too much: it wraps [ErrLimit].
+func (m *Model) Add(b *outcome.Batch) (notice string, err error) {
+	m.live = m.live.add(windowOf(b))
+	if m.live.level != m.want || m.live.by != m.wantBy {
+		return "", nil // what is wanted has not begun yet
+	}
+	why := m.guard.judge(b.Cost, b.Window.Duration())
+	if why == "" {
+		return "", nil
+	}
+	if m.want == 1 {
+		return "", fmt.Errorf("%w, even of %s alone: %s. Detached; --rate allows more", ErrLimit, GC, why)
+	}
+	m.want--
+	m.gaveUp = why
+	return fmt.Sprintf("gave up %s: %s", Kind(m.want), why), nil
+}
+
+// Retry wants everything to be observed again.
+func (m *Model) Retry() { m.want, m.gaveUp = Everything, "" }
+
+// Refused notes that what is wanted cannot be had: it goes on with what there is.
+func (m *Model) Refused() { m.want, m.wantBy = m.live.level, m.live.by }
+
+// GroupBy wants other rows: [outcome.GroupPID] or [outcome.GroupMFA].
+func (m *Model) GroupBy(by string) { m.wantBy = by }
+
+// SortBy sorts by a column.
+func (m *Model) SortBy(c Column) { m.sort = c }
+
+// Sort returns the column by which is sorted, and whether in reverse.
+func (m *Model) Sort() (c Column, reverse bool) { return m.sort, m.reverse }
+
+// Reverse sorts the other way round.
+func (m *Model) Reverse() { m.reverse = !m.reverse }
+
+// Average has the figures be those of the last n windows together, 1 to [MaxAverage].
+func (m *Model) Average(n int) { m.average = min(max(n, 1), MaxAverage) }
+
+// MaxAverage is how many windows an average is over at most.
+const MaxAverage = 30
+
+// Filter has only rows shown whose process, name or VM has the text in it, or matches it
+// as a regular expression; case does not matter. "" shows all.
+func (m *Model) Filter(text string) {
+	m.filter = text
+	m.pattern, _ = regexp.Compile("(?i)" + text) // nil for a text that is none
+}
+
+// Freeze has what is shown stay as it is, or follow the present again. What comes in
+// meanwhile is counted all the same.
+func (m *Model) Freeze(on bool) {
+	switch {
+	case !on:
+		m.frozen = nil
+	case m.frozen == nil:
+		m.frozen = m.live
+	}
+}
+
+// A Table is what a model shows.
+type Table struct {
+	Window   outcome.Window
+	Time     time.Time // wall time of the window's end
+	Windows  int       // that the figures are of, the last of them is Window; 0: there are none yet
+	By       string    // what the rows are
+	Level    Level     // what is observed
+	GaveUp   string    // why that is not everything
+	DMax     [kinds]time.Duration
+	VMs      []outcome.VM
+	Rows     []Row // in their order
+	All      int   // how many there are without the filter
+	Others   [kinds]Figures
+	Total    [kinds]Figures
+	Lost     [kinds]outcome.Loss
+	Partial  bool // something was not observed for all of the time
+	Cost     outcome.Cost
+	Sort     Column
+	Reverse  bool
+	Filter   string
+	Frozen   bool
+	Since    int           // windows that came since it was frozen
+	Duration time.Duration // of the last window
+
+	shown *history
+}
+
+// Table returns what is to be shown.
+func (m *Model) Table() *Table {
+	h := m.live
+	if m.frozen != nil {
+		h = m.frozen
+	}
+	t := &Table{
+		By: h.by, Level: m.live.level, GaveUp: m.gaveUp, DMax: h.dmax, VMs: h.vms(),
+		Sort: m.sort, Reverse: m.reverse, Filter: m.filter, Frozen: m.frozen != nil, shown: h,
+	}
+	windows := h.last(m.average)
+	t.Windows = len(windows)
+	if t.Windows == 0 {
+		return t
+	}
+	newest := windows[len(windows)-1]
+	t.Window, t.Time, t.Cost, t.Duration = newest.Window, newest.time, newest.cost, newest.Duration()
+	for _, w := range m.live.windows {
+		if w.From >= newest.To {
+			t.Since++
+		}
+	}
+	t.losses(windows)
+	for k := range kinds {
+		t.Others[k], t.Total[k] = othersOf(k, windows), totalOf(k, windows)
+	}
+	t.rows(m, windows)
+	return t
+}
+
+// losses adds up what was lost.
+func (t *Table) losses(windows []*window) {
+	for _, w := range windows {
+		for _, vm := range w.vms {
+			for k := range kinds {
+				t.Lost[k] = t.Lost[k].Add(vm[k].lost)
+				t.Partial = t.Partial || vm[k].partial
+			}
+		}
+	}
+}
+
+// rows makes the rows, in their order.
+func (t *Table) rows(m *Model, windows []*window) {
+	ids := t.shown.ids()
+	t.All = len(ids)
+	for id, known := range ids {
+		if !m.matches(id, known) {
+			continue
+		}
+		r := Row{ID: id, Process: known.process, Name: known.name}
+		for k := range kinds {
+			r.Kinds[k] = figuresOf(id, k, windows)
+		}
+		t.Rows = append(t.Rows, r)
+	}
+	compare := comparer(m.sort, m.reverse)
+	slices.SortFunc(t.Rows, func(a, b Row) int { return compare(&a, &b) })
+}
+
+// matches tells whether a row is shown with the filter.
+func (m *Model) matches(id ID, known name) bool {
+	if m.filter == "" {
+		return true
+	}
+	text := id.Key + " " + known.name + " " + id.VM.String()
+	return strings.Contains(strings.ToLower(text), strings.ToLower(m.filter)) || m.pattern != nil && m.pattern.MatchString(text)
+}
+
+// comparer returns the order of rows by a column: the largest numbers and the first names
+// come first, or last in reverse; what is not known comes after what is.
+func comparer(c Column, reverse bool) func(a, b *Row) int {
+	sign := 1
+	if reverse {
+		sign = -1
+	}
+	switch c {
+	case ByProcess:
+		return func(a, b *Row) int { return sign * compareIDs(a, b) }
+	case ByVM:
+		return func(a, b *Row) int { return cmp.Or(sign*compareVMs(a.VM, b.VM), compareIDs(a, b)) }
+	}
+	return func(a, b *Row) int {
+		x, y := c.value(&a.Kinds), c.value(&b.Kinds)
+		if math.IsNaN(x) || math.IsNaN(y) {
+			return cmp.Or(compareBools(math.IsNaN(x), math.IsNaN(y)), compareIDs(a, b))
+		}
+		return cmp.Or(sign*cmp.Compare(y, x), compareIDs(a, b))
+	}
+}
+
+// compareIDs is the order of rows that are equal otherwise.
+func compareIDs(a, b *Row) int {
+	return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Key, b.Key), compareVMs(a.VM, b.VM))
+}
+
+func compareVMs(a, b outcome.VM) int {
+	return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.Node, b.Node))
+}
+
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// Trend returns the column by which the table is sorted, of a row, window by window, in
+// the last n: NaN where it is not known, or there was no window. Names have the trend of
+// the run time.
+func (t *Table) Trend(r *Row, n int) []float64 {
+	return t.trend(n, func(k Kind, windows []*window) Figures { return figuresOf(r.ID, k, windows) })
+}
+
+// TotalTrend is the trend of the total.
+func (t *Table) TotalTrend(n int) []float64 { return t.trend(n, totalOf) }
+
+func (t *Table) trend(n int, of func(Kind, []*window) Figures) []float64 {
+	c := t.trendOf()
+	k := c.info().kind
+	values := make([]float64, n)
+	windows := t.shown.last(n)
+	for i := range values {
+		values[i] = math.NaN()
+		if at := i - n + len(windows); at >= 0 {
+			var f [kinds]Figures
+			f[k] = of(k, windows[at:at+1])
+			values[i] = c.value(&f)
+		}
+	}
+	return values
+}
+
+// trendOf returns the column of the trend.
+func (t *Table) trendOf() Column {
+	if t.Sort.isText() {
+		return ByRun
+	}
+	return t.Sort
+}

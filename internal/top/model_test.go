@@ -1,0 +1,447 @@
+package top
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/beamscope/beamscope/internal/outcome"
+)
+
+// fed returns a model that has seen so many windows of the shop.
+func fed(t *testing.T, windows int, vms ...outcome.VM) *Model {
+	t.Helper()
+	m := NewModel(outcome.GroupPID, Limit{Share: DefaultShare})
+	p := plan(Everything, outcome.GroupPID)
+	m.Configure(p)
+	for n := range windows {
+		if _, err := m.Add(batch(p, n, vms...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
+}
+
+func rowOf(t *testing.T, table *Table, key string) *Row {
+	t.Helper()
+	at := slices.IndexFunc(table.Rows, func(r Row) bool { return r.Key == key })
+	if at < 0 {
+		t.Fatalf("no row %s", key)
+	}
+	return &table.Rows[at]
+}
+
+// The figures of a row are those of its instances in the windows of the average.
+func TestFigures(t *testing.T) {
+	m := fed(t, 3, shop)
+	m.Average(2) // windows 1 and 2, in which order_writer had 1400 and 2100 messages
+	table := m.Table()
+	r := rowOf(t, table, "<0.44.0>")
+	if r.Name != "order_writer" || r.Process != 44 || r.VM != shop {
+		t.Errorf("row %+v", r)
+	}
+	mailbox := r.Kinds[Mailbox]
+	if got := (Figures{Known: true, Instances: 3506, Timeouts: 6, PerSecond: 1753, Inferred: true}); !cmp.Equal(mailbox, got, cmpopts.IgnoreFields(Figures{}, "Share", "P50", "P99")) {
+		t.Errorf("mailbox: %+v", mailbox)
+	}
+	// Waits of 0.45 to 1.35 s: the median is at most the edge of its bucket above 0.9 s.
+	if lo, hi := outcome.BucketBounds(outcome.Bucket(900 * time.Millisecond)); mailbox.P50.AtMost < lo || mailbox.P50.AtMost > hi || mailbox.P50.Beyond {
+		t.Errorf("p50 %+v, want between %v and %v", mailbox.P50, lo, hi)
+	}
+	gc := r.Kinds[GC]
+	if gc.Instances != 40 || gc.PerSecond != 20 || gc.Amount != 240_000 || gc.Inferred {
+		t.Errorf("gc: %+v", gc)
+	}
+	_, total := spread(20, 300*time.Microsecond)
+	if want := total.Seconds(); math.Abs(gc.Share-want) > 1e-12 {
+		t.Errorf("share %v, want %v", gc.Share, want)
+	}
+}
+
+// Where more than one instance in a hundred took longer than the scale, the 99th
+// percentile is beyond it.
+func TestBeyondScale(t *testing.T) {
+	delays, total := spread(98, time.Millisecond)
+	tl := tallyOf(&outcome.Group{Successes: 98, Timeouts: 2, Delays: delays, Total: total})
+	var all sum
+	all.add(&tl)
+	if q := all.quantile(0.99); !q.Some || !q.Beyond {
+		t.Errorf("p99 %+v", q)
+	}
+	if q := all.quantile(0.98); !q.Some || q.Beyond {
+		t.Errorf("p98 %+v", q)
+	}
+	if q := new(sum).quantile(0.5); q.Some {
+		t.Errorf("of nothing: %+v", q)
+	}
+}
+
+// Quantiles of successes are those of the delays.
+func TestQuantileIsThatOfDelays(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		parts := rapid.SliceOfN(rapid.SliceOfN(rapid.Int64Range(0, int64(time.Hour)), 0, 20), 1, 4).Draw(r, "delays")
+		p := rapid.Float64Range(0, 1).Draw(r, "p")
+		var all outcome.Delays
+		var sum sum
+		for _, part := range parts {
+			d := make(outcome.Delays, outcome.DelayBuckets)
+			for _, x := range part {
+				d[outcome.Bucket(time.Duration(x))]++
+			}
+			all.Add(d)
+			tl := tallyOf(&outcome.Group{Successes: uint64(len(part)), Delays: d})
+			sum.add(&tl)
+		}
+		_, hi, ok := all.Quantile(p)
+		if got := sum.quantile(p); got.Some != ok || got.Beyond || got.AtMost != hi {
+			r.Errorf("quantile %v is %+v, want %v %v", p, got, hi, ok)
+		}
+	})
+}
+
+// anyBatch draws what a source may know of window n: rows of several VMs, with a rest, and
+// kinds that were not observed.
+func anyBatch(r *rapid.T, p outcome.Plan, n int) *outcome.Batch {
+	b := &outcome.Batch{Window: p.At(uint64(n)), Time: time.Unix(int64(n), 0)}
+	for _, s := range p.Specs {
+		for _, vm := range []outcome.VM{shop, store} {
+			c := outcome.Counts{Outcome: s.Name, VM: vm, Unobserved: rapid.IntRange(0, 9).Draw(r, "unobserved") == 0}
+			for _, key := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"<0.1.0>", "<0.2.0>", "<0.3.0>", "<0.4.0>", ""}), 0, 5, rapid.ID).Draw(r, "keys") {
+				g := outcome.Group{
+					Key: key, Successes: rapid.Uint64Range(0, 5).Draw(r, "ok"), Failures: rapid.Uint64Range(0, 2).Draw(r, "failed"),
+					Timeouts: rapid.Uint64Range(0, 2).Draw(r, "timeout"), Amount: rapid.Uint64Range(0, 9).Draw(r, "amount"),
+				}
+				g.Delays, g.Total = spread(int(g.Successes), time.Duration(rapid.IntRange(1, 1e9).Draw(r, "delay")))
+				c.Groups = append(c.Groups, g)
+				c.Successes, c.Failures, c.Timeouts = c.Successes+g.Successes, c.Failures+g.Failures, c.Timeouts+g.Timeouts
+			}
+			c.Successes += rapid.Uint64Range(0, 1).Draw(r, "ungrouped")
+			b.Counts = append(b.Counts, c)
+		}
+	}
+	return b
+}
+
+// anyLook has a model show something in some way, and returns how.
+func anyLook(r *rapid.T, m *Model) {
+	m.SortBy(Column(rapid.IntRange(0, int(columns)-1).Draw(r, "sort")))
+	if rapid.Bool().Draw(r, "reverse") {
+		m.Reverse()
+	}
+	m.Filter(rapid.SampledFrom([]string{"", "1", "<0.2", "shop", "(", "nobody", "1|2"}).Draw(r, "filter"))
+}
+
+// Whatever is sorted and filtered, the total is of all instances; without a filter the
+// rows and what found no room are the total.
+func TestTotalsAreConserved(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		m := NewModel(outcome.GroupPID, Limit{})
+		p := plan(Everything, outcome.GroupPID)
+		m.Configure(p)
+		average := rapid.IntRange(1, 5).Draw(r, "average")
+		m.Average(average)
+		var instances [][kinds]uint64
+		for n := range rapid.IntRange(1, 7).Draw(r, "windows") {
+			b := anyBatch(r, p, n)
+			var of [kinds]uint64
+			for _, c := range b.Counts {
+				if k, _ := kindOf(c.Outcome); !c.Unobserved {
+					of[k] += c.Instances()
+				}
+			}
+			instances = append(instances, of)
+			if _, err := m.Add(b); err != nil {
+				r.Fatal(err)
+			}
+		}
+		whole := m.Table()
+		anyLook(r, m)
+		looked := m.Table()
+		if diff := cmp.Diff(whole.Total, looked.Total); diff != "" {
+			r.Errorf("the total changes with what is shown:\n%s", diff)
+		}
+		for k := range kinds {
+			want := uint64(0)
+			for _, of := range instances[max(0, len(instances)-average):] {
+				want += of[k]
+			}
+			sum := whole.Others[k].Instances
+			for i := range whole.Rows {
+				sum += whole.Rows[i].Kinds[k].Instances
+			}
+			if total := whole.Total[k].Instances; total != want || sum != want {
+				r.Errorf("%v: %d in all, %d in rows and rest, want %d", k, total, sum, want)
+			}
+		}
+		wantOrdered(r, looked)
+		for _, row := range looked.Rows {
+			if !slices.ContainsFunc(whole.Rows, func(w Row) bool { return cmp.Equal(w, row, cmpopts.EquateNaNs()) }) {
+				r.Errorf("%v is another row than without the filter", row)
+			}
+		}
+		if looked.All != len(whole.Rows) {
+			r.Errorf("%d rows in all, want %d", looked.All, len(whole.Rows))
+		}
+	})
+}
+
+// wantOrdered reports rows that are not in the order of the table.
+func wantOrdered(r *rapid.T, t *Table) {
+	if t.Sort.isText() {
+		return
+	}
+	last := math.NaN()
+	for i := range t.Rows {
+		x := t.Sort.value(&t.Rows[i].Kinds)
+		switch {
+		case i == 0:
+		case math.IsNaN(last) && !math.IsNaN(x):
+			r.Errorf("row %d is known, and the one before is not", i)
+		case !t.Reverse && x > last, t.Reverse && x < last:
+			r.Errorf("row %d has %v after %v", i, x, last)
+		}
+		last = x
+	}
+}
+
+// The order in which a source tells of rows is of no account.
+func TestOrderOfGroups(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		p := plan(Everything, outcome.GroupPID)
+		a, b := NewModel(outcome.GroupPID, Limit{}), NewModel(outcome.GroupPID, Limit{})
+		a.Configure(p)
+		b.Configure(p)
+		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(r, "seed"), 0))
+		for n := range 3 {
+			x := anyBatch(r, p, n)
+			_, _ = a.Add(x)
+			for i := range x.Counts {
+				g := x.Counts[i].Groups
+				random.Shuffle(len(g), func(i, j int) { g[i], g[j] = g[j], g[i] })
+			}
+			_, _ = b.Add(x)
+		}
+		if diff := cmp.Diff(a.Table().Rows, b.Table().Rows, cmpopts.EquateNaNs()); diff != "" {
+			r.Errorf("rows depend on their order:\n%s", diff)
+		}
+	})
+}
+
+// What is frozen stays, whatever comes; and all of that is there afterwards.
+func TestFreeze(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		p := plan(Everything, outcome.GroupPID)
+		m, free := NewModel(outcome.GroupPID, Limit{}), NewModel(outcome.GroupPID, Limit{})
+		m.Configure(p)
+		free.Configure(p)
+		n := 0
+		feed := func(windows int) {
+			for range windows {
+				b := anyBatch(r, p, n)
+				_, _ = m.Add(b)
+				_, _ = free.Add(b)
+				n++
+			}
+		}
+		feed(rapid.IntRange(1, 3).Draw(r, "before"))
+		m.Average(3)
+		free.Average(3)
+		m.Freeze(true)
+		frozen := m.Table()
+		since := rapid.SampledFrom([]int{0, 1, 2, 3, 4, maxWindows + 1}).Draw(r, "since") // after the last all that was there is gone
+		feed(since)
+		m.Freeze(true) // again: it stays the same
+		same := cmp.Options{cmpopts.EquateNaNs(), cmpopts.IgnoreUnexported(Table{}), cmpopts.IgnoreFields(Table{}, "Since", "Frozen")}
+		now := m.Table()
+		if diff := cmp.Diff(frozen, now, same); diff != "" {
+			r.Errorf("it changes:\n%s", diff)
+		}
+		if want := min(since, maxWindows); now.Since != want || !now.Frozen {
+			r.Errorf("%d windows since, want %d", now.Since, want)
+		}
+		m.Freeze(false)
+		if diff := cmp.Diff(free.Table(), m.Table(), same); diff != "" {
+			r.Errorf("afterwards it is not as if it had not been:\n%s", diff)
+		}
+	})
+}
+
+// Where something found no room among the rows, a row without instances is not known to
+// have none.
+func TestCrowdedOut(t *testing.T) {
+	p := plan(Everything, outcome.GroupPID)
+	m := NewModel(outcome.GroupPID, Limit{})
+	m.Configure(p)
+	b := batch(p, 0, shop)
+	for i := range b.Counts {
+		if c := &b.Counts[i]; c.Outcome == GC.String() {
+			c.Groups[0].Key = "" // order_writer
+		}
+	}
+	_, _ = m.Add(b)
+	table := m.Table()
+	if f := rowOf(t, table, "<0.44.0>").Kinds[GC]; f.Known {
+		t.Errorf("order_writer: %+v", f)
+	}
+	if f := rowOf(t, table, "<0.102.0>").Kinds[GC]; !f.Known || f.Instances != 400 {
+		t.Errorf("cart: %+v", f)
+	}
+	if f := rowOf(t, table, "<0.103.0>").Kinds[Mailbox]; !f.Known || f.Instances != 0 {
+		t.Errorf("nothing was crowded there: %+v", f)
+	}
+	if f := table.Others[GC]; f.Instances != 20 {
+		t.Errorf("others: %+v", f)
+	}
+}
+
+// Names stay with rows, and rows that did nothing for a while stay for as long as there
+// is history.
+func TestRowsStay(t *testing.T) {
+	m := fed(t, 1, shop)
+	p := plan(Everything, outcome.GroupPID)
+	quiet := func(n int) {
+		b := batch(p, n, shop)
+		for i := range b.Counts {
+			b.Counts[i].Groups = nil
+			b.Counts[i].Successes, b.Counts[i].Timeouts = 0, 0
+		}
+		_, _ = m.Add(b)
+	}
+	for n := 1; n < maxWindows; n++ {
+		quiet(n)
+	}
+	if r := rowOf(t, m.Table(), "<0.44.0>"); r.Name != "order_writer" || !r.Kinds[Run].Known || r.Kinds[Run].Share != 0 {
+		t.Errorf("row %+v", r)
+	}
+	quiet(maxWindows)
+	if table := m.Table(); len(table.Rows) != 0 {
+		t.Errorf("%d rows of which nothing was seen for long", len(table.Rows))
+	}
+}
+
+// Rows by something else begin anew; the same rows go on when less is observed.
+func TestConfigure(t *testing.T) {
+	m := fed(t, 3, shop)
+	m.SortBy(BySlices)
+	m.Configure(plan(1, outcome.GroupPID))
+	table := m.Table()
+	if table.Windows == 0 || table.Level != 1 || table.Sort != ByGC || table.DMax[Run] != dMax {
+		t.Errorf("level %d, sorted by %v, %d windows, dMax %v", table.Level, table.Sort, table.Windows, table.DMax)
+	}
+	m.Configure(plan(Everything, outcome.GroupMFA))
+	if table := m.Table(); table.Windows != 0 || table.By != outcome.GroupMFA {
+		t.Errorf("%d windows by %s", table.Windows, table.By)
+	}
+}
+
+// What costs too much for two windows in a row is given up, the dearest first.
+func TestGivesUp(t *testing.T) {
+	m := fed(t, 2, shop)
+	n := 2
+	add := func(events uint64, level Level) (string, error) {
+		p := plan(level, outcome.GroupPID)
+		b := batch(p, n, shop)
+		b.Cost = outcome.Cost{Events: events, PerEvent: time.Microsecond}
+		n++
+		return m.Add(b)
+	}
+	const fine, much = 100_000, 100_001 // at 1 µs: a tenth of a core, and more
+	for _, events := range []uint64{much, fine, much, fine} {
+		if notice, err := add(events, 3); notice != "" || err != nil {
+			t.Fatalf("one window above: %q, error %v", notice, err)
+		}
+	}
+	_, _ = add(much, 3)
+	if notice, err := add(much, 3); err != nil || !strings.HasPrefix(notice, "gave up run: 100k events/s = 10.0% of a core") {
+		t.Fatalf("%q, error %v", notice, err)
+	}
+	for range 3 { // of the plan before: they are not judged
+		if notice, err := add(much, 3); notice != "" || err != nil {
+			t.Fatalf("before the other plan begins: %q, error %v", notice, err)
+		}
+	}
+	m.Configure(plan(2, outcome.GroupPID))
+	_, _ = add(much, 2)
+	if notice, _ := add(much, 2); !strings.HasPrefix(notice, "gave up mailbox: ") {
+		t.Fatalf("%q", notice)
+	}
+	m.Configure(plan(1, outcome.GroupPID))
+	_, _ = add(much, 1)
+	table := m.Table()
+	if text, why := table.givenUpText(); table.Level != 1 || text != "without mailbox and run" || why == "" || rowOf(t, table, "<0.44.0>").Kinds[Run].Known {
+		t.Errorf("level %d, %q: %q", table.Level, text, why)
+	}
+	if _, err := add(much, 1); !errors.Is(err, ErrLimit) {
+		t.Errorf("error %v", err)
+	}
+	m.Retry()
+	if level, _ := m.Wanted(); level != Everything {
+		t.Errorf("again: level %d", level)
+	}
+}
+
+func TestLimit(t *testing.T) {
+	for _, tt := range []struct {
+		limit  Limit
+		cost   outcome.Cost
+		window time.Duration
+		want   string
+	}{
+		{Limit{Rate: 1000}, outcome.Cost{Events: 1000}, time.Second, ""},
+		{Limit{Rate: 1000}, outcome.Cost{Events: 1001, PerEvent: time.Microsecond}, time.Second, "1.00k events/s, limit 1.00k"},
+		{Limit{Rate: 1000}, outcome.Cost{Events: 200}, 100 * time.Millisecond, "2.00k events/s, limit 1.00k"},
+		{Limit{Share: 0.1}, outcome.Cost{Events: 50_000, PerEvent: 2 * time.Microsecond}, time.Second, ""},
+		{Limit{Share: 0.1}, outcome.Cost{Events: 60_000, PerEvent: 2 * time.Microsecond}, time.Second, "60.0k events/s = 12.0% of a core, limit 10.0%"},
+		{Limit{Share: 0.1}, outcome.Cost{Events: 60_000}, time.Second, "60.0k events/s at 2µs each = 12.0% of a core, limit 10.0%"},
+	} {
+		if got := tt.limit.exceeded(tt.cost, tt.window); got != tt.want {
+			t.Errorf("%+v, %+v: %q, want %q", tt.limit, tt.cost, got, tt.want)
+		}
+	}
+}
+
+func TestFilter(t *testing.T) {
+	m := fed(t, 1, shop, store)
+	for filter, want := range map[string]int{"": 86, "ORDER_": 2, "cart|order": 4, "<0.44.0>": 2, "a[red": 2, "1802": 43, "nobody": 0, "(": 43, "^<0.2..?.0>": 80} {
+		m.Filter(filter)
+		if got := len(m.Table().Rows); got != want {
+			t.Errorf("%q: %d rows, want %d", filter, got, want)
+		}
+	}
+}
+
+// The trend has the windows of the column by which is sorted, and gaps where there was
+// none.
+func TestTrend(t *testing.T) {
+	m := fed(t, 3, shop)
+	m.SortBy(ByMessages)
+	table := m.Table()
+	got := table.Trend(rowOf(t, table, "<0.44.0>"), 5)
+	if diff := cmp.Diff([]float64{math.NaN(), math.NaN(), 703, 1403, 2103}, got, cmpopts.EquateNaNs()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	for x, want := range map[float64]string{
+		0: "0", 0.01: "<0.1", 0.3: "0.3", 9.94: "9.9", 9.96: "10", 999: "999", 999.6: "1.00k", 3420: "3.42k", 9996: "10.0k", 99960: "100k", 120e6: "120M",
+		999.6e9: "1.00T", 1e16: ">999T",
+	} {
+		if got := count(x); got != want {
+			t.Errorf("%v is %s, want %s", x, got, want)
+		}
+	}
+	for x, want := range map[float64]string{0: "0", 0.0004: "<0.1", 0.123: "12.3", 0.9994: "99.9", 1.54: "154"} {
+		if got := percent(x); got != want {
+			t.Errorf("%v is %s, want %s", x, got, want)
+		}
+	}
+}

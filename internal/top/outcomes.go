@@ -1,0 +1,64 @@
+package top
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/scope"
+)
+
+// A Kind is one of the outcomes that processes are compared by.
+type Kind uint8
+
+// The kinds, in the order in which they are kept longest: what is observed less is
+// cheaper.
+const (
+	GC      Kind = iota // garbage collections
+	Mailbox             // messages, and how long each waited in the mailbox
+	Run                 // slices of time in which a scheduler runs a process
+	kinds
+)
+
+// String returns the name of the built-in outcome.
+func (k Kind) String() string { return [...]string{"gc", "mailbox", "run"}[k] }
+
+// A Level says how much is observed: so many of the kinds, from [GC] on.
+type Level uint8
+
+// Everything is the level at which all kinds are observed.
+const Everything = Level(kinds)
+
+// Has reports whether a kind is observed at the level.
+func (l Level) Has(k Kind) bool { return Level(k) < l }
+
+// The scale of the outcomes. It is long, because what takes longer is not in the totals;
+// the bins are of no account, as groups have their own.
+const (
+	dMax = 10 * time.Second
+	bins = 1000
+)
+
+// NewSystem returns what a scope has to observe at a level: the built-in outcomes on a
+// scale of ten seconds, grouped by [outcome.GroupPID] or [outcome.GroupMFA].
+func NewSystem(l Level, by string, window time.Duration) (*scope.System, error) {
+	s := &scope.System{Window: window, History: 1, Z: 1, Samples: 1}
+	for k := range kinds {
+		if !l.Has(k) {
+			break
+		}
+		b, ok := dtrace.LookupBuiltin(k.String())
+		if !ok {
+			return nil, fmt.Errorf("there is no built-in outcome %q", k)
+		}
+		s.Probes = append(s.Probes, scope.ProbeSystem{Spec: outcome.Spec{
+			Name:     b.Name,
+			VM:       outcome.Events{Builtin: b.Name},
+			BinWidth: dMax / bins,
+			Bins:     bins,
+			Group:    by,
+		}})
+	}
+	return s, nil
+}

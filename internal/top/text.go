@@ -1,0 +1,184 @@
+package top
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/beamscope/beamscope/internal/figures"
+)
+
+// A Text printer writes tables for people.
+type Text struct {
+	w     io.Writer
+	limit int
+}
+
+// NewText returns a printer on w, of the first rows of each table up to a limit.
+func NewText(w io.Writer, limit int) *Text { return &Text{w, limit} }
+
+// textTrend is how many windows the trend in a text shows.
+const textTrend = 10
+
+// Table writes a table.
+func (p *Text) Table(t *Table) error {
+	fmt.Fprintf(p.w, "%s  %s\n", t.Time.Local().Format("15:04:05.000"), t.title())
+	columns := t.columns()
+	tw := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, c := range columns {
+		fmt.Fprint(tw, t.head(c), "\t")
+	}
+	fmt.Fprintf(tw, "trend\t  process\n")
+	line := func(f *[kinds]Figures, trend, name string) {
+		for _, c := range columns {
+			fmt.Fprint(tw, c.cell(f, &t.DMax), "\t")
+		}
+		fmt.Fprintf(tw, "%s\t  %s\n", trend, name)
+	}
+	line(&t.Total, figures.Sparkline(t.TotalTrend(textTrend)), "everything")
+	for i := range t.Rows[:min(len(t.Rows), p.limit)] {
+		r := &t.Rows[i]
+		line(&r.Kinds, figures.Sparkline(t.Trend(r, textTrend)), t.nameOf(r))
+	}
+	if t.hasOthers() {
+		line(&t.Others, "", t.othersText())
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	if more := len(t.Rows) - p.limit; more > 0 {
+		fmt.Fprintf(p.w, "and %d more\n", more)
+	}
+	_, err := fmt.Fprintf(p.w, "%s\n\n", strings.Join(t.remarks(), "\n"))
+	return err
+}
+
+// columns returns the columns with numbers.
+func (t *Table) columns() []Column {
+	var some []Column
+	for c := range columns {
+		if !c.isText() {
+			some = append(some, c)
+		}
+	}
+	return some
+}
+
+// head returns the head of a column, with a mark where the table is sorted by it.
+func (t *Table) head(c Column) string {
+	name := c.heading(&t.DMax)
+	if c != t.Sort {
+		return name
+	}
+	if t.Reverse != c.isText() {
+		return name + "▲"
+	}
+	return name + "▼"
+}
+
+// nameOf returns what a row is called, with its VM where there are several.
+func (t *Table) nameOf(r *Row) string {
+	if len(t.VMs) < 2 {
+		return r.process()
+	}
+	return r.process() + " of " + r.VM.String()
+}
+
+// hasOthers tells whether something found no room among the rows.
+func (t *Table) hasOthers() bool { return t.others() > 0 }
+
+func (t *Table) others() (n uint64) {
+	for k := range t.Others {
+		n += t.Others[k].Instances
+	}
+	return n
+}
+
+func (t *Table) othersText() string {
+	return fmt.Sprintf("others: %d instances that found no room among the rows", t.others())
+}
+
+// title says of what the table is.
+func (t *Table) title() string {
+	text := fmt.Sprintf("by %s, window of %v", t.By, t.Duration)
+	if t.Windows > 1 {
+		text = fmt.Sprintf("by %s, last %d windows of %v", t.By, t.Windows, t.Duration)
+	}
+	return text + ": " + t.vmsText()
+}
+
+func (t *Table) vmsText() string {
+	switch len(t.VMs) {
+	case 0:
+		return "no VM"
+	case 1:
+		return t.VMs[0].String()
+	}
+	return fmt.Sprintf("%d VMs", len(t.VMs))
+}
+
+// lossText says what was lost, "" where nothing was.
+func (t *Table) lossText() string {
+	var lost []string
+	for k := range kinds {
+		if n := t.Lost[k].Total(); n > 0 {
+			lost = append(lost, fmt.Sprintf("%d of %s", n, k))
+		}
+	}
+	if len(lost) == 0 {
+		return ""
+	}
+	return "lost " + strings.Join(lost, ", ")
+}
+
+// givenUpText says what is not observed, and why; "" where that is nothing.
+func (t *Table) givenUpText() (text, why string) {
+	var names []string
+	for k := range kinds {
+		if !t.Level.Has(k) {
+			names = append(names, k.String())
+		}
+	}
+	if len(names) == 0 {
+		return "", ""
+	}
+	return "without " + strings.Join(names, " and "), t.GaveUp
+}
+
+// observing names what is observed.
+func (t *Table) observing() string {
+	var names []string
+	for k := range kinds {
+		if t.Level.Has(k) {
+			names = append(names, k.String())
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+// costText says what observing the last window cost.
+func (t *Table) costText() string {
+	text := fmt.Sprintf("cost: %s events/s", count(float64(t.Cost.Events)/t.Duration.Seconds()))
+	if t.Cost.PerEvent > 0 {
+		text += fmt.Sprintf(" × %s = %s of a core in the VM", figures.Delay(t.Cost.PerEvent), figures.Percent(t.Cost.Share(t.Duration)))
+	} else {
+		text += " × not measured yet"
+	}
+	return text + fmt.Sprintf("; own %s", figures.Percent(float64(t.Cost.Collector)/float64(t.Duration)))
+}
+
+// remarks returns what is to be said below the table, a line each.
+func (t *Table) remarks() []string {
+	var lines []string
+	if t.Partial {
+		lines = append(lines, "not observed for all of the time")
+	}
+	if text := t.lossText(); text != "" {
+		lines = append(lines, text)
+	}
+	if text, why := t.givenUpText(); text != "" {
+		lines = append(lines, text+": "+why)
+	}
+	return append(lines, t.costText())
+}

@@ -1,0 +1,242 @@
+// Package top tells which processes of running Erlang VMs use the time: by garbage
+// collections, by the time that they run, and by how long messages wait for them. It needs
+// no configuration, and is bounded: where observing costs too much it observes less, and
+// says so.
+package top
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/scope"
+)
+
+// ErrLimit says that even the least that there is to observe costs too much.
+var ErrLimit = errors.New("too many events")
+
+// Options say what a [Top] observes.
+type Options struct {
+	Window time.Duration // length of a window
+	By     string        // what the rows are, [outcome.GroupPID] or [outcome.GroupMFA]
+	Sort   Column
+	Filter string // see [Model.Filter]
+	Limit  Limit
+
+	// Source opens the source, for its first plan.
+	Source func(outcome.Plan) (outcome.Source, error)
+
+	// System returns what is observed at a level; nil is [NewSystem].
+	System func(l Level, by string, window time.Duration) (*scope.System, error)
+
+	// Tabled, where it is not nil, is called for each window; an error ends Run. Noticed,
+	// where it is not nil, is called with what a person should know. One call is over
+	// when the next one begins.
+	Tabled  func(*Table) error
+	Noticed func(outcome.Notice)
+}
+
+// A Top observes a source with a model. It is a [scope.Observer] of the scope that it
+// runs.
+type Top struct {
+	opts    Options
+	source  outcome.Source
+	scope   *scope.Scope
+	late    time.Duration // of the windows that had begun before it was attached
+	changed chan struct{} // something is new; has room for one
+	wanted  chan struct{} // something else is wanted; likewise
+
+	running bool // a VM was seen
+	begun   bool // a window was observed
+
+	mu    sync.Mutex
+	model *Model
+
+	telling sync.Mutex
+}
+
+// attaching is how long it takes to attach, as a rule.
+const attaching = 700 * time.Millisecond
+
+// Open opens the source. The caller closes the Top.
+func Open(o Options) (*Top, error) {
+	if o.System == nil {
+		o.System = NewSystem
+	}
+	t := &Top{
+		opts: o, model: NewModel(o.By, o.Limit),
+		changed: make(chan struct{}, 1), wanted: make(chan struct{}, 1),
+	}
+	t.model.SortBy(o.Sort)
+	t.model.Filter(o.Filter)
+	system, err := o.System(Everything, o.By, o.Window)
+	if err != nil {
+		return nil, err
+	}
+	plan := system.Plan(monotonic.Now() + int64(attaching))
+	if t.source, err = o.Source(plan); err != nil {
+		return nil, err
+	}
+	if now := monotonic.Now(); now > plan.From {
+		t.late = time.Duration(plan.At(plan.Number(now)).To - plan.From)
+	}
+	if t.scope, err = scope.New(t.source, system, plan, t); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
+}
+
+// Close detaches.
+func (t *Top) Close() error { return t.source.Close() }
+
+// errEnded ends the scope when no VM is left.
+var errEnded = errors.New("no VM is left")
+
+// Run observes until the context is done, for so long (0: without end), or until no VM is
+// left. Windows that were over before it was attached do not count. It is called once. The error wraps [ErrLimit] where observing costs too much.
+func (t *Top) Run(ctx context.Context, limit time.Duration) error {
+	scopeDone, cancel := context.WithCancel(ctx)
+	var changing sync.WaitGroup
+	changing.Go(func() { t.change(scopeDone) })
+	defer changing.Wait()
+	defer cancel()
+	if limit > 0 {
+		limit += t.late
+	}
+	err := t.scope.Run(ctx, limit)
+	if errors.Is(err, errEnded) {
+		t.notice("no VM is left")
+		return nil
+	}
+	return err
+}
+
+// change has what the model wants observed, until the context is done.
+func (t *Top) change(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.wanted:
+		}
+		t.mu.Lock()
+		level, by := t.model.Wanted()
+		t.mu.Unlock()
+		system, err := t.opts.System(level, by, t.opts.Window)
+		if err == nil {
+			err = t.scope.Apply(ctx, system)
+		}
+		if err != nil && ctx.Err() == nil && !errors.Is(err, outcome.ErrEnded) {
+			t.Do(func(m *Model) { m.Refused() })
+			t.notice(fmt.Sprintf("what is observed stays as it is: %v", err))
+		}
+	}
+}
+
+// Do does something with the model. What it then wants is observed from the beginning of
+// a window on. It may be called from any goroutine.
+func (t *Top) Do(do func(*Model)) {
+	t.mu.Lock()
+	level, by := t.model.Wanted()
+	do(t.model)
+	newLevel, newBy := t.model.Wanted()
+	t.mu.Unlock()
+	if newLevel != level || newBy != by {
+		signal(t.wanted)
+	}
+	signal(t.changed)
+}
+
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Table returns what the model shows. It may be called from any goroutine.
+func (t *Top) Table() *Table {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.model.Table()
+}
+
+// Configured implements [scope.Observer].
+func (t *Top) Configured(_ *scope.System, p outcome.Plan) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.model.Configure(p)
+	return nil
+}
+
+// Framed implements [scope.Observer].
+func (t *Top) Framed(b *outcome.Batch, _ *scope.Frame) error {
+	if t.begun = t.begun || begun(b); !t.begun {
+		return nil // it was not attached yet
+	}
+	var notice string
+	var err error
+	t.Do(func(m *Model) { notice, err = m.Add(b) })
+	if err := t.show(t.Table()); err != nil {
+		return err
+	}
+	if notice != "" {
+		t.notice(notice)
+	}
+	if err != nil {
+		return err
+	}
+	return t.left(b)
+}
+
+// begun tells whether anything was observed for all of a window.
+func begun(b *outcome.Batch) bool {
+	return slices.ContainsFunc(b.Counts, func(c outcome.Counts) bool { return !c.Unobserved })
+}
+
+func (t *Top) show(table *Table) error {
+	if t.opts.Tabled == nil {
+		return nil
+	}
+	t.telling.Lock()
+	defer t.telling.Unlock()
+	return t.opts.Tabled(table)
+}
+
+// left returns errEnded where there were VMs, and none is left.
+func (t *Top) left(b *outcome.Batch) error {
+	for i := range b.Counts {
+		if b.Counts[i].VM.PID != 0 {
+			t.running = true
+			return nil
+		}
+	}
+	if t.running {
+		return errEnded
+	}
+	return nil
+}
+
+// Noticed implements [scope.Observer].
+func (t *Top) Noticed(n outcome.Notice) error {
+	t.tell(n)
+	return nil
+}
+
+// notice tells something that is noticed now.
+func (t *Top) notice(text string) { t.tell(outcome.Notice{Time: monotonic.Now(), Text: text}) }
+
+func (t *Top) tell(n outcome.Notice) {
+	if t.opts.Noticed == nil {
+		return
+	}
+	t.telling.Lock()
+	t.opts.Noticed(n)
+	t.telling.Unlock()
+	signal(t.changed)
+}

@@ -1,0 +1,259 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/beamscope/beamscope/internal/outcome"
+)
+
+// A fakeSource tells of the shop whatever is planned. Its methods are called from one
+// goroutine.
+type fakeSource struct {
+	plans  []outcome.Plan
+	vms    func(n int) []outcome.VM            // in window n
+	change func(n int, b *outcome.Batch) error // of window n
+	n      int
+	closed bool
+	refuse error // plans but the first
+}
+
+func (s *fakeSource) Plan(p outcome.Plan) error {
+	if s.refuse != nil {
+		return s.refuse
+	}
+	s.plans = append(s.plans, p)
+	return nil
+}
+
+func (s *fakeSource) Collect(_ context.Context, w outcome.Window) (outcome.Batch, error) {
+	p := s.plans[0]
+	for _, next := range s.plans {
+		if next.From <= w.From {
+			p = next
+		}
+	}
+	vms := []outcome.VM{shop}
+	if s.vms != nil {
+		vms = s.vms(s.n)
+	}
+	b := batch(p, int(p.Number(w.From)), vms...)
+	if len(vms) == 0 {
+		for _, spec := range p.Specs {
+			b.Counts = append(b.Counts, outcome.Counts{Outcome: spec.Name})
+		}
+	}
+	b.Cost = outcome.Cost{Events: 10, PerEvent: time.Microsecond}
+	var err error
+	if s.change != nil {
+		err = s.change(s.n, b)
+	}
+	s.n++
+	return *b, err
+}
+
+func (*fakeSource) Watch() []outcome.Notice { return nil }
+
+func (s *fakeSource) Close() error {
+	s.closed = true
+	return nil
+}
+
+// A told is what a Top tells.
+type told struct {
+	tables  []*Table
+	notices []string
+}
+
+// open opens a Top on a source, in short windows.
+func open(t *testing.T, s *fakeSource) (*Top, *told) {
+	t.Helper()
+	goleak.VerifyNone(t)
+	said := &told{}
+	x, err := Open(Options{
+		Window: 20 * time.Millisecond, By: outcome.GroupPID, Sort: ByRun, Limit: Limit{Share: DefaultShare},
+		Source: func(p outcome.Plan) (outcome.Source, error) {
+			s.plans = append(s.plans, p)
+			return s, nil
+		},
+		Tabled: func(t *Table) error {
+			said.tables = append(said.tables, t)
+			return nil
+		},
+		Noticed: func(n outcome.Notice) { said.notices = append(said.notices, n.Text) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := x.Close(); err != nil || !s.closed {
+			t.Errorf("close: error %v, closed: %v", err, s.closed)
+		}
+	})
+	return x, said
+}
+
+// levels returns the levels of tables, each once in a row.
+func levels(tables []*Table) []Level {
+	var all []Level
+	for _, t := range tables {
+		all = append(all, t.Level)
+	}
+	return slices.Compact(all)
+}
+
+// A source that costs too much is asked for less and less, and then left.
+func TestFallsBack(t *testing.T) {
+	s := &fakeSource{change: func(_ int, b *outcome.Batch) error {
+		b.Cost.Events = 3000 // in 20 ms: 15 % of a core
+		return nil
+	}}
+	x, said := open(t, s)
+	err := x.Run(t.Context(), 0)
+	if want := "too many events, even of gc alone: 150k events/s = 15.0% of a core, limit 10.0%. Detached; --rate allows more"; !errors.Is(err, ErrLimit) || err.Error() != want {
+		t.Errorf("error %q, want %q", err, want)
+	}
+	if got := levels(said.tables); !slices.Equal(got, []Level{3, 2, 1}) {
+		t.Errorf("levels %v", got)
+	}
+	if len(said.notices) != 2 || !strings.HasPrefix(said.notices[0], "gave up run: 150k") || !strings.HasPrefix(said.notices[1], "gave up mailbox: 150k") {
+		t.Errorf("notices %q", said.notices)
+	}
+	var planned []string
+	for _, p := range s.plans {
+		names := ""
+		for _, spec := range p.Specs {
+			names += spec.Name + "/" + spec.Group + " "
+		}
+		planned = append(planned, names)
+	}
+	if want := []string{"gc/pid mailbox/pid run/pid ", "gc/pid mailbox/pid ", "gc/pid "}; !slices.Equal(planned, want) {
+		t.Errorf("plans %q", planned)
+	}
+}
+
+// What was given up is observed again where somebody asks for it, and rows by something
+// else as well.
+func TestWants(t *testing.T) {
+	s := &fakeSource{}
+	s.change = func(n int, b *outcome.Batch) error {
+		if n < patience {
+			b.Cost.Events = 3000
+		}
+		return nil
+	}
+	x, said := open(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	inner := x.opts.Tabled
+	x.opts.Tabled = func(table *Table) error {
+		if table.Level == 2 {
+			go x.Do(func(m *Model) {
+				m.Retry()
+				m.GroupBy(outcome.GroupMFA)
+			})
+		}
+		if table.By == outcome.GroupMFA {
+			cancel()
+		}
+		return inner(table)
+	}
+	if err := x.Run(ctx, 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := levels(said.tables); !slices.Equal(got, []Level{3, 2, 3}) {
+		t.Errorf("levels %v", got)
+	}
+	if last := said.tables[len(said.tables)-1]; last.By != outcome.GroupMFA || last.GaveUp != "" {
+		t.Errorf("by %s, %q", last.By, last.GaveUp)
+	}
+}
+
+// A plan that the source refuses leaves everything as it is, and that is said.
+func TestRefused(t *testing.T) {
+	s := &fakeSource{refuse: errors.New("no room")}
+	x, said := open(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	inner := x.opts.Noticed
+	x.opts.Noticed = func(n outcome.Notice) {
+		inner(n)
+		cancel()
+	}
+	x.Do(func(m *Model) { m.GroupBy(outcome.GroupMFA) })
+	if err := x.Run(ctx, 0); err != nil {
+		t.Fatal(err)
+	}
+	if len(said.notices) != 1 || said.notices[0] != "what is observed stays as it is: no room" {
+		t.Errorf("notices %q", said.notices)
+	}
+	if _, by := x.model.Wanted(); by != outcome.GroupPID {
+		t.Errorf("by %s is still wanted", by)
+	}
+}
+
+// When no VM is left, it ends; before there was one, it waits.
+func TestNoVMLeft(t *testing.T) {
+	s := &fakeSource{vms: func(n int) []outcome.VM {
+		if n < 2 || n > 4 {
+			return nil
+		}
+		return []outcome.VM{shop}
+	}}
+	x, said := open(t, s)
+	if err := x.Run(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if s.n != 6 || !slices.Contains(said.notices, "no VM is left") {
+		t.Errorf("ended after window %d, notices %q", s.n, said.notices)
+	}
+}
+
+// The end of the only VM ends it too.
+func TestSourceEnds(t *testing.T) {
+	s := &fakeSource{change: func(n int, _ *outcome.Batch) error {
+		if n == 2 {
+			return fmt.Errorf("pid 1: %w", outcome.ErrEnded)
+		}
+		return nil
+	}}
+	x, said := open(t, s)
+	if err := x.Run(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if len(said.tables) != 3 {
+		t.Errorf("%d tables, want 3", len(said.tables))
+	}
+}
+
+// Windows before it was attached are not shown.
+func TestAttachesLate(t *testing.T) {
+	s := &fakeSource{change: func(n int, b *outcome.Batch) error {
+		for i := range b.Counts {
+			b.Counts[i].Unobserved = n < 3
+		}
+		return nil
+	}}
+	x, said := open(t, s)
+	if err := x.Run(t.Context(), 100*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if s.n != 5 || len(said.tables) != 2 || said.tables[0].Partial {
+		t.Errorf("%d windows, %d tables", s.n, len(said.tables))
+	}
+}
+
+// A table that cannot be written ends it.
+func TestWriteFails(t *testing.T) {
+	x, _ := open(t, &fakeSource{})
+	broken := errors.New("broken pipe")
+	x.opts.Tabled = func(*Table) error { return broken }
+	if err := x.Run(t.Context(), 0); !errors.Is(err, broken) {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,193 @@
+package top
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gdamore/tcell/v2"
+	"github.com/rivo/tview"
+
+	"github.com/beamscope/beamscope/internal/figures"
+	"github.com/beamscope/beamscope/internal/tui"
+)
+
+// A place is where a column is in the lines of the table.
+type place struct {
+	column Column
+	width  int
+}
+
+// The widths of what has as much as there is room for.
+const (
+	leastProcess, mostProcess = 16, 48
+	leastTrend                = 10
+	vmWidth, narrowVM         = 24, 10
+)
+
+// wide is the width of a screen from which on VMs have their whole names.
+const wide = 120
+
+// places returns the columns for which there is room, in their order, always with the
+// one by which is sorted.
+func (v *View) places() []place {
+	var all []place
+	room := v.width - leastProcess - 1 - leastTrend
+	for c := range columns {
+		p := place{c, c.info().width}
+		switch {
+		case c == ByVM && len(v.shown.VMs) < 2:
+			continue
+		case c == ByVM && v.width < wide:
+			p.width = narrowVM
+		case c == ByVM:
+			p.width = vmWidth
+		case c != v.shown.Sort && v.width < c.info().least:
+			continue
+		}
+		all = append(all, p)
+		if c != ByProcess {
+			room -= p.width + 1
+		}
+	}
+	for at := len(all) - 1; room < 0 && at > 0; at-- { // the last ones go first
+		if c := all[at].column; c != v.shown.Sort {
+			room += all[at].width + 1
+			all = append(all[:at], all[at+1:]...)
+		}
+	}
+	all[0].width = min(leastProcess+max(room, 0), mostProcess)
+	return all
+}
+
+// fill makes the table: its head, the total, what found no room, and the rows.
+func (v *View) fill() {
+	t := v.shown
+	c := &content{v: v, places: v.places()}
+	c.trend = v.trendWidth(c.places)
+	if t.Windows == 0 {
+		c.fixed = []string{"", "  The first window is on its way."}
+	} else {
+		c.fixed = []string{
+			v.toned(tui.Dim, v.headLine(c.places)),
+			v.toned(tui.Strong, v.line(c.places, "everything", "", &t.Total, figures.Sparkline(t.TotalTrend(c.trend)))),
+		}
+		if t.hasOthers() {
+			c.fixed = append(c.fixed, v.toned(tui.Doubtful, v.line(c.places, "no room", "", &t.Others, "")))
+		}
+	}
+	v.fixed = len(c.fixed)
+	v.table.SetContent(c).SetFixed(v.fixed, 0)
+	v.table.SetSelectable(len(t.Rows) > 0, false) // keys would look for a row without end
+	chosen := v.chosen                            // which selecting sets
+	v.table.Select(v.fixed+v.selected(), 0)
+	v.chosen = chosen
+}
+
+func (v *View) toned(n tui.Tone, text string) string { return v.app.Theme.Tag(n) + text + tui.End }
+
+// A content is that of the table. Only those of its rows are made that are seen.
+type content struct {
+	tview.TableContentReadOnly
+	v      *View
+	places []place
+	trend  int
+	fixed  []string
+}
+
+// GetRowCount implements [tview.TableContent].
+func (c *content) GetRowCount() int { return len(c.fixed) + len(c.v.shown.Rows) }
+
+// GetColumnCount implements [tview.TableContent].
+func (*content) GetColumnCount() int { return 1 }
+
+// GetCell implements [tview.TableContent].
+func (c *content) GetCell(row, _ int) *tview.TableCell {
+	if row < 0 || row >= c.GetRowCount() {
+		return nil
+	}
+	if row < len(c.fixed) {
+		return tview.NewTableCell(c.fixed[row]).SetSelectable(false).SetExpansion(1)
+	}
+	t := c.v.shown
+	r := &t.Rows[row-len(c.fixed)]
+	vm := r.VM.String()
+	if c.v.width < wide {
+		vm = fmt.Sprint(r.VM.PID)
+	}
+	return tview.NewTableCell(c.v.line(c.places, r.process(), vm, &r.Kinds, figures.Sparkline(t.Trend(r, c.trend)))).SetExpansion(1)
+}
+
+// trendWidth is how many columns are left for the trend.
+func (v *View) trendWidth(places []place) int {
+	room := v.width
+	for _, p := range places {
+		room -= p.width + 1
+	}
+	return min(max(room, 0), maxWindows)
+}
+
+// headLine is the line with the heads of the columns.
+func (v *View) headLine(places []place) string {
+	var b strings.Builder
+	for _, p := range places {
+		text := tui.Fit(v.shown.head(p.column), p.width, !p.column.isText())
+		if p.column == v.shown.Sort {
+			text = tui.End + v.app.Theme.Tag(tui.Strong) + tview.Escape(text) + tui.End + v.app.Theme.Tag(tui.Dim)
+		} else {
+			text = tview.Escape(text)
+		}
+		b.WriteString(text + " ")
+	}
+	return b.String() + tview.Escape(tui.Fit("trend", v.trendWidth(places), false))
+}
+
+// line is a line of the table.
+func (v *View) line(places []place, process, vm string, f *[kinds]Figures, trend string) string {
+	var b strings.Builder
+	for _, p := range places {
+		text := ""
+		switch p.column {
+		case ByProcess:
+			text = process
+		case ByVM:
+			text = vm
+		default:
+			text = p.column.cell(f, &v.shown.DMax)
+		}
+		b.WriteString(tview.Escape(tui.Fit(text, p.width, !p.column.isText())) + " ")
+	}
+	return b.String() + trend
+}
+
+// click is given what the mouse does in the table before it is: a click on the head of a
+// column sorts by it.
+func (v *View) click(action tview.MouseAction, e *tcell.EventMouse) (tview.MouseAction, *tcell.EventMouse) {
+	if action != tview.MouseLeftClick && action != tview.MouseLeftDoubleClick {
+		return action, e
+	}
+	x, y := e.Position()
+	left, top, _, _ := v.table.GetInnerRect()
+	if y == top {
+		v.clickHead(x - left)
+		return action, nil
+	}
+	row, _ := v.table.CellAt(x, y)
+	if row < v.fixed || row-v.fixed >= len(v.shown.Rows) {
+		return action, nil
+	}
+	return action, e
+}
+
+func (v *View) clickHead(x int) {
+	for _, p := range v.places() {
+		if x <= p.width {
+			if p.column == v.shown.Sort {
+				v.do((*Model).Reverse)
+			} else {
+				v.sortBy(p.column)
+			}
+			return
+		}
+		x -= p.width + 1
+	}
+}

@@ -1,0 +1,110 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gdamore/tcell/v2"
+	"github.com/rivo/tview"
+)
+
+// An App shows something on a screen while something else is under way.
+type App struct {
+	*tview.Application
+	Screen *Screen
+	Theme  *Theme
+
+	ctx  context.Context // done when the app is left
+	left context.CancelFunc
+}
+
+// NewApp opens a screen, nil for that of the terminal, to be given back by [App.Run]. The
+// app is left when ctx is done.
+func NewApp(ctx context.Context, s tcell.Screen) (*App, error) {
+	screen, theme, err := Open(s)
+	if err != nil {
+		return nil, fmt.Errorf("the terminal: %w", err)
+	}
+	theme.Apply()
+	a := &App{Application: tview.NewApplication().SetScreen(screen).EnableMouse(true), Screen: screen, Theme: theme}
+	a.ctx, a.left = context.WithCancel(ctx)
+	return a, nil
+}
+
+// Context is done when the app is left.
+func (a *App) Context() context.Context { return a.ctx }
+
+// A Show is what an app shows, and what is under way meanwhile.
+type Show struct {
+	// Work is run in a goroutine of its own. Its context is done when the app is left.
+	Work func(context.Context) error
+
+	Changed <-chan struct{} // tells that something is new
+	Refresh func()          // shows it, in the goroutine of the terminal
+	Ended   func(error)     // shows that Work is over, likewise
+}
+
+// redrawPause is the least time between two redraws that what is new causes.
+const redrawPause = 50 * time.Millisecond
+
+// Run shows the root of the app until somebody stops it, or its context is done. When the
+// work ends, what was seen is still shown. Whatever happens, the terminal is as it was
+// afterwards. The error is that of the work, or of the terminal. Run is called once.
+func (a *App) Run(s Show) error {
+	defer a.left()
+	defer Restore(a.Screen)
+	worked := make(chan error, 1)
+	go func() {
+		defer Restore(a.Screen)
+		err := s.Work(a.ctx)
+		worked <- err
+		if a.ctx.Err() == nil {
+			a.Update(func() { s.Ended(err) })
+		}
+	}()
+	drawn := make(chan struct{})
+	go func() {
+		defer close(drawn)
+		defer Restore(a.Screen)
+		a.follow(s)
+	}()
+	// By the terminal's goroutine: what is stopped before it runs would begin anew.
+	stopped := context.AfterFunc(a.ctx, func() { a.QueueUpdate(a.Stop) })
+	shown := a.Application.Run()
+	stopped()
+	a.left()
+	<-drawn
+	return errors.Join(shown, <-worked)
+}
+
+// follow redraws when something is new, until the app is left.
+func (a *App) follow(s Show) {
+	for {
+		select {
+		case <-a.ctx.Done():
+			return
+		case <-s.Changed:
+		}
+		a.Update(s.Refresh)
+		select {
+		case <-a.ctx.Done():
+		case <-time.After(redrawPause):
+		}
+	}
+}
+
+// Update does something in the goroutine of the terminal, and redraws. It returns when
+// that is done, or the app was left.
+func (a *App) Update(do func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.QueueUpdateDraw(do)
+	}()
+	select {
+	case <-done:
+	case <-a.ctx.Done():
+	}
+}

@@ -1,0 +1,84 @@
+package tui
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gdamore/tcell/v2"
+	"github.com/rivo/tview"
+)
+
+// Pages are [tview.Pages] that do not blank their space before they draw: the screen
+// was blank already.
+type Pages struct{ *tview.Pages }
+
+// NewPages returns pages of which there are none yet.
+func NewPages() Pages { return Pages{tview.NewPages()} }
+
+// Draw implements [tview.Primitive].
+func (p Pages) Draw(screen tcell.Screen) {
+	for _, name := range slices.Backward(p.GetPageNames(true)) { // the one in front comes first
+		item := p.GetPage(name)
+		item.SetRect(p.GetRect())
+		item.Draw(screen)
+	}
+}
+
+// Line returns a line of text in the tags of a theme.
+func Line() *tview.TextView {
+	return tview.NewTextView().SetDynamicColors(true).SetWrap(false)
+}
+
+// Box gives a primitive a border with a title.
+func Box(b *tview.Box, title string) {
+	b.SetBorder(true).SetTitle(title).SetTitleAlign(tview.AlignLeft)
+}
+
+// Fit returns a text with exactly so many columns.
+func Fit(text string, width int, right bool) string {
+	has := Columns(text)
+	if has > width {
+		text = Shorten(text, width)
+		has = Columns(text)
+	}
+	pad := strings.Repeat(" ", width-has)
+	if right {
+		return pad + text
+	}
+	return text + pad
+}
+
+// Shorten returns the beginning of a text that has more columns than a width.
+func Shorten(text string, width int) string {
+	runes := []rune(text)
+	for len(runes) > 0 && Columns(string(runes))+1 > width {
+		runes = runes[:len(runes)-1]
+	}
+	if width < 1 {
+		return ""
+	}
+	return string(runes) + "…"
+}
+
+// Columns returns how many columns of the screen a text takes.
+func Columns(text string) int { return tview.TaggedStringWidth(tview.Escape(text)) }
+
+// Wrap returns the words of a text in lines of a width. A word that is longer is
+// divided.
+func Wrap(text string, width int) []string {
+	var lines []string
+	var line []rune
+	for _, field := range strings.Fields(text) {
+		word := []rune(field)
+		if len(line) > 0 && len(line)+1+len(word) > width {
+			lines, line = append(lines, string(line)), nil
+		}
+		if len(line) > 0 {
+			line = append(line, ' ')
+		}
+		for line = append(line, word...); len(line) > width; line = line[width:] {
+			lines = append(lines, string(line[:width]))
+		}
+	}
+	return append(lines, string(line))
+}
