@@ -54,7 +54,7 @@ func collections() []Builtin {
 			Cost: "Two events for each collection, moderately hot.",
 		}
 	}
-	const literals = "Collections of literals when code is purged are not seen, nor is what a process waits for a dirty scheduler when a large heap is collected there."
+	const literals = "Collections when a process hibernates, and those of literals when code is purged, are not seen, nor is what a process waits for a dirty scheduler when a large heap is collected there."
 	all := collection("gc", "gc_minor-start or gc_major-start", "gc_minor-end or gc_major-end")
 	all.Starts = "A garbage collection of a process starts, minor or major."
 	all.Ends = "It ends on the same thread. The amount are the words that it reclaimed."
@@ -136,22 +136,22 @@ func lifetimes() []Builtin {
 
 // dirtyFunctions are the outcomes of native functions on dirty schedulers.
 func dirtyFunctions() []Builtin {
-	const blind = "The wait for a dirty scheduler comes before the start. A function of which the process is killed, or which raises an exception, does not return: its instance is lost as unpaired when the thread calls the next one, or times out. One that goes on in pieces is an instance for each piece."
+	const blind = "The wait for a dirty scheduler comes before the start. An exception ends an instance like any other return. One that goes on in pieces is an instance for each piece. "
 	return []Builtin{
 		{
 			Name: "dirty-nif", DMax: 100 * time.Millisecond, Bins: 1000,
 			Rule:   Rule{Start: events("nif-entry"), End: events("nif-return"), Key: Key{Thread, Thread}, Pairing: Last},
 			Starts: "A dirty scheduler calls a native function: a NIF, or one of the VM's own that runs there.",
 			Ends:   "The function returns on the same thread.",
-			Blind:  "Native functions on ordinary schedulers are not seen, for compiled code calls them without an event. " + blind,
+			Blind:  "Native functions on ordinary schedulers are not seen, for compiled code calls them without an event. " + blind + "Where the process is killed meanwhile, no event tells of the return: the instance is lost as unpaired when the thread calls the next function, or times out.",
 			Cost:   "Two events for each call, moderately hot.",
 		},
 		{
 			Name: "file-io", DMax: 100 * time.Millisecond, Bins: 1000,
 			Rule:   Rule{Start: events(`nif-entry[mfa="prim_file:*"]`), End: events("nif-return"), Key: Key{Thread, Thread}, Pairing: Last, Loose: true},
 			Starts: "A dirty scheduler calls a native function of prim_file, through which the module file reads and writes, opens and lists.",
-			Ends:   "The function returns on the same thread.",
-			Blind:  blind + " A file that is not opened as raw has a process of its own, which does the input and output for others: what they wait for it is not in the delay. What the kernel writes later is not seen.",
+			Ends:   "The thread returns from the function. The event does not tell which function it was, but a thread runs one at a time.",
+			Blind:  blind + "Where the process is killed meanwhile, no event tells of the return: the next return on the thread, of any function, is taken for it. A file that is not opened as raw has a process of its own, which does the input and output for others: what they wait for it is not in the delay. What the kernel writes later is not seen.",
 			Cost:   "Two events for each operation, moderately hot; those of other dirty functions are dropped in the kernel.",
 		},
 	}
@@ -189,15 +189,15 @@ func scheduling() []Builtin {
 			Starts: "A scheduler of any kind starts to run a process: erts_schedule returns it.",
 			Ends:   "The process leaves the scheduler, because it waits, has used up its reductions, moves to a dirty scheduler or back, or exits: erts_schedule is entered with it.",
 			Blind:  functions + "The first slice of each scheduler is not seen where the observation begins while that scheduler runs it or waits for one. What erts_schedule itself does is in no slice: port tasks, timers, and signals and system tasks that are handled before a process is run. The time that the operating system takes the processor away from the scheduler is in the slice, see os-wait.",
-			Cost:   "Two events for each slice, hot, and the return of a function costs twice as much as a probe.",
+			Cost:   "Two events for each slice, hot, and the return of a function costs more than a probe.",
 		},
 		{
 			Name: "run-wait", DMax: 50 * time.Millisecond, Bins: 500,
 			Rule:   Rule{Start: events("process-out[reductions>=4000]"), End: events("process-in"), Key: Key{"pid", "pid"}, Pairing: Last, Loose: true},
 			Starts: "A process has used up its reductions and leaves its scheduler, although it could go on.",
 			Ends:   "A scheduler runs it again: the delay is the wait for its turn.",
-			Blind:  functions + "Of processes that are woken up by a message the wait is in hop, and not here. A process that comes to wait for a message with its last reduction, or that is suspended then, looks like one that could go on: the delay is then until it is woken up and runs, or a timeout. A process that gives way by erlang:yield is seen as one that used up its reductions.",
-			Cost:   "Two events for each slice, hot, and the return of a function costs twice as much as a probe.",
+			Blind:  functions + "Of processes that are woken up by a message the wait is in hop, and not here. A process that comes to wait for a message with its last reduction, or that is suspended then, looks like one that could go on: the delay is then until it is woken up and runs, or a timeout. A process that has fewer reductions than 4000 to begin with, because signals or system tasks of it were handled just before it ran, is not seen when it has used them up, nor is one that gives way by erlang:yield. After more than 1 ms on a dirty CPU scheduler, which counts as 4000 reductions, the delay is the wait for an ordinary scheduler.",
+			Cost:   "Two events for each slice, hot, and the return of a function costs more than a probe.",
 		},
 		{
 			Name: "os-wait", DMax: 20 * time.Millisecond, Bins: 500,

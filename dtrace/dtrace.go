@@ -180,16 +180,27 @@ func Underscored(name string) string { return strings.ReplaceAll(name, "-", "__"
 // stand in for, by name, with a single entry for the family [UserTrace]. The slice is
 // the caller's.
 func Catalogue() []Probe {
-	probes := slices.Concat(messages(), memory(), functions(), processes(), standIns(), distribution(), ports(), drivers(), user())
+	probes := slices.Concat(parts()...)
 	for i := range probes {
-		p := &probes[i]
-		p.Args = slices.Clone(p.Args) // some are shared above
-		if p.Subject == "" && p.Args[0].Type == PID {
-			p.Subject = p.Args[0].Name // who does something comes first, with few exceptions
-		}
+		probes[i] = probes[i].complete()
 	}
 	slices.SortFunc(probes, func(a, b Probe) int { return strings.Compare(a.Name, b.Name) })
 	return probes
+}
+
+// parts returns the parts of the catalogue, as they are written.
+func parts() [][]Probe {
+	return [][]Probe{messages(), memory(), functions(), processes(), standIns(), distribution(), ports(), drivers(), user()}
+}
+
+// complete returns an entry as it was written with what goes without saying, and with
+// arguments of its own.
+func (p Probe) complete() Probe {
+	p.Args = slices.Clone(p.Args) // some are shared
+	if p.Subject == "" && p.Args[0].Type == PID {
+		p.Subject = p.Args[0].Name // who does something comes first, with few exceptions
+	}
+	return p
 }
 
 // Lookup returns the probe of a name, in either form: "process__spawn" or
@@ -198,13 +209,15 @@ func Catalogue() []Probe {
 func Lookup(name string) (Probe, bool) {
 	name = Underscored(name)
 	_, numbered := UserTraceNumber(name)
-	for _, p := range Catalogue() {
-		switch {
-		case p.Name == name && p.Family == 0:
-			return p, true
-		case p.Name == UserTrace && numbered:
-			p.Name, p.Family = name, 0
-			return p, true
+	for _, part := range parts() {
+		for _, p := range part {
+			switch {
+			case p.Name == name && p.Family == 0:
+				return p.complete(), true
+			case p.Name == UserTrace && numbered:
+				p.Name, p.Family = name, 0
+				return p.complete(), true
+			}
 		}
 	}
 	return Probe{}, false

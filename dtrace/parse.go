@@ -171,7 +171,7 @@ func (p *parser) unary() (Condition, error) {
 func (p *parser) test() (Condition, error) {
 	name := p.word(false)
 	start := p.pos
-	index := slices.IndexFunc(p.probe.Args, func(a Arg) bool { return a.Name == name })
+	index := p.probe.index(name)
 	switch {
 	case name == "", name == "and", name == "or":
 		return nil, p.fail(start, "here must be an argument of %s: %s", p.probe.DTraceName(), argumentList(p.probe))

@@ -34,12 +34,19 @@ func messages() []Probe {
 	}
 }
 
+// tokenLabel and tokenSerial are the names of the arguments that tell a seq_trace token
+// from others.
+const (
+	tokenLabel  = "label"
+	tokenSerial = "cur"
+)
+
 // seqToken are the arguments that show the seq_trace token.
 func seqToken() []Arg {
 	return []Arg{
-		{"label", Int, "of the sender's seq_trace token; 0 without one, -2147483648 where it does not fit into 32 bits"},
+		{tokenLabel, Int, "of the sender's seq_trace token; 0 without one, -2147483648 where it does not fit into 32 bits"},
 		{"prev", Int, "previous serial number of the token"},
-		{"cur", Int, "serial number of the token: with label and prev it identifies the message"},
+		{tokenSerial, Int, "serial number of the token: with label and prev it identifies the message"},
 	}
 }
 
@@ -69,7 +76,7 @@ func functions() []Probe {
 		{Name: "bif__entry", State: Absent, Args: call, Doc: "A built-in function is called.", Trace: "{trace, Pid, call, MFA}"},
 		{Name: "bif__return", State: Absent, Args: call, Doc: "A built-in function returns.", Trace: "{trace, Pid, return_from, MFA, Result}"},
 		{Name: "nif__entry", State: DirtyOnly, Hot: Moderate, Args: call, Doc: "A dirty NIF is called, such as those of prim_file: file input and output are seen by it.", Trace: "{trace, Pid, call, MFA}"},
-		{Name: "nif__return", State: DirtyOnly, Hot: Moderate, Args: call, Doc: "A dirty NIF returns, on the thread that it was called on.", Trace: "{trace, Pid, return_from, MFA, Result}"},
+		{Name: "nif__return", State: DirtyOnly, Hot: Moderate, Args: []Arg{call[0], {"mfa", MFA, "not what returns, but what the process goes on with: erts_internal:dirty_nif_finalizer/1 or, after an exception, dirty_nif_exception/1"}}, Doc: "A dirty NIF returns, on the thread that it was called on.", Trace: "{trace, Pid, return_from, MFA, Result}"},
 	}
 }
 
@@ -109,7 +116,7 @@ func standIns() []Probe {
 		},
 		{
 			Name: "process__out", State: Alive, Hot: Hot, Trace: "{trace, Pid, out, MFA}",
-			Args:     []Arg{{"pid", PID, "none at the first call of a scheduler"}, {"reductions", Int, "that it used since it was scheduled in; 4000 or more where it had to leave because they were used up"}},
+			Args:     []Arg{{"pid", PID, "none at the first call of a scheduler"}, {"reductions", Int, "that it used since it was scheduled in; 4000 as a rule where it had to leave because they were used up. A dirty CPU scheduler counts 4 for each microsecond, a dirty I/O scheduler one in all"}},
 			Doc:      "A scheduler of any kind stops running a process. The entry of erts_schedule stands in for it, as process__unscheduled does not tell the reductions.",
 			Function: &Function{Symbol: "erts_schedule", Params: []Param{{Number: 2, Deref: true}, {Number: 3}}},
 		},

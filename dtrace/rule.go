@@ -159,11 +159,16 @@ func (r Rule) validateAmount() error {
 
 // argument returns the argument of a name.
 func (p Probe) argument(name string) (Arg, error) {
-	i := slices.IndexFunc(p.Args, func(a Arg) bool { return a.Name == name })
+	i := p.index(name)
 	if i < 0 {
 		return Arg{}, fmt.Errorf("%s has no argument %q: it has %s", p.DTraceName(), name, argumentList(p))
 	}
 	return p.Args[i], nil
+}
+
+// index returns the index of the argument of a name, or -1.
+func (p Probe) index(name string) int {
+	return slices.IndexFunc(p.Args, func(a Arg) bool { return a.Name == name })
 }
 
 // A Key says which arguments of events tell instances apart. [Thread] stands for the

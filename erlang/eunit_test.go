@@ -38,6 +38,7 @@ func TestEUnit(t *testing.T) {
 		{"delay_station", "delay_station_tests", nil, "ok"},
 		{"workers", "workers_tests", []string{listening}, "ok"},
 		{"span_load", "span_load_tests", nil, "ok"},
+		{"vm_events", "vm_events_tests", nil, "ok"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			args := []string{"-noinput"}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the tools that are named and missing, where that can be done; else
-# says what to install. Usage: scripts/need.sh go|clang|bpftrace|fftw|tmux ...
+# says what to install. Usage: scripts/need.sh go|clang|bpftrace|fftw|gcc|tmux ...
 set -euo pipefail
 
 # The packages that a tool comes in, on Debian and its relatives.
@@ -10,6 +10,7 @@ packages_of() {
 	clang) echo clang llvm libbpf-dev linux-libc-dev ;;
 	bpftrace) echo bpftrace ;;
 	tmux) echo tmux ;;
+	gcc) echo gcc libc6-dev ;;
 	fftw) echo gcc libc6-dev libfftw3-dev ;;
 	*) echo "need.sh: unknown tool $1" >&2 && exit 2 ;;
 	esac

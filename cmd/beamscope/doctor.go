@@ -1,46 +1,128 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
+	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/doctor"
+	"github.com/beamscope/beamscope/internal/fire"
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
+type doctorFlags struct {
+	pid  int
+	json bool
+	fire bool
+	otp  string
+}
+
 func newDoctorCommand() *cobra.Command {
-	var (
-		pid  int
-		json bool
-	)
+	var f doctorFlags
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Tell what this machine and its Erlang VMs can do, and what to do about what they cannot",
 		Long: "doctor checks the kernel, the privileges and the running Erlang VMs, and says what to\n" +
 			"do about what does not work. It attaches for a moment to each VM with probes, or to\n" +
 			"that of --pid alone: nothing is counted, and all is undone.\n" +
-			"The exit status is 0 where beamscope can observe at least one VM.",
+			"The exit status is 0 where beamscope can observe at least one VM.\n\n" +
+			"With --fire it tests the probes of a VM instead: it starts one of its own, makes it do\n" +
+			"what its probes tell of, counts which of them fire, and compares that with the\n" +
+			"catalogue. With --pid it starts the executable of that VM afresh, and leaves the VM\n" +
+			"itself alone. The exit status is 0 where the catalogue and the VM agree.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("pid") && pid <= 0 {
-				return usageError(cmd, fmt.Errorf("--pid %d: not a process id", pid))
-			}
-			report := doctor.Examine(doctor.Host(vm.Target{PID: pid}))
-			write := doctor.Text
-			if json {
-				write = doctor.JSON
-			}
-			if err := write(cmd.OutOrStdout(), report); err != nil {
+			if err := f.check(cmd); err != nil {
 				return err
 			}
-			if !report.Works {
-				return fmt.Errorf("cannot work here yet: %s", report.Do)
+			if f.fire {
+				return f.testProbes(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
-			return nil
+			return f.examine(cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().IntVar(&pid, "pid", 0, "look at this VM only")
-	cmd.Flags().BoolVar(&json, "json", false, "print one JSON object a line for each check, and one for the result")
+	cmd.Flags().IntVar(&f.pid, "pid", 0, "look at this VM only")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object a line for each check or probe, and one for the result")
+	cmd.Flags().BoolVar(&f.fire, "fire", false, "start a VM and test which of its probes fire")
+	cmd.Flags().StringVar(&f.otp, "otp", "", "with --fire: test the VM of this installation, the folder above bin/erl")
 	return cmd
+}
+
+func (f doctorFlags) check(cmd *cobra.Command) error {
+	otp := cmd.Flags().Changed("otp")
+	switch {
+	case cmd.Flags().Changed("pid") && f.pid <= 0:
+		return usageError(cmd, fmt.Errorf("--pid %d: not a process id", f.pid))
+	case otp && !f.fire:
+		return usageError(cmd, errors.New("--otp: it is for --fire"))
+	case otp && f.otp == "":
+		return usageError(cmd, errors.New("--otp: no folder given"))
+	case otp && f.pid != 0:
+		return usageError(cmd, errors.New("--pid and --otp: give one of them"))
+	}
+	return nil
+}
+
+// examine looks at the machine and its VMs.
+func (f doctorFlags) examine(out io.Writer) error {
+	report := doctor.Examine(doctor.Host(vm.Target{PID: f.pid}))
+	write := doctor.Text
+	if f.json {
+		write = doctor.JSON
+	}
+	if err := write(out, report); err != nil {
+		return err
+	}
+	if !report.Works {
+		return fmt.Errorf("cannot work here yet: %s", report.Do)
+	}
+	return nil
+}
+
+// testProbes starts a VM and tests its probes.
+func (f doctorFlags) testProbes(ctx context.Context, out, log io.Writer) error {
+	if err := bpf.Supported(); err != nil {
+		return fmt.Errorf("%w: `beamscope doctor` says more", err)
+	}
+	otp, err := f.installation(ctx, log)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(log, "testing a VM of its own, started from a copy of %s\n", otp.Emulator())
+	report, err := fire.Run(ctx, otp)
+	if err != nil {
+		return err
+	}
+	write := fire.Text
+	if f.json {
+		write = fire.JSON
+	}
+	if err := write(out, report); err != nil {
+		return err
+	}
+	return report.Verdict()
+}
+
+// installation returns the installation whose VM is to be tested.
+func (f doctorFlags) installation(ctx context.Context, log io.Writer) (erlang.OTP, error) {
+	switch {
+	case f.otp != "":
+		otp, err := erlang.OpenOTP(ctx, f.otp)
+		if err != nil {
+			return erlang.OTP{}, fmt.Errorf("--otp %s: %w", f.otp, err)
+		}
+		return otp, nil
+	case f.pid != 0:
+		found, err := vm.Find(vm.Target{PID: f.pid})
+		if err != nil {
+			return erlang.OTP{}, err
+		}
+		return fire.Installation(ctx, found[0])
+	}
+	return findOrBuildOTP(ctx, log)
 }

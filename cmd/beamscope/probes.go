@@ -29,7 +29,8 @@ func newProbesCommand() *cobra.Command {
 		Use:   "probes",
 		Short: "List the probes of an Erlang VM and who is attached to them",
 		Long: "probes lists the probes of the Erlang VMs that run, or of an executable: their\n" +
-			"arguments and sites, whether they ever fire, and whether somebody is attached.",
+			"arguments and sites, whether they ever fire, and whether somebody is attached.\n" +
+			"The built-in outcomes follow, with those that cannot be had and why.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(cmd); err != nil {
@@ -44,7 +45,7 @@ func newProbesCommand() *cobra.Command {
 	}
 	cmd.Flags().IntVar(&f.pid, "pid", 0, "list the probes of this VM")
 	cmd.Flags().StringVar(&f.exe, "exe", "", "list the probes of this executable, such as …/bin/beam.smp; it need not run")
-	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object a line for each probe, with its sites")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object a line for each probe, with its sites, and for each built-in outcome")
 	cmd.Flags().BoolVar(&f.all, "all", false, "list user_trace-n0 to user_trace-n950 one by one")
 	return cmd
 }
@@ -117,6 +118,10 @@ func (f probesFlags) listing(file usdt.MappedFile, vms []vm.VM) (probes.Listing,
 	if err != nil {
 		return probes.Listing{}, err
 	}
+	standIns, err := vm.StandIns(file.Path)
+	if err != nil {
+		return probes.Listing{}, err
+	}
 	listing := probes.Listing{Exe: file.Name}
 	opts := probes.Options{All: f.all, Interpreter: vm.FlavourOf(file.Path) == vm.Interpreter}
 	for _, v := range vms {
@@ -125,7 +130,7 @@ func (f probesFlags) listing(file usdt.MappedFile, vms []vm.VM) (probes.Listing,
 			return v.Process.Semaphore(site, v.Exe)
 		})
 	}
-	listing.Probes = probes.List(found, opts)
+	listing.Probes = probes.List(append(found, standIns...), opts)
 	return listing, nil
 }
 

@@ -44,9 +44,10 @@ func TestScripts(t *testing.T) {
 }
 
 // The command line on live VMs: $VM_PID is one with the M/M/1/K system,
-// $BARE_PID has the name of one and no probes.
+// $BARE_PID has the name of one and no probes; $OTP_DIR is an installation.
 func TestLiveScripts(t *testing.T) {
 	vmtest.NeedEBPF(t)
+	otp := vmtest.OTP(t)
 	vm := vmtest.Start(t, erlang.Options{Main: []string{"mm1k", "rate=400", "k=10", "loops=10000"}})
 	bare := startBare(t)
 	testscript.Run(t, testscript.Params{
@@ -55,6 +56,7 @@ func TestLiveScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("VM_PID", strconv.Itoa(vm.PID()))
 			env.Setenv("BARE_PID", strconv.Itoa(bare))
+			env.Setenv("OTP_DIR", otp.Dir)
 			return nil
 		},
 	})

@@ -333,3 +333,22 @@ func ofProcess(events dtrace.Expr, key string) bool {
 	}
 	return true
 }
+
+// Groupings returns what the instances of an outcome can be grouped by: the process and
+// the function, and what else starts tell of processes, ports and nodes. There is
+// nothing for spans.
+func (o Outcome) Groupings() []string {
+	rule, err := o.VM.Rule()
+	if err != nil {
+		return nil // as of the zero Events
+	}
+	names := []string{outcome.GroupPID, outcome.GroupMFA}
+	for _, e := range rule.Start {
+		for _, a := range e.Probe.Args {
+			if a.Type <= dtrace.Node && a.Name != e.Probe.Subject && !slices.Contains(names, a.Name) {
+				names = append(names, a.Name)
+			}
+		}
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return o.groupable(name) != nil })
+}

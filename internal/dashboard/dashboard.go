@@ -110,12 +110,14 @@ type Dashboard struct {
 	busy     string    // what is under way, "" for nothing
 	ended    bool      // the scope has
 	unsaved  bool      // somebody has changed the configuration since it was saved
+
+	byGroup map[string]bool // probes whose groups are shown in the place of their plot
 }
 
 // New returns a dashboard. It is given to what makes the frames as an observer, and
 // then run.
 func New(o Options) *Dashboard {
-	d := &Dashboard{store: newStore(), opts: o}
+	d := &Dashboard{store: newStore(), opts: o, byGroup: make(map[string]bool)}
 	d.live = &scene{store: d.store, title: o.Title, at: o.Window, oldest: o.Oldest, following: !o.Fixed}
 	d.scene = d.live
 	return d

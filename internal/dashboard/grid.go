@@ -246,7 +246,16 @@ func (g *grid) place(screen tcell.Screen, i, x, y, width, height int) {
 	v := g.panels[i].view
 	v.selected = i == g.selected
 	v.SetRect(x, y, width, height)
-	v.Draw(screen)
+	g.draw(screen, g.panels[i])
+}
+
+// draw draws a plot, or the groups in its place.
+func (g *grid) draw(screen tcell.Screen, p *panel) {
+	if probe := g.d.grouped(p); probe != nil {
+		drawGroups(screen, p.view, probe)
+		return
+	}
+	p.view.Draw(screen)
 }
 
 // visible returns the plots that are drawn.
@@ -318,6 +327,7 @@ func (g *grid) bindings() []binding {
 		{inPlots, []press{char('l')}, "l", "log", "a logarithmic scale of delays, or a linear one", g.view((*plotView).toggleLog)},
 		{inPlots, []press{char('v')}, "v", "curves", "leave out the means; all but what is observed; nothing", g.view((*plotView).nextCurves)},
 		{inPlots, []press{char('d')}, "d", "", "take the selected plot away", func() { g.with(g.close) }},
+		{inPlots, []press{char('g')}, "g", "", groupHelp, g.d.group},
 	}
 	for i := range maxPlots {
 		m = append(m, binding{inPlots, []press{char(rune('1' + i))}, fmt.Sprint(i + 1), "", fmt.Sprintf("select plot %d", i+1), func() { g.choose(i) }})

@@ -276,6 +276,9 @@ func (d *Dashboard) hints() {
 	if slices.Contains(at, inOverview) && d.overview.filter != "" {
 		text = "[::b]Esc[::-] all names  "
 	}
+	if d.canGroup() && (slices.Contains(at, inOverview) || slices.Contains(at, inPlots)) {
+		text += "[::b]g[::-] who  "
+	}
 	all := text + d.keys.hints(width-tview.TaggedStringWidth(text), at...)
 	first, rest := d.keys.essential()
 	if help := first.hints(width, at...); width < narrow && !strings.Contains(all, help) {

@@ -185,6 +185,7 @@ func (d *Dashboard) help() {
 			}
 			b.WriteString("\n")
 		}
+		b.WriteString("~ before a figure: starts and ends were paired by their order, so that delays are inferred.\n\n")
 		b.WriteString("The mouse works too: click a plot, a row, a tab; a double click is Enter; the wheel zooms; drag to move along.")
 		return b.String()
 	})

@@ -49,6 +49,7 @@ func newOverview(d *Dashboard) *overview {
 	o := &overview{Table: tview.NewTable(), d: d, preview: newPlotView(d.theme), marked: make(map[string]bool)}
 	o.SetSelectable(true, false).SetFixed(1, 0).SetSelectedStyle(d.theme.Selected())
 	o.SetSelectedFunc(func(int, int) { o.plot() })
+	o.SetSelectionChangedFunc(func(int, int) { d.hints() }) // which are those of the selected probe
 	return o
 }
 
@@ -59,6 +60,7 @@ func (o *overview) bindings() []binding {
 		{inOverview, []press{char('a')}, "a", "add to plot", "draw the probe in the selected plot as well", o.add},
 		{inOverview, []press{char('r')}, "r", "sort", "sort by something else", o.sort},
 		{inOverview, []press{char('/')}, "/", "filter", "show only probes with this in their name", o.ask},
+		{inOverview, []press{char('g')}, "g", "", groupHelp, o.d.group},
 	}
 }
 
@@ -113,10 +115,10 @@ func (o *overview) Draw(screen tcell.Screen) {
 	o.SetRect(x, y, width, table)
 	o.Table.Draw(screen)
 	o.SetRect(x, y, width, height)
-	p := &panel{probes: []string{key.name}, vm: o.vmOf(key)}
-	o.preview.show(p.title(), o.d.grid.series(p, o.d.scene.systemShown(), o.d.frame()))
-	o.preview.SetRect(x, y+table, width, height-table)
-	o.preview.Draw(screen)
+	p := &panel{probes: []string{key.name}, vm: o.vmOf(key), view: o.preview}
+	p.view.show(p.title(), o.d.grid.series(p, o.d.scene.systemShown(), o.d.frame()))
+	p.view.SetRect(x, y+table, width, height-table)
+	o.d.grid.draw(screen, p)
 }
 
 // MouseHandler implements [tview.Primitive]: a click selects a row, and a double click is
@@ -237,24 +239,26 @@ func (o order) mark(name string) (string, bool) {
 func (o *overview) span(p *scope.Probe) string {
 	name := spanOf(p)
 	room := o.d.width*2/5 - tui.Columns(p.Name) - tui.Columns(" «»")
-	if o.d.width == 0 || tui.Columns(name) <= room {
-		room = tui.Columns(name)
-	}
-	if name == "" || room < 4 {
+	switch {
+	case name == "":
 		return ""
-	}
-	if tui.Columns(name) > room {
+	case o.d.width == 0 || tui.Columns(name) <= room:
+	case room < 4:
+		return ""
+	default:
 		name = tui.Shorten(name, room)
 	}
 	return " «" + name + "»"
 }
 
-// spanOf returns the name of the spans of a probe where that is not its own, else "".
+// spanOf returns the name of the spans of a probe, or of the outcome that is built into
+// the VM, where that is not its own, else "".
 func spanOf(p *scope.Probe) string {
-	if p.Spec.Span == p.Name {
+	name := cmp.Or(p.Spec.Span, p.Spec.VM.Builtin)
+	if name == p.Name {
 		return ""
 	}
-	return p.Spec.Span
+	return name
 }
 
 func (o *overview) severalVMs() bool {
@@ -452,11 +456,19 @@ func rate(p *scope.Probe) (string, tone) {
 	if p.Counts.Unobserved {
 		return "?", doubtful
 	}
-	r := p.Rate()
-	if r != 0 && r < 10 {
-		return fmt.Sprintf("%.1f", r), plain
+	text := perSecond(p.Rate())
+	if p.Inferred() {
+		text = "~" + text
 	}
-	return fmt.Sprintf("%.0f", r), plain
+	return text, plain
+}
+
+// perSecond shows a rate.
+func perSecond(r float64) string {
+	if r != 0 && r < 10 {
+		return fmt.Sprintf("%.1f", r)
+	}
+	return fmt.Sprintf("%.0f", r)
 }
 
 func successes(p *scope.Probe) (string, tone) {

@@ -10,6 +10,7 @@ import (
 	"github.com/rivo/tview"
 
 	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/config"
 )
 
 // A paramRow is a line of the parameters as it is drawn.
@@ -49,6 +50,9 @@ func (t *parametersTab) lay(width int) []paramRow {
 		if o := t.config.Outcome(f.probe); o.Span != "" && o.Span != f.probe {
 			rows = append(rows, t.below(dim, "of the spans «"+o.Span+"»", width)...)
 		}
+		for _, text := range eventsOf(t.config.Outcome(f.probe)) {
+			rows = append(rows, t.below(dim, text, width)...)
+		}
 		for _, p := range f.params {
 			rows = append(rows, t.rowsOf(f, p, width)...)
 			switch p.key {
@@ -70,6 +74,29 @@ func (t *parametersTab) lay(width int) []paramRow {
 		rows = append(rows, t.below(doubtful, "! every history begins anew", width)...)
 	}
 	return append(rows, t.mistake(t.system, width)...)
+}
+
+// eventsOf says what the instances of an outcome of the VM are; nothing of spans.
+func eventsOf(o config.Outcome) []string {
+	var texts []string
+	say := func(key, value string) {
+		if value != "" {
+			texts = append(texts, key+" "+value)
+		}
+	}
+	say("vm", o.VM.Builtin)
+	say("start", o.VM.Start)
+	say("end", o.VM.End)
+	if o.VM.StartKey == o.VM.EndKey {
+		say("key", o.VM.StartKey)
+	} else {
+		say("key", o.VM.StartKey+" = "+o.VM.EndKey)
+	}
+	if o.VM.Start != "" {
+		say("pair", o.VM.Pairing.String())
+	}
+	say("group", o.Group)
+	return texts
 }
 
 // mistake says what is wrong with a form as a whole.

@@ -58,8 +58,13 @@ func (t *theme) facts(to []words, series []plot.Series) []words {
 	if len(series) != 1 {
 		return t.caveats(to, series)
 	}
-	if n := series[0].Instances; n > 0 {
-		to = append(to, words{"n=" + strconv.FormatUint(n, 10), t.Style(dim)})
+	n := "n=" + strconv.FormatUint(series[0].Instances, 10)
+	switch {
+	case series[0].Instances == 0:
+	case series[0].Inferred:
+		to = append(to, words{strings.Replace(n, "=", "=~", 1), t.Style(dim)}, words{"~ paired by their order", t.Style(doubtful)})
+	default:
+		to = append(to, words{n, t.Style(dim)})
 	}
 	return t.caveats(to, series)
 }

@@ -44,6 +44,12 @@ func screenfuls() []screenful {
 		{name: "overview-overload", window: overloadWindow, do: keys("o")},
 		{name: "overview-vms", window: overloadWindow, fill: severalVMs, do: keys("o")},
 		{name: "overview-loss", window: overloadWindow, fill: withLoss, do: keys("o")},
+		{name: "overview-groups", window: 2, fill: ofVM, do: func(h *harness) {
+			h.keys("o")
+			h.key(tcell.KeyHome, tcell.KeyDown)
+			h.keys("g")
+		}},
+		{name: "plots-groups", window: 2, fill: ofVM, do: keys("2g")},
 		{name: "overview-first", change: discovering, fill: nothing},
 		{name: "overview-no-spans", change: discovering, fill: noSpans},
 		{name: "plots-first", fill: nothing},
@@ -161,6 +167,8 @@ func busyStatus() session.Status {
 	return session.Status{
 		VMs: []outcome.VMStatus{
 			{VM: outcome.VM{PID: 1801, Node: "shop@host"}, Exe: "/usr/lib/erlang/erts-15.2.7/bin/beam.smp", Since: 5e9, Probes: []outcome.ProbeStatus{
+				{Name: "gc_minor-start", Sites: 1, Outcomes: []string{"gc"}},
+				{Name: "process-in", Sites: 1, Outcomes: []string{"run"}},
 				{Name: "user_trace-n123", Sites: 2, Outcomes: []string{"worker_1"}},
 				{Name: "user_trace-n456", Sites: 2, Outcomes: []string{"worker_2", "probe"}},
 			}},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rivo/tview"
 
+	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/session"
@@ -148,13 +149,20 @@ func (t *connectionTab) probes(probes []outcome.ProbeStatus, width int) []row {
 	return rows
 }
 
-// purpose says what a VM probe is attached to for.
+// purpose says what a VM probe is attached to for, and what stands in for it.
 func purpose(p outcome.ProbeStatus) string {
 	words := p.Outcomes
 	if p.Discover {
 		words = append(slices.Clip(words), "discovery")
 	}
-	return strings.Join(words, ", ")
+	text := strings.Join(words, ", ")
+	if probe, ok := dtrace.Lookup(dtrace.Underscored(p.Name)); ok && probe.Function != nil {
+		text += ", at " + probe.Function.Symbol
+		if probe.Function.Return {
+			text += "'s return"
+		}
+	}
+	return text
 }
 
 func (t *connectionTab) wrappers(s *session.WrapperStatus, width int) []row {

@@ -136,6 +136,9 @@ func caption(s *plot.Series) string {
 	if s.Instances == 1 {
 		parts[0] = fmt.Sprintf("1 instance of %v", s.VM)
 	}
+	if s.Inferred {
+		parts = append(parts, "paired by their order")
+	}
 	if s.HasFailed && s.Failed > 0 {
 		parts = append(parts, figures.Percent(s.Failed)+" failed or timed out")
 	}

@@ -22,10 +22,10 @@ import (
 )
 
 // patience is how long the whole test may take.
-const patience = 2 * time.Minute
+const patience = 3 * time.Minute
 
 // Run tests the VM of an installation. It takes some seconds and, whatever the VM
-// does, not much more than two minutes; when it returns, what it has started is gone.
+// does, not much more than three minutes; when it returns, what it has started is gone.
 // The error says why there is no report. That a scenario failed is in the report.
 func Run(ctx context.Context, otp erlang.OTP) (report Report, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("the VM under test took more than %v", patience))

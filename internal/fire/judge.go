@@ -91,6 +91,28 @@ func (r Report) Wrong() []Probe {
 	return out
 }
 
+// Verdict returns nil where the catalogue and the VM agree, and otherwise an error that
+// says what to do.
+func (r Report) Verdict() error {
+	wrong := r.Wrong()
+	switch {
+	case len(wrong) > 0:
+		return fmt.Errorf("the catalogue, which was measured on OTP 25, and this VM of Erlang/OTP %s disagree about %s: please report it, with the output of --json",
+			r.Version, probes(len(wrong)))
+	case len(r.Failed) > 0:
+		f := r.Failed[0]
+		return fmt.Errorf("the test is not complete: %s: %w: please report it, with Erlang/OTP's version, %s", f.Scenario, f.Err, r.Version)
+	}
+	return nil
+}
+
+func probes(n int) string {
+	if n == 1 {
+		return "a probe"
+	}
+	return fmt.Sprintf("%d probes", n)
+}
+
 // evidence is what a report is made of.
 type evidence struct {
 	exe, version string
@@ -208,5 +230,5 @@ func (c Check) difference() string {
 	if c.Exact {
 		amount = "exactly"
 	}
-	return fmt.Sprintf("%d times in %s, and not %s %d", c.Got, c.Scenario, amount, c.Want)
+	return fmt.Sprintf("%s in %s, and not %s %d", count(c.Got), c.Scenario, amount, c.Want)
 }

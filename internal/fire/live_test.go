@@ -1,21 +1,198 @@
 package fire
 
 import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
+	"go.uber.org/goleak"
+
+	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/vm"
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-func TestLive(t *testing.T) {
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The catalogue agrees with a real VM, all scenarios can be carried out, and all
+// probes that can fire are fired, as often as they should be.
+func TestAgrees(t *testing.T) {
 	vmtest.NeedEBPF(t)
 	r, err := Run(t.Context(), vmtest.OTP(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range r.Probes {
-		t.Logf("%-30s %-10v %-10v %d %+v %s %s", p.Name, p.State, p.Found, p.Hits, p.Checks, p.Why, p.Wrong)
+	if err := r.Verdict(); err != nil {
+		t.Error(err)
 	}
 	for _, f := range r.Failed {
-		t.Logf("%s: %v", f.Scenario, f.Err)
+		t.Errorf("%s: %v", f.Scenario, f.Err)
 	}
+	if r.Flavour != vm.JIT || !strings.HasSuffix(r.Exe, "/beam.smp") {
+		t.Errorf("%s, %q", r.Exe, r.Flavour)
+	}
+	silent := map[dtrace.State]Found{dtrace.Absent: NotThere, dtrace.Dead: Silent}
+	for _, p := range r.Probes {
+		want := silent[p.State] // otherwise Fired
+		switch {
+		case p.Hazard != "":
+			want = Dangerous
+		case unmade()[p.Name] != "":
+			want = Unmade
+		}
+		if p.Found != want {
+			t.Errorf("%s: %s, want %s", p.Name, p.Found, want)
+		}
+		for _, c := range p.Checks {
+			if p.Found == Fired && !c.OK() {
+				t.Errorf("%s: %s", p.Name, c)
+			}
+		}
+	}
+}
+
+// A VM that runs the executable in question does not notice: its probes stay off.
+func TestOthersUntouched(t *testing.T) {
+	vmtest.NeedEBPF(t)
+	otp := vmtest.Private(t)
+	other := vmtest.StartOn(t, otp, erlang.Options{})
+
+	done := make(chan error)
+	go func() {
+		_, err := Run(t.Context(), otp)
+		done <- err
+	}()
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		case <-look.C:
+			for _, probe := range []string{"message__send", "process__exit"} {
+				if n := vmtest.Semaphore(t, other.PID(), probe); n != 0 {
+					t.Errorf("%s of the other VM is switched on", probe)
+				}
+			}
+		}
+	}
+}
+
+// However it ends, nothing is left over.
+func TestLeavesNothing(t *testing.T) {
+	vmtest.NeedEBPF(t)
+	otp := vmtest.OTP(t)
+	reason := errors.New("enough")
+	for name, cause := range map[string]error{"at its end": nil, "when it is interrupted": reason} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			t.Setenv("TMPDIR", dir)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			if cause != nil {
+				go func() {
+					awaitVM(ctx, dir)
+					cancel(cause)
+				}()
+			}
+			if _, err := Run(ctx, otp); !errors.Is(err, cause) {
+				t.Errorf("the error is %v, want %v", err, cause)
+			}
+			if pids := running(t, dir); len(pids) > 0 {
+				t.Errorf("still running: %v", pids)
+			}
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+				t.Errorf("left over: %v (%v)", left, err)
+			}
+		})
+	}
+}
+
+// awaitVM returns when a process runs an executable below a folder.
+func awaitVM(ctx context.Context, dir string) {
+	for ctx.Err() == nil {
+		if found, _ := programs(dir); len(found) > 0 {
+			return
+		}
+	}
+}
+
+func running(t *testing.T, dir string) []string {
+	t.Helper()
+	found, err := programs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// programs returns the processes that run an executable below a folder.
+func programs(dir string) ([]string, error) {
+	links, err := filepath.Glob("/proc/[0-9]*/exe")
+	var found []string
+	for _, link := range links {
+		if exe, err := os.Readlink(link); err == nil && strings.HasPrefix(exe, dir) {
+			found = append(found, link)
+		}
+	}
+	return found, err
+}
+
+// The VM of a pid is not asked to do anything; its installation is found.
+func TestInstallation(t *testing.T) {
+	otp := vmtest.OTP(t)
+	beam, err := erlang.StartVM(t.Context(), otp, erlang.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = beam.Stop() })
+	got, err := Installation(t.Context(), find(t, beam))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Emulator() != otp.Emulator() || got.Version != otp.Version {
+		t.Errorf("got %+v, want %+v", got, otp)
+	}
+}
+
+// What is installed has to be what runs.
+func TestInstallationElsewhere(t *testing.T) {
+	beam := vmtest.StartOn(t, vmtest.Private(t), erlang.Options{})
+	_, err := Installation(t.Context(), find(t, beam))
+	if err == nil || !strings.Contains(err.Error(), "is not what it runs") || !strings.Contains(err.Error(), "--otp") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// Root does not run what another user's process says.
+func TestInstallationOfOthers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	otp := vmtest.Private(t)
+	if err := os.Chown(otp.Emulator(), 12345, -1); err != nil {
+		t.Fatal(err)
+	}
+	beam := vmtest.StartOn(t, otp, erlang.Options{})
+	_, err := Installation(t.Context(), find(t, beam))
+	if err == nil || !strings.Contains(err.Error(), "belongs to user 12345") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func find(t *testing.T, beam *erlang.VM) vm.VM {
+	t.Helper()
+	found, err := vm.Find(vm.Target{PID: beam.PID()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found[0]
 }

@@ -12,7 +12,7 @@ import (
 // Limits of a scenario: how long it may take, and how often it is repeated until
 // nothing beside it disturbs its counts.
 const (
-	scenarioPatience = 20 * time.Second
+	scenarioPatience = 30 * time.Second
 	tries            = 5
 )
 

@@ -121,6 +121,7 @@ type Series struct {
 	TimedOut  float64 // share of the instances that timed out
 
 	Instances uint64
+	Inferred  bool   // some of them were paired by their order
 	Lost      uint64 // and not among the instances
 	Caveat    string // why the window cannot bear a verdict; "" where it can
 }
@@ -140,7 +141,10 @@ func NameAmong(series []Series, i int) string {
 // Where earlier is not nil, it is the same probe in an earlier window to be drawn
 // as well, which label names for legends; "" for no name of its own. The series refers to the probes only for what its curves are asked.
 func Of(p *scope.Probe, q *dq.QTA, earlier *scope.Probe, label string) Series {
-	s := Series{Name: p.Name, VM: p.VM, DMax: p.Spec.DMax(), Instances: p.Counts.Instances(), Lost: p.Counts.Loss.Total(), Caveat: p.Insufficient}
+	s := Series{
+		Name: p.Name, VM: p.VM, DMax: p.Spec.DMax(), Instances: p.Counts.Instances(), Inferred: p.Inferred(),
+		Lost: p.Counts.Loss.Total(), Caveat: p.Insufficient,
+	}
 	if q != nil {
 		s.Required, s.MinSuccess, s.Judged = q.Steps(), q.MinSuccess(), true
 	}

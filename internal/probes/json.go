@@ -7,13 +7,18 @@ import (
 	"github.com/beamscope/beamscope/dtrace"
 )
 
-// JSON writes a listing for machines, one object a line for each probe. A family
-// has no sites there: list its members to get them.
+// JSON writes a listing for machines, one object a line for each probe and then for
+// each built-in outcome. A family has no sites there: list its members to get them.
 func JSON(w io.Writer, l Listing) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false) // pids are in angle brackets
 	for _, p := range l.Probes {
 		if err := encoder.Encode(l.line(p)); err != nil {
+			return err
+		}
+	}
+	for _, b := range Builtins(l.Probes) {
+		if err := encoder.Encode(l.builtin(b)); err != nil {
 			return err
 		}
 	}
@@ -31,10 +36,19 @@ type line struct {
 	Hot      string     `json:"hot"`      //
 	Attached *bool      `json:"attached"` // null: unknown
 	Family   *family    `json:"family"`   // null: a single probe
+	Function *function  `json:"function"` // null: a probe of the provider
 	Args     []argument `json:"args"`     //
+	Subject  string     `json:"subject"`  // argument: the process that does it
 	Sites    []site     `json:"sites"`    //
 	Doc      string     `json:"doc"`      //
+	Trace    string     `json:"trace"`    // message of erlang:trace/3 that tells the same
 	Hazard   string     `json:"hazard"`   //
+}
+
+// A function stands in for a probe.
+type function struct {
+	Symbol string `json:"symbol"`
+	Return bool   `json:"return"` // where it returns, and not where it is entered
 }
 
 type family struct {
@@ -68,9 +82,14 @@ func (l Listing) line(p Probe) line {
 		Hot:      p.Hot.String(),
 		Attached: p.Attached.boolean(),
 		Args:     argumentsJSON(p.Args),
+		Subject:  p.Subject,
 		Sites:    []site{},
 		Doc:      p.Doc,
+		Trace:    p.Trace,
 		Hazard:   p.Hazard,
+	}
+	if p.Function != nil {
+		out.Function = &function{Symbol: p.Function.Symbol, Return: p.Function.Return}
 	}
 	if p.Family > 0 {
 		out.Family = &family{Probes: p.Members, Sites: len(p.Sites), Attached: p.Taps}
@@ -84,6 +103,54 @@ func (l Listing) line(p Probe) line {
 		out.Sites = append(out.Sites, site{Offset: s.Offset, Semaphore: s.Semaphore, Args: specs, Attached: s.Attached.boolean()})
 	}
 	return out
+}
+
+// A builtinLine is a built-in outcome as JSON has it.
+type builtinLine struct {
+	Builtin  string    `json:"builtin"`
+	Exe      string    `json:"exe"`
+	PIDs     []int     `json:"pids"`
+	Possible *bool     `json:"possible"` // with this executable; null: up to the kernel
+	Missing  []string  `json:"missing"`  // probes
+	Start    string    `json:"start"`    // expressions
+	Arm      string    `json:"arm"`
+	Via      string    `json:"via"`
+	End      string    `json:"end"`
+	Key      [2]string `json:"key"` // of start and end
+	Pairing  string    `json:"pairing"`
+	DMax     float64   `json:"dmax_s"`
+	Bins     int       `json:"bins"`
+	Starts   string    `json:"starts"`
+	Ends     string    `json:"ends"`
+	Blind    string    `json:"blind"`
+	Cost     string    `json:"cost"`
+}
+
+func (l Listing) builtin(b Builtin) builtinLine {
+	possible := len(b.Missing) == 0
+	line := builtinLine{
+		Builtin:  b.Name,
+		Exe:      l.Exe,
+		PIDs:     append([]int{}, l.PIDs...),
+		Possible: &possible,
+		Missing:  append([]string{}, b.Missing...),
+		Start:    b.Rule.Start.String(),
+		Arm:      b.Rule.Arm.String(),
+		Via:      b.Rule.Via.String(),
+		End:      b.Rule.End.String(),
+		Key:      [2]string{b.Rule.Key.Start, b.Rule.Key.End},
+		Pairing:  b.Rule.Pairing.String(),
+		DMax:     b.DMax.Seconds(),
+		Bins:     b.Bins,
+		Starts:   b.Starts,
+		Ends:     b.Ends,
+		Blind:    b.Blind,
+		Cost:     b.Cost,
+	}
+	if b.Rule.RunQueue {
+		line.Possible, line.Pairing = nil, ""
+	}
+	return line
 }
 
 func argumentsJSON(args []dtrace.Arg) []argument {

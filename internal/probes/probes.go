@@ -60,8 +60,8 @@ type Options struct {
 	Semaphores []Semaphore
 }
 
-// List returns the probes that an executable has, and those that it lacks of the
-// catalogue, by name.
+// List returns the probes that were found in an executable, among them those that its
+// functions stand in for, and those that it lacks of the catalogue, by name.
 func List(found []usdt.Probe, opts Options) []Probe {
 	lines := make(map[string]*Probe)
 	for _, p := range catalogue(opts.All) {
@@ -91,9 +91,6 @@ func List(found []usdt.Probe, opts Options) []Probe {
 func catalogue(members bool) []dtrace.Probe {
 	var out []dtrace.Probe
 	for _, p := range dtrace.Catalogue() {
-		if p.Function != nil { // no probe of the provider
-			continue
-		}
 		if p.Family == 0 || !members {
 			out = append(out, p)
 			continue

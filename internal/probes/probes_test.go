@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -42,6 +43,10 @@ func found(t *testing.T) []usdt.Probe {
 		probe("user_trace__n10", site(16)),
 		probe("user_trace__n9", site(18)),
 		probe("user_trace__n7", site(20)),
+		probe("process__in", site(0, "8@(%rax)")),
+		probe("process__out", site(0, "8@(%rsi)", "-4@%edx")),
+		probe("gc_minor__start", site(0)),
+		probe("gc_minor__end", site(0)),
 	}
 }
 
@@ -75,6 +80,8 @@ process-spawn alive moderate 1/1 unknown 0
 bif-entry unknown unknown 1/1 unknown 0
 user_trace-n alive unknown 3/3 unknown 0
 function-return absent unknown 0/0 unknown 0
+process-in alive hot 1/1 unknown 0
+process-monitor absent unknown 0/0 unknown 0
 `},
 		{"one VM", Options{Semaphores: []Semaphore{one}}, `
 brand-new unknown unknown 1/1 no 0
@@ -113,6 +120,26 @@ process-scheduled unknown moderate 1/1 unknown 0
 				}
 			}
 		})
+	}
+}
+
+func TestBuiltins(t *testing.T) {
+	missing := make(map[string][]string)
+	for _, b := range Builtins(List(found(t), Options{})) {
+		missing[b.Name] = b.Missing
+	}
+	for name, want := range map[string][]string{
+		"gc":       {"gc_major-start", "gc_major-end"},
+		"gc-minor": nil,
+		"run":      nil,
+		"run-wait": nil,
+		"os-wait":  nil,
+		"hop":      {"message-queued"},
+		"call":     {"process-demonitor", "process-monitor"},
+	} {
+		if got, ok := missing[name]; !ok || !slices.Equal(got, want) {
+			t.Errorf("%s: %v is missing, %q, want %q", name, !ok, got, want)
+		}
 	}
 }
 

@@ -18,32 +18,75 @@ type Listing struct {
 }
 
 // argumentColumns is how many columns arguments get before they are continued on
-// the next line. The table then has about 100.
-const argumentColumns = 42
+// the next line. The table then has about 110.
+const argumentColumns = 34
 
-// Text writes a listing as a table for people.
+// Text writes a listing as tables for people.
 func Text(w io.Writer, l Listing) error {
-	var table strings.Builder
-	cells := tabwriter.NewWriter(&table, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(cells, l.row("PROBE", "ARGUMENTS", "SITES", "STATE", "HOT", "ATTACHED"))
+	rows := []string{l.row("PROBE", "ARGUMENTS", "SITES", "STATE", "HOT", "TRACE", "ATTACHED")}
 	for _, p := range l.Probes {
 		arguments := wrap(arguments(p), argumentColumns)
-		fmt.Fprintln(cells, l.row(label(p), arguments[0], count(len(p.Sites)), p.State.String(), heat(p), p.attachedText()))
+		rows = append(rows, l.row(label(p), arguments[0], count(len(p.Sites)), p.State.String(), heat(p), traced(p), p.attachedText()))
 		for _, more := range arguments[1:] {
-			fmt.Fprintln(cells, l.row("", more, "", "", "", ""))
+			rows = append(rows, l.row("", more, "", "", "", "", ""))
 		}
 	}
-	if err := cells.Flush(); err != nil {
-		return err
+	text := l.title() + "\n" + table(rows) + l.footer() + "\n" + builtinTable(l.Probes)
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+// table aligns rows whose cells are separated by tabs.
+func table(rows []string) string {
+	var aligned strings.Builder
+	cells := tabwriter.NewWriter(&aligned, 0, 8, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(cells, row)
 	}
+	_ = cells.Flush() // builders have no errors
 	var text strings.Builder
-	fmt.Fprintln(&text, l.title())
-	for line := range strings.Lines(table.String()) {
+	for line := range strings.Lines(aligned.String()) {
 		fmt.Fprintln(&text, strings.TrimRight(line, " \n"))
 	}
-	text.WriteString(l.footer())
-	_, err := io.WriteString(w, text.String())
-	return err
+	return text.String()
+}
+
+// builtinTable is the table of the built-in outcomes.
+func builtinTable(list []Probe) string {
+	rows := []string{"OUTCOME\tHERE\tFROM, BY WAY OF, TO"}
+	for _, b := range Builtins(list) {
+		here := "yes"
+		switch {
+		case len(b.Missing) > 0:
+			here = "no"
+		case b.Rule.RunQueue:
+			here = "up to the kernel"
+		}
+		lines := path(b)
+		rows = append(rows, b.Name+"\t"+here+"\t"+lines[0])
+		for _, more := range lines[1:] {
+			rows = append(rows, "\t\t"+more)
+		}
+	}
+	return table(rows)
+}
+
+// path returns the events of an outcome, each on a line, or what is missing.
+func path(b Builtin) []string {
+	switch {
+	case len(b.Missing) > 0:
+		return []string{"without " + strings.Join(b.Missing, ", ")}
+	case b.Rule.RunQueue:
+		return []string{"waits for a processor, where the kernel tells of its scheduler"}
+	}
+	lines := []string{b.Rule.Start.String()}
+	if len(b.Rule.Arm) > 0 {
+		lines[0] += ", after " + b.Rule.Arm.String()
+	}
+	if len(b.Rule.Via) > 0 {
+		lines = append(lines, b.Rule.Via.String())
+	}
+	return append(lines, b.Rule.End.String())
 }
 
 // title says whose probes they are.
@@ -67,10 +110,23 @@ func (l Listing) row(cells ...string) string {
 }
 
 func label(p Probe) string {
-	if p.Family > 0 {
+	switch {
+	case p.Family > 0:
 		return fmt.Sprintf("%s0…%d", p.DTraceName(), p.Family-1)
+	case p.Function != nil:
+		return p.DTraceName() + " *"
 	}
 	return p.DTraceName()
+}
+
+// traced returns what the message of erlang:trace/3 that tells the same is called,
+// which is its third element.
+func traced(p Probe) string {
+	elements := strings.SplitN(strings.Trim(p.Trace, "{}"), ", ", 4)
+	if len(elements) < 3 {
+		return "-"
+	}
+	return strings.Trim(elements[2], "'")
 }
 
 // arguments returns each argument with its type, unless that is its name too.
@@ -135,6 +191,9 @@ func (l Listing) footer() string {
 	var names, sites, taps int
 	var out strings.Builder
 	for _, p := range l.Probes {
+		if p.Function != nil {
+			continue
+		}
 		names += p.Members
 		sites += len(p.Sites)
 		taps += p.Taps
@@ -144,6 +203,7 @@ func (l Listing) footer() string {
 		fmt.Fprintf(&out, ", %d attached", taps)
 	}
 	out.WriteString(". Arguments are name:type, or just the name where that is the type.\n")
+	out.WriteString("* is no probe of the VM's: where it exports the function, that stands in for one.\n")
 	for _, p := range l.Probes {
 		if p.Hazard != "" && len(p.Sites) > 0 {
 			fmt.Fprintf(&out, "\nDanger: %s\n", strings.Join(wrap(strings.Fields(p.DTraceName()+": "+p.Hazard), 92), "\n  "))

@@ -91,10 +91,8 @@ prepare(gen_server_calls, Times, _) ->
     {fun() -> times(Times, fun() -> pong = gen_server:call(Server, ping, ?PATIENCE) end) end, stopping(Server)};
 prepare(timers, Times, _) ->
     {fun() ->
-             times(Times, fun() ->
-                                  _ = erlang:send_after(0, self(), tick),
-                                  receive tick -> ok after ?PATIENCE -> throw(no_tick) end
-                          end)
+             times(Times, fun() -> erlang:send_after(0, self(), tick) end),
+             times(Times, fun() -> receive tick -> ok after ?PATIENCE -> throw(no_tick) end end)
      end, nothing()};
 prepare(port_messages, Times, _) ->
     Port = open_cat(),
@@ -142,13 +140,8 @@ prepare(hibernations, Times, _) ->
                            end, Sleepers)
      end, nothing()};
 prepare(monitors, Times, _) ->
-    Self = self(),
-    {fun() ->
-             times(Times, fun() -> demonitor(monitor(process, Self)) end),
-             Other = spawn_link(fun echo/0),
-             times(Times, fun() -> demonitor(monitor(process, Other)) end),
-             (stopping(Other))()
-     end, nothing()};
+    Other = spawn_link(fun echo/0),
+    {fun() -> times(Times, fun() -> demonitor(monitor(process, Other)) end) end, stopping(Other)};
 prepare(yields, Times, _) ->
     {fun() -> times(Times, fun() -> erlang:yield() end) end, nothing()};
 prepare(dirty_nifs, Times, _) ->
@@ -219,7 +212,14 @@ prepare(drivers, Times, _) ->
                           end)
      end, nothing()};
 prepare(standard_errors, Times, _) ->
-    {fun() -> times(Times, fun() -> io:put_chars(standard_error, "a line that fires a probe\n") end) end, nothing()};
+    {links, Links} = process_info(whereis(standard_error), links),
+    [Port] = [Port || Port <- Links, is_port(Port)],
+    {fun() ->
+             times(Times, fun() ->
+                                  io:put_chars(standard_error, "a line that fires a probe\n"),
+                                  until(fun() -> erlang:port_info(Port, queue_size) =:= {queue_size, 0} end)
+                          end)
+     end, nothing()};
 
 prepare(remote_messages, Times, Peer) ->
     Echo = spawn_link(Peer, ?MODULE, echo, []),
@@ -343,17 +343,20 @@ flood() ->
     {ok, _} = gen_tcp:recv(In, byte_size(Much) + 3, ?PATIENCE),
     receive {'DOWN', Writer, _, _, normal} -> ok after ?PATIENCE -> throw(still_writing) end,
     true = erlang:port_command(Out, Much),
+    receive {inet_reply, Out, ok} -> ok after ?PATIENCE -> throw(no_reply) end,
     true = erlang:port_close(Out),
-    ok = gen_tcp:close(In),
+    ok = gen_tcp:close(In), % what is unwritten has nowhere to go
+    until(fun() -> erlang:port_info(Out) =:= undefined end),
     ok = gen_tcp:close(Listener).
 
 %% A process waits for a connection and is killed.
 abandon() ->
     {ok, Listener} = listen(),
     {Pid, Monitor} = spawn_monitor(fun() -> gen_tcp:accept(Listener) end),
-    until(fun() -> erlang:process_info(Pid, current_function) =:= {current_function, {prim_inet, accept0, 3}} end),
+    until(fun() -> erlang:port_info(Listener, monitors) =:= {monitors, [{process, Pid}]} end),
     exit(Pid, kill),
     await({Pid, Monitor}),
+    until(fun() -> erlang:port_info(Listener, monitors) =:= {monitors, []} end),
     ok = gen_tcp:close(Listener).
 
 %% Unloads a driver, and returns when it is gone.

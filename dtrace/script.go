@@ -1,0 +1,194 @@
+package dtrace
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+)
+
+// A Format is a language of scripts.
+type Format uint8
+
+// The languages of scripts.
+const (
+	FormatD        Format = iota // of dtrace(1)
+	FormatBPFtrace               // of bpftrace(8), version 0.17 or later
+)
+
+// String returns the format as the command line has it: d or bpftrace.
+func (f Format) String() string { return name(f, "d", "bpftrace") }
+
+// ParseFormat returns the format of a name.
+func ParseFormat(text string) (Format, error) {
+	for _, f := range []Format{FormatD, FormatBPFtrace} {
+		if f.String() == text {
+			return f, nil
+		}
+	}
+	return 0, fmt.Errorf("there is no script format %q: take %s or %s", text, FormatD, FormatBPFtrace)
+}
+
+// A ScriptOutcome is an outcome of which a script tells the events.
+type ScriptOutcome struct {
+	Name string // of letters, digits and underscores
+	Rule *Rule
+}
+
+// A ScriptTarget is the VM that a script observes.
+type ScriptTarget struct {
+	Exe string // path of the executable, which holds the probes
+	PID int    // of the operating system
+
+	// PIDBits is how many bits of a local pid's data are its number, in the terms of the
+	// VM; 0: 15, as up to OTP 25. Since then it is 28.
+	PIDBits uint8
+}
+
+// WriteScript writes a script that tells the starts and ends of outcomes, as lines of
+// text. It decides what is an event of an outcome, and not which start belongs to an
+// end: who reads the lines does that.
+//
+//	beamscope events 1                      the first line
+//	t NS                                    ten times a second
+//	s OUTCOME PID KEY NS [ARMEDBY] [TOKEN]  a start
+//	e OUTCOME PID KEY NS [=AMOUNT] [TOKEN]  an end
+//	v OUTCOME PID KEY NS [TOKEN]            an event between them
+//	a OUTCOME PID KEY ARMED NS              an event that arms starts
+//
+// PID is of the operating system; NS are nanoseconds of the clock that the tracer
+// calls nsecs or timestamp; KEY is the text of a process or port, an integer or the
+// thread; TOKEN is #LABEL.SERIAL of a seq_trace token, for the pairing [FIFO] only.
+// Lines of different processors may be out of order.
+//
+// The error says what the language cannot do, or which outcome is wrong.
+func WriteScript(w io.Writer, f Format, outcomes []ScriptOutcome, target ScriptTarget) error {
+	if len(outcomes) == 0 {
+		return errors.New("there is no outcome to write a script for")
+	}
+	var lines []scriptLine
+	for _, o := range outcomes {
+		more, err := o.lines()
+		if err != nil {
+			return fmt.Errorf("%s: %w", o.Name, err)
+		}
+		lines = append(lines, more...)
+	}
+	var text string
+	var err error
+	switch f {
+	case FormatD:
+		text, err = scriptD(lines, target)
+	case FormatBPFtrace:
+		text, err = scriptBPFtrace(lines, target)
+	default:
+		err = fmt.Errorf("there is no script format %s", f)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, text)
+	return err
+}
+
+// scriptVersion is the first line that scripts write.
+const scriptVersion = "beamscope events 1"
+
+// A scriptLine is what a script does at an event: it writes a line.
+type scriptLine struct {
+	outcome string
+	kind    byte // s, e, v or a
+	event   Event
+	fields  []scriptField // in their order
+	token   bool          // a field with the seq_trace token follows, where there is one
+}
+
+// A scriptField is a field of a line that the event decides.
+type scriptField struct {
+	kind   fieldKind
+	prefix string // of the field
+	arg    int    // index, for fieldArg
+}
+
+type fieldKind uint8
+
+const (
+	fieldArg     fieldKind = iota
+	fieldProcess           // of the operating system
+	fieldThread            // likewise
+	fieldTime
+)
+
+// lines returns what a script does for an outcome. What ends comes before what starts,
+// for an event may do both.
+func (o ScriptOutcome) lines() ([]scriptLine, error) {
+	r := o.Rule
+	if o.Name == "" || strings.ContainsFunc(o.Name, func(c rune) bool { return c > unicode.MaxASCII || !isWord(byte(c)) }) {
+		return nil, errors.New("names of outcomes are made of letters, digits and underscores")
+	}
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
+	if r.RunQueue {
+		return nil, errors.New("scripts cannot tell the waits of scheduler threads, for no probe of the VM does")
+	}
+	var lines []scriptLine
+	var err error
+	add := func(kind byte, events Expr, fields func(*lineBuilder)) {
+		for _, event := range events {
+			b := lineBuilder{probe: event.Probe, fields: []scriptField{{kind: fieldProcess}}}
+			fields(&b)
+			err = cmp.Or(err, b.err)
+			token := r.Pairing == FIFO && kind != 'a' && event.Probe.index(tokenLabel) >= 0
+			lines = append(lines, scriptLine{o.Name, kind, event, b.fields, token})
+		}
+	}
+	add('e', r.End, func(b *lineBuilder) {
+		b.operand(r.Key.End, "")
+		b.time()
+		if r.Amount != "" {
+			b.operand(r.Amount, "=")
+		}
+	})
+	add('v', r.Via, func(b *lineBuilder) {
+		b.operand(r.Key.End, "")
+		b.time()
+	})
+	add('s', r.Start, func(b *lineBuilder) {
+		b.operand(r.Key.Start, "")
+		b.time()
+		if r.ArmedBy != "" {
+			b.operand(r.ArmedBy, "")
+		}
+	})
+	add('a', r.Arm, func(b *lineBuilder) {
+		b.operand(r.Key.Start, "")
+		b.operand(r.Armed, "")
+		b.time()
+	})
+	return lines, err
+}
+
+// A lineBuilder collects the fields of a line. The first error stays.
+type lineBuilder struct {
+	probe  Probe
+	fields []scriptField
+	err    error
+}
+
+func (b *lineBuilder) time() { b.fields = append(b.fields, scriptField{kind: fieldTime}) }
+
+// operand adds what a valid rule calls by this name.
+func (b *lineBuilder) operand(name, prefix string) {
+	o, _ := b.probe.Operand(name)
+	if o.Kind == OperandThread {
+		b.fields = append(b.fields, scriptField{kind: fieldThread})
+		return
+	}
+	if arg := b.probe.Args[o.Arg]; b.err == nil && (arg.Type == Text || arg.Type == Reason) {
+		b.err = fmt.Errorf("%s of %s may have spaces in it, and cannot be a field of a script's lines", arg.Name, b.probe.DTraceName())
+	}
+	b.fields = append(b.fields, scriptField{prefix: prefix, arg: o.Arg})
+}

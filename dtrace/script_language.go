@@ -1,0 +1,300 @@
+package dtrace
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A language is what the languages of scripts say differently. Their operators are the
+// same, those of C.
+type language interface {
+	// number returns the expression for an argument that is an integer.
+	number(p Probe, arg int) string
+
+	// term returns the expression for an argument that is an Erlang term, 0 where it
+	// cannot be had.
+	term(p Probe, arg int) string
+
+	// text returns the expression for an argument that is text.
+	text(p Probe, arg int) string
+
+	// compare returns the expression that is true where a text is another, or begins
+	// with it.
+	compare(text, with string, prefix bool) (string, error)
+
+	// integer is the directive of printf for integers of 64 bits.
+	integer() string
+
+	// time is the expression for the time.
+	time() string
+}
+
+// register returns what the languages call the place of an argument: arg0 for the first
+// one of a probe of the provider. At functions that is the first parameter, and the
+// result is called otherwise.
+func (p Probe) register(arg int, result string) string {
+	switch {
+	case p.Function == nil:
+		return fmt.Sprintf("arg%d", arg)
+	case p.Function.Params[arg].Number == 0:
+		return result
+	}
+	return fmt.Sprintf("arg%d", p.Function.Params[arg].Number-1)
+}
+
+// A scriptor writes the expressions of a script.
+type scriptor struct {
+	language
+	bits pidBits
+}
+
+// condition returns the expression for what has to be true of an event, "" where every
+// event will do: that what the line needs can be had, and what the expression says.
+func (s scriptor) condition(l scriptLine) (string, error) {
+	var all []string
+	p := l.event.Probe
+	for _, arg := range l.args() {
+		if p.isTerm(arg) {
+			all = append(all, s.isPID(p, arg))
+		}
+	}
+	if l.event.Where != nil {
+		where, err := s.expression(p, l.event.Where)
+		if err != nil {
+			return "", err
+		}
+		all = append(all, where)
+	}
+	return strings.Join(all, " && "), nil
+}
+
+// isTerm reports whether an argument is an Erlang term at its place.
+func (p Probe) isTerm(arg int) bool { return p.Function != nil && p.Args[arg].Type.IsText() }
+
+// args returns the arguments that a line needs, each once, in their order.
+func (l scriptLine) args() []int {
+	var args []int
+	for _, t := range tests(l.event.Where) {
+		args = append(args, t.Arg)
+	}
+	for _, f := range l.fields {
+		if f.kind == fieldArg {
+			args = append(args, f.arg)
+		}
+	}
+	if l.token {
+		args = append(args, l.event.Probe.index(tokenLabel), l.event.Probe.index(tokenSerial))
+	}
+	slices.Sort(args)
+	return slices.Compact(args)
+}
+
+// tests returns the tests that a condition is made of.
+func tests(c Condition) []Test {
+	var operands []Condition
+	switch c := c.(type) {
+	case Test:
+		return []Test{c}
+	case All:
+		operands = c
+	case Any:
+		operands = c
+	case Not:
+		operands = []Condition{c.Condition}
+	}
+	var all []Test
+	for _, o := range operands {
+		all = append(all, tests(o)...)
+	}
+	return all
+}
+
+// The last bits of a term say what it is, above them a local pid has its data: the
+// number, then the serial.
+const (
+	termTagBits = 4
+	termTagPID  = 3
+)
+
+// pidBits are how many bits the number and the serial have in the data of local pids.
+type pidBits struct{ number, serial int }
+
+func (t ScriptTarget) pidBits() pidBits {
+	if t.PIDBits == 0 || t.PIDBits == 15 {
+		return pidBits{15, 13}
+	}
+	number := int(t.PIDBits)
+	return pidBits{number, 64 - termTagBits - number}
+}
+
+// mask returns an integer with so many bits set.
+func mask(bits int) int { return 1<<bits - 1 }
+
+// isPID returns the expression that is true where a term is a local pid.
+func (s scriptor) isPID(p Probe, arg int) string {
+	return fmt.Sprintf("(%s & %d) == %d", s.term(p, arg), mask(termTagBits), termTagPID)
+}
+
+func (s scriptor) termNumber(p Probe, arg int) string {
+	return fmt.Sprintf("(%s >> %d & %d)", s.term(p, arg), termTagBits, mask(s.bits.number))
+}
+
+func (s scriptor) termSerial(p Probe, arg int) string {
+	return fmt.Sprintf("(%s >> %d & %d)", s.term(p, arg), termTagBits+s.bits.number, mask(s.bits.serial))
+}
+
+// expression returns a condition as an expression that binds at least as close as &&.
+func (s scriptor) expression(p Probe, c Condition) (string, error) {
+	switch c := c.(type) {
+	case All:
+		return s.joined(p, c, " && ")
+	case Any:
+		return s.joined(p, c, " || ")
+	case Not:
+		operand, err := s.expression(p, c.Condition)
+		if _, test := c.Condition.(Test); test {
+			operand = "(" + operand + ")"
+		}
+		return "!" + operand, err
+	case Test:
+		return s.test(p, c)
+	}
+	panic(fmt.Sprintf("dtrace: a condition of type %T", c))
+}
+
+func (s scriptor) joined(p Probe, conditions []Condition, operator string) (string, error) {
+	var texts []string
+	for _, c := range conditions {
+		text, err := s.expression(p, c)
+		if err != nil {
+			return "", err
+		}
+		texts = append(texts, text)
+	}
+	return "(" + strings.Join(texts, operator) + ")", nil
+}
+
+func (s scriptor) test(p Probe, t Test) (string, error) {
+	if !p.Args[t.Arg].Type.IsText() {
+		return s.number(p, t.Arg) + " " + cOperator(t.Op) + " " + cInteger(t.Number), nil
+	}
+	equal, err := "", error(nil)
+	if p.isTerm(t.Arg) {
+		equal = s.comparePID(p, t)
+	} else {
+		equal, err = s.compare(s.text(p, t.Arg), t.Text, t.Prefix)
+	}
+	if err == nil && t.Op == Unequal {
+		return "!(" + equal + ")", nil
+	}
+	return equal, err
+}
+
+// cOperator returns a comparison as C has it.
+func cOperator(op Op) string {
+	if op == Equal {
+		return "=="
+	}
+	return op.String()
+}
+
+// never is an expression that is false.
+const never = "0 != 0"
+
+// cInteger returns an integer as C has it, where a sign is no part of a constant.
+func cInteger(n int64) string {
+	if n == math.MinInt64 {
+		return fmt.Sprintf("(%d - 1)", n+1)
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// comparePID returns the expression that is true where a term that is a local pid is
+// another, or begins with a text.
+func (s scriptor) comparePID(p Probe, t Test) string {
+	const begin = "<0."
+	if t.Prefix && strings.HasPrefix(begin, t.Text) {
+		return "0 == 0"
+	}
+	rest, local := strings.CutPrefix(t.Text, begin)
+	if !local {
+		return never
+	}
+	rest, whole := strings.CutSuffix(rest, ">")
+	number, serial, complete := strings.Cut(rest, ".")
+	test := decimal(s.termNumber(p, t.Arg), number, mask(s.bits.number), !complete)
+	if serial == "" {
+		return test
+	}
+	return "(" + test + " && " + decimal(s.termSerial(p, t.Arg), serial, mask(s.bits.serial), !whole) + ")"
+}
+
+// decimal returns the expression that is true where a number is written with these
+// digits or, as a prefix, with these first. It is not above a maximum.
+func decimal(expression, digits string, most int, prefix bool) string {
+	n, err := strconv.Atoi(digits)
+	if err != nil || n > most || strconv.Itoa(n) != digits {
+		return never
+	}
+	tests := []string{fmt.Sprintf("%s == %d", expression, n)}
+	for low, span := n*10, 10; prefix && n > 0 && low <= most; low, span = low*10, span*10 {
+		tests = append(tests, fmt.Sprintf("(%s >= %d && %s < %d)", expression, low, expression, low+span))
+	}
+	if len(tests) == 1 {
+		return tests[0]
+	}
+	return "(" + strings.Join(tests, " || ") + ")"
+}
+
+// A printer collects the directives and arguments of a printf.
+type printer struct {
+	format strings.Builder
+	args   []string
+}
+
+func (p *printer) add(directive string, args ...string) {
+	p.format.WriteString(directive)
+	p.args = append(p.args, args...)
+}
+
+// print returns the call of printf that writes a line, with the seq_trace token or
+// without it.
+func (s scriptor) print(l scriptLine, token bool) string {
+	var out printer
+	out.add(string(l.kind) + " " + l.outcome)
+	for _, f := range l.fields {
+		out.add(" " + f.prefix)
+		s.field(&out, l.event.Probe, f)
+	}
+	if token {
+		label, serial := s.token(l.event.Probe)
+		out.add(" #"+s.integer()+"."+s.integer(), label, serial)
+	}
+	return fmt.Sprintf(`printf("%s\n", %s);`, out.format.String(), strings.Join(out.args, ", "))
+}
+
+func (s scriptor) field(out *printer, p Probe, f scriptField) {
+	switch {
+	case f.kind == fieldProcess:
+		out.add("%d", "pid")
+	case f.kind == fieldThread:
+		out.add("%d", "tid")
+	case f.kind == fieldTime:
+		out.add(s.integer(), s.time())
+	case p.isTerm(f.arg):
+		out.add("<0.%d.%d>", s.termNumber(p, f.arg), s.termSerial(p, f.arg))
+	case p.Args[f.arg].Type.IsText():
+		out.add("%s", s.text(p, f.arg))
+	default:
+		out.add(s.integer(), s.number(p, f.arg))
+	}
+}
+
+// token returns the expressions for the two numbers of the seq_trace token, which are
+// both 0 where there is none.
+func (s scriptor) token(p Probe) (label, serial string) {
+	return s.number(p, p.index(tokenLabel)), s.number(p, p.index(tokenSerial))
+}

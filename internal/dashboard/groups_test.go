@@ -1,0 +1,224 @@
+package dashboard
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/gdamore/tcell/v2"
+
+	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/scope"
+)
+
+// ofVMScope has an outcome of spans and some of the VM.
+const ofVMScope = `
+outcomes:
+  request: {}
+  pause: {vm: gc, group: pid}
+  hop: {vm: hop}
+  served:
+    start: 'message-receive[receiver="<0.123.0>"]'
+    end: 'message-send[sender="<0.123.0>"]'
+    key: sender
+    pair: fifo
+  os: {vm: os-wait}
+`
+
+// ofVM feeds windows of outcomes of the VM: pauses in groups, and hops that were paired
+// by their order.
+func ofVM(t *testing.T, h *harness) {
+	t.Helper()
+	c, err := config.Parse("scope.yaml", []byte(ofVMScope))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.control.config = c
+	system, err := c.System()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := scope.NewEngine(system)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &reel{system: system}
+	for n := range 3 {
+		b := outcome.Batch{Time: time.Date(2026, 11, 21, 6, 4, 50+n, 0, time.UTC)}
+		b.Window = outcome.Window{From: int64(n) * 1e9, To: int64(n+1) * 1e9}
+		for _, p := range system.Probes {
+			b.Counts = append(b.Counts, countsOfVM(p.Spec, n))
+		}
+		f, err := e.Step(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.frames = append(r.frames, f.Clone())
+	}
+	h.feed(r)
+}
+
+// countsOfVM are those of a window of an outcome.
+func countsOfVM(s outcome.Spec, n int) outcome.Counts {
+	c := outcome.Counts{Outcome: s.Name, VM: outcome.VM{PID: 1801, Node: "shop@host"}, Bins: make([]uint64, s.Bins)}
+	c.Successes = uint64(100 + n)
+	c.Bins[20] = c.Successes
+	switch s.Name {
+	case "hop":
+		c.Inferred = 90
+	case "pause":
+		c.Timeouts, c.Amount = 1, 1_234_567
+		c.Groups = groupsOfVM(n)
+	}
+	return c
+}
+
+func groupsOfVM(n int) []outcome.Group {
+	group := func(key, name string, n uint64, each time.Duration) outcome.Group {
+		g := outcome.Group{Key: key, Name: name, Successes: n, Total: time.Duration(n) * each, Amount: n * 1000, Delays: make(outcome.Delays, outcome.DelayBuckets)}
+		g.Delays[outcome.Bucket(each)] = uint32(n)
+		return g
+	}
+	groups := []outcome.Group{group("<0.9.0>", "code_server:init/1", uint64(10+n), 9*time.Millisecond)}
+	groups[0].Timeouts = 1
+	for i := range 60 {
+		groups = append(groups, group(fmt.Sprintf("<0.%d.0>", 100+i), "", uint64(60-i), 20*time.Microsecond))
+	}
+	groups[2].Name = "a_module_with_a_long_name:and_a_function_with_one_too/12"
+	return append(groups, group("", "", 7, time.Microsecond))
+}
+
+// grouping shows outcomes of the VM in the overview, the one that is in groups selected.
+func grouping(t *testing.T, width, height int, change ...func(*Options)) *harness {
+	t.Helper()
+	h := dark(t, "mm1k", 2, 256, append(change, func(o *Options) { o.Overview = true })...)
+	ofVM(t, h)
+	h.run(width, height)
+	h.key(tcell.KeyDown)
+	return h
+}
+
+// One key shows who it is: what it is grouped by already, then by what else, and then
+// the plot.
+func TestGroupKey(t *testing.T) {
+	h := grouping(t, 120, 50)
+	h.shows("pause «gc»", "g who", "─ pause · n=103 ─")
+	h.hides("by process")
+	h.keys("g")
+	h.shows("by process", "<0.9.0> code_server:init/1", "others", "amount")
+	if n := len(h.control.applied); n != 0 {
+		t.Errorf("%d configurations were applied to show what is there", n)
+	}
+	for _, want := range []struct{ group, said string }{
+		{"mfa", "pause is grouped by function from the next window on"},
+		{"", "pause is not grouped any more"},
+		{"pid", "pause is grouped by process from the next window on"},
+	} {
+		h.keys("g")
+		h.shows(want.said)
+		if got := h.control.config.Outcome("pause").Group; got != want.group {
+			t.Errorf("grouped by %q, want %q", got, want.group)
+		}
+	}
+	h.do(func() {
+		if what := h.d.loses(); what != "" {
+			t.Errorf("having looked at groups, it says %q", what)
+		}
+	})
+	h.key(tcell.KeyEnter)
+	h.shows("pause · n=103", "by process", "<0.9.0> code_server:init/1") // also in the plots
+	h.keys("g")
+	h.shows("by process", "pause is grouped by function from the next window on")
+}
+
+// Where it makes no sense, it says why.
+func TestGroupKeyRefuses(t *testing.T) {
+	h := grouping(t, 120, 50)
+	h.key(tcell.KeyHome)
+	h.keys("g")
+	h.shows("only what the VM does is grouped")
+	h.hides("g who")
+	h.key(tcell.KeyEnd)
+	h.keys("g")
+	h.shows("its instances are of threads")
+	h.key(tcell.KeyUp, tcell.KeyUp)
+	h.control.refuse = errFull
+	h.keys("g")
+	h.shows("hop", errFull.Error())
+	h.hides("by process")
+	h.key(tcell.KeyUp, tcell.KeyEnter)
+	h.do(func() { h.d.grid.panels[0].probes = append(h.d.grid.panels[0].probes, "hop") })
+	h.keys("g")
+	h.shows("there are several probes in this plot")
+}
+
+// A recording is shown in the groups that it has.
+type recorded struct{ *control }
+
+func (recorded) Pause(bool)       {}
+func (recorded) Speed() float64   { return 1 }
+func (recorded) SetSpeed(float64) {}
+
+func TestGroupsOfRecording(t *testing.T) {
+	h := dark(t, "mm1k", 2, 256, func(o *Options) { o.Overview = true })
+	ofVM(t, h)
+	h.runOn(recorded{h.control}, 120, 50)
+	h.key(tcell.KeyDown)
+	h.keys("g")
+	h.shows("by process", "<0.9.0> code_server:init/1")
+	h.keys("g")
+	h.hides("by process")
+	h.key(tcell.KeyDown)
+	h.keys("g")
+	h.shows("it was recorded without groups")
+	if n := len(h.control.applied); n != 0 {
+		t.Errorf("%d configurations were applied to a recording", n)
+	}
+}
+
+// Windows of before have no groups, and say so.
+func TestGroupsToCome(t *testing.T) {
+	h := grouping(t, 120, 50)
+	h.key(tcell.KeyDown)
+	h.keys("g")
+	h.shows("hop is grouped by process", "This window is not in groups yet.")
+}
+
+// What is inferred is marked, and told of in the help.
+func TestInferredMark(t *testing.T) {
+	h := grouping(t, 120, 50)
+	h.shows("~102")
+	h.key(tcell.KeyDown)
+	h.shows("hop · n=~102 · ~ paired by their order")
+	h.keys("?")
+	h.key(tcell.KeyEnd)
+	h.shows("~ before a figure: starts and ends were paired by their order")
+}
+
+// The parameters have what the instances are of, to be read.
+func TestEventsInParameters(t *testing.T) {
+	h := grouping(t, 120, 50)
+	h.keys("m")
+	h.shows("vm gc", "group pid")
+	h.keys("m")
+	h.key(tcell.KeyDown, tcell.KeyDown)
+	h.keys("m")
+	h.shows("start", `message-receive[receiver="<0.123.0>"]`, `end message-send[sender="<0.123.0>"]`, "key sender", "pair fifo")
+}
+
+// There are as many lines as there is room for: with the head, and with all others as
+// one.
+func TestGroupRows(t *testing.T) {
+	h := grouping(t, 120, 50)
+	p := h.d.live.Frame(2).Probes[1]
+	for _, tt := range []struct{ height, want int }{{3, 3}, {10, 10}, {62, 62}, {63, 63}, {64, 63}, {100, 63}} {
+		if n := len(groupRows(&p, 100, tt.height)); n != tt.want {
+			t.Errorf("%d lines where there is room for %d, want %d", n, tt.height, tt.want)
+		}
+	}
+	narrow, wide := len(groupColumns(&p, 40)), len(groupColumns(&p, 120))
+	if narrow != 2 || wide != 9 {
+		t.Errorf("%d columns in a narrow place, and %d in a wide one", narrow, wide)
+	}
+}
