@@ -56,7 +56,7 @@ func memory() []Probe {
 	resized := []Arg{{"pid", PID, ""}, {"old", Words, "size of the heap before"}, {"new", Words, "size of the heap after"}}
 	return []Probe{
 		{Name: "copy__struct", State: Alive, Hot: VeryHot, Args: []Arg{{"size", Words, ""}}, Doc: "A term is copied; it does not say whose."},
-		{Name: "copy__object", Args: []Arg{{"pid", PID, "to which it is copied"}, {"size", Words, ""}}, Doc: "A term is copied to a process, in OTP 25 for match specifications and tracers only."},
+		{Name: "copy__object", State: Alive, Hot: Rare, Args: []Arg{{"pid", PID, "to which it is copied"}, {"size", Words, ""}}, Doc: "A term is copied to a process, in OTP 25 for match specifications and tracers only."},
 		{Name: "gc_minor__start", State: Alive, Hot: Moderate, Args: need, Doc: "A minor garbage collection starts. It ends on the same thread.", Trace: "{trace, Pid, gc_minor_start, Info}"},
 		{Name: "gc_minor__end", State: Alive, Hot: Moderate, Args: reclaimed, Doc: "A minor garbage collection ends. One that freed too little is followed by a major one.", Trace: "{trace, Pid, gc_minor_end, Info}"},
 		{Name: "gc_major__start", State: Alive, Hot: Moderate, Args: need, Doc: "A major garbage collection starts. It ends on the same thread.", Trace: "{trace, Pid, gc_major_start, Info}"},
@@ -144,7 +144,7 @@ func distribution() []Probe {
 		{Name: "dist__monitor", State: Alive, Hot: Rare, Args: []Arg{self, {"what", Text, "nodeup or nodedown"}, {"remote", Node, ""}, {"type", Text, "visible or hidden"}, {"reason", Reason, ""}}, Doc: "Another node comes or goes."},
 		{Name: "dist__port_busy", Subject: "pid", State: Alive, Hot: Rare, Args: []Arg{self, port, remote, {"pid", PID, "which is suspended"}}, Doc: "A process has to wait because the connection to another node is congested."},
 		{Name: "dist__port_not_busy", State: Alive, Hot: Rare, Args: []Arg{self, port, remote}, Doc: "The connection to another node is free again. May fire several times for one dist__port_busy."},
-		{Name: "dist__output", State: Alive, Hot: Moderate, Args: []Arg{self, port, remote, {"bytes", Bytes, ""}}, Doc: "Data is sent to another node by the driver's output."},
+		{Name: "dist__output", State: Alive, Hot: Moderate, Args: []Arg{self, port, remote, {"bytes", Bytes, ""}}, Doc: "Data is sent to another node by the output of a driver that has no outputv: never over TCP."},
 		{Name: "dist__outputv", State: Alive, Hot: Moderate, Args: []Arg{self, port, remote, {"bytes", Bytes, "always 0"}}, Doc: "Data is sent to another node by the driver's outputv."},
 	}
 }
@@ -174,20 +174,20 @@ func drivers() []Probe {
 	on := []Arg{pid, port, name}
 	return []Probe{
 		{Name: "driver__init", State: Alive, Hot: Rare, Args: []Arg{driver, {"major", Int, "version"}, {"minor", Int, "version"}, {"flags", Int, ""}}, Doc: "A driver is loaded."},
-		{Name: "driver__finish", Hot: Rare, Args: []Arg{driver}, Doc: "A driver is unloaded."},
+		{Name: "driver__finish", State: Alive, Hot: Rare, Args: []Arg{driver}, Doc: "A driver is unloaded."},
 		{Name: "driver__start", State: Alive, Hot: Rare, Args: []Arg{pid, driver, port}, Doc: "A driver starts to serve a port."},
 		{Name: "driver__stop", State: Alive, Hot: Rare, Args: []Arg{pid, driver, port}, Doc: "A driver stops to serve a port."},
-		{Name: "driver__flush", Hot: Rare, Args: on, Doc: "A driver is told that a port with unwritten data closes."},
+		{Name: "driver__flush", State: Alive, Hot: Rare, Args: on, Doc: "A driver is told that a port with unwritten data closes."},
 		{Name: "driver__output", State: Alive, Hot: Moderate, Args: append(on[:3:3], bytes), Doc: "A driver gets data to write."},
 		{Name: "driver__outputv", State: Alive, Hot: Moderate, Args: append(on[:3:3], bytes), Doc: "A driver gets data to write, in several pieces."},
 		{Name: "driver__control", State: Alive, Hot: Moderate, Args: append(on[:3:3], command, bytes), Doc: "A driver gets a control operation."},
-		{Name: "driver__call", Hot: Moderate, Args: append(on[:3:3], command, bytes), Doc: "A driver is called by erlang:port_call."},
+		{Name: "driver__call", State: Alive, Hot: Moderate, Args: append(on[:3:3], command, bytes), Doc: "A driver is called by erlang:port_call."},
 		{Name: "driver__event", State: Absent, Args: on, Doc: "A driver is told of an event."},
 		{Name: "driver__ready_input", State: Alive, Hot: Moderate, Args: on, Doc: "A driver is told that there is something to read."},
 		{Name: "driver__ready_output", State: Alive, Hot: Moderate, Args: on, Doc: "A driver is told that it can write again."},
 		{Name: "driver__ready_async", State: Alive, Hot: Moderate, Args: on, Doc: "A driver is told that a job of its on another thread is done."},
-		{Name: "driver__timeout", Hot: Moderate, Args: on, Doc: "A driver is told that its timer is over."},
-		{Name: "driver__process_exit", Hot: Rare, Args: on, Doc: "A driver is told that a process that it monitors is gone."},
+		{Name: "driver__timeout", State: Alive, Hot: Moderate, Args: on, Doc: "A driver is told that its timer is over."},
+		{Name: "driver__process_exit", State: Alive, Hot: Rare, Args: on, Doc: "A driver is told that a process that it monitors is gone."},
 		{Name: "driver__stop_select", State: Alive, Hot: Rare, Args: []Arg{driver}, Doc: "A driver is told that a file descriptor may be closed."},
 	}
 }

@@ -339,9 +339,9 @@ func TestFindOTP(t *testing.T) {
 	if _, err := FindOTP(t.Context()); err == nil || !strings.Contains(err.Error(), "libtinfo") {
 		t.Errorf("broken: error %v, want its last words", err)
 	}
-	fakeOTP(t, dir, `printf "26.1 systemtap true"`)
+	fakeOTP(t, dir, `printf "26.1 systemtap true\n/otp\n/otp/erts/bin\n"`)
 	otp, err := FindOTP(t.Context())
-	want := OTP{Dir: dir, Erl: dir + "/bin/erl", Erlc: dir + "/bin/erlc", Version: "26.1"}
+	want := OTP{Dir: dir, Erl: dir + "/bin/erl", Erlc: dir + "/bin/erlc", Version: "26.1", Root: "/otp", Bin: "/otp/erts/bin"}
 	if diff := cmp.Diff(want, otp); err != nil || diff != "" {
 		t.Errorf("error %v\n%s", err, diff)
 	}

@@ -88,7 +88,7 @@ func OpenOTP(ctx context.Context, dir string) (OTP, error) {
 			_ -> Release
 		end,
 		Available = try dyntrace:available() catch _:_ -> false end,
-		io:format("~s~n~s ~s~n~ts~n~ts~n", [string:trim(Version), erlang:system_info(dynamic_trace), Available,
+		io:format("~s ~s ~s~n~ts~n~ts~n", [string:trim(Version), erlang:system_info(dynamic_trace), Available,
 			code:root_dir(), os:getenv("BINDIR")]),
 		halt().`
 	cmd := exec.CommandContext(ctx, otp.Erl, "-noinput", "-boot", "start_clean", "-eval", ask)
@@ -98,14 +98,12 @@ func OpenOTP(ctx context.Context, dir string) (OTP, error) {
 	if err != nil {
 		return OTP{}, fmt.Errorf("%s does not run: %w%s", otp.Erl, err, stderr.suffix())
 	}
-	answers := strings.Split(string(out), "\n")
-	if len(answers) < 4 {
-		return OTP{}, fmt.Errorf("%s does not say what it is: %q", otp.Erl, out)
-	}
-	if probes := answers[1]; probes != "systemtap true" && probes != "dtrace true" {
+	answers := append(strings.Split(string(out), "\n"), "", "")
+	version, probes, _ := strings.Cut(answers[0], " ")
+	if probes != "systemtap true" && probes != "dtrace true" {
 		return OTP{}, fmt.Errorf("%s: %w", otp.Erl, ErrNoProbes)
 	}
-	otp.Version, otp.Root, otp.Bin = answers[0], answers[2], answers[3]
+	otp.Version, otp.Root, otp.Bin = version, answers[1], answers[2]
 	return otp, nil
 }
 

@@ -48,6 +48,7 @@ func watch(ctx context.Context, c config.Config, o observation, opts dashboard.O
 		Observers: []scope.Observer{d},
 		Record:    o.record.create(d.Notify),
 		Discover:  o.discover,
+		Script:    o.script,
 		Note:      recordedNow(),
 		Notify:    d.Notify,
 	})

@@ -18,7 +18,7 @@ var updateDocs = flag.Bool("update-docs", false, "write what commands print into
 // blocks "```console" what follows a line "$ COMMAND" is what it prints. The bundled
 // recordings are there, and snapshots where those of the demonstration are.
 func TestDocs(t *testing.T) {
-	for _, name := range []string{"diagrams.md", "eval.md", "export.md", "run.md", "scope-file.md", "snapshots.md", "triggers.md"} {
+	for _, name := range []string{"diagrams.md", "eval.md", "export.md", "run.md", "scope-file.md", "scripts.md", "snapshots.md", "triggers.md"} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join("..", "..", "docs", name)
 			source, err := os.ReadFile(path)

@@ -89,6 +89,7 @@ func (f observeFlags) noArguments(cmd *cobra.Command, args []string) error {
 func newRunCommand() *cobra.Command {
 	var f observeFlags
 	var headless bool
+	var from string
 	cmd := &cobra.Command{
 		Use:   "run [-c scope.yaml]",
 		Short: "Observe running Erlang VMs",
@@ -98,10 +99,16 @@ finds the VMs of this machine, and the spans in them, by itself.
 
 In a terminal it shows a dashboard: ? there tells what the keys do. Elsewhere, and
 with --headless or --json, it prints a frame for each window, and reads the scope
-file again on SIGHUP: what it says then holds from the next window on.`,
+file again on SIGHUP: what it says then holds from the next window on.
+
+With --from it attaches to nothing, and takes the events from the output of a script
+instead, see beamscope script.`,
 		Args: f.noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(cmd); err != nil {
+				return err
+			}
+			if err := f.checkFrom(cmd); err != nil {
 				return err
 			}
 			c, err := f.load()
@@ -109,6 +116,11 @@ file again on SIGHUP: what it says then holds from the next window on.`,
 				return err
 			}
 			o := observation{duration: f.duration, discover: f.config == "", target: f.named(c)}
+			if cmd.Flags().Changed("from") {
+				if o.script, err = openEvents(from); err != nil {
+					return err
+				}
+			}
 			if !headless && !f.json && atTerminal() {
 				return o.advise(watch(cmd.Context(), c, o, dashboard.Options{Title: "live", Path: f.config, Overview: o.discover}))
 			}
@@ -121,13 +133,15 @@ file again on SIGHUP: what it says then holds from the next window on.`,
 	}
 	f.register(cmd)
 	cmd.Flags().BoolVar(&headless, "headless", false, "print text frames in a terminal as well")
+	cmd.Flags().StringVar(&from, "from", "", "take the events from the output of a script: a file, or - for standard input")
 	return cmd
 }
 
 // An observation says for how long to observe and what becomes of the frames.
 type observation struct {
-	duration time.Duration // 0: until the context is done
-	discover bool          // names of spans become outcomes by themselves
+	duration time.Duration   // 0: until the context is done
+	discover bool            // names of spans become outcomes by themselves
+	script   *session.Script // that tells the events, nil where they are observed
 	printer  printer
 	record   recordFile
 	target   string                        // the file that names the process to observe, "" for none
@@ -162,6 +176,7 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 		Observers: []scope.Observer{out},
 		Record:    o.record.create(out.notify),
 		Discover:  o.discover,
+		Script:    o.script,
 		Note:      recordedNow(),
 		Notify:    out.notify,
 	})

@@ -49,14 +49,19 @@ func (m *missing) Configured(s *scope.System, _ outcome.Plan) error {
 	m.session.mu.Unlock()
 	waiting := make(map[string]int)
 	for _, p := range s.Probes {
-		hasEntry := slices.ContainsFunc(c.Outcomes, func(o config.Outcome) bool { return o.Name == p.Spec.Name })
-		asked := hasEntry || s.Diagram != nil && slices.Contains(s.Diagram.Outcomes(), p.Spec.Name)
-		if asked && p.Spec.Span != "" && !m.known[p.Spec.Span] {
+		if asked(c, s, p.Spec.Name) && p.Spec.Span != "" && !m.known[p.Spec.Span] {
 			waiting[p.Spec.Span] = m.waiting[p.Spec.Span]
 		}
 	}
 	m.waiting = waiting
 	return nil
+}
+
+// asked reports whether somebody asked for the instances of a probe: it has an entry,
+// or the diagram does not define it.
+func asked(c config.Config, s *scope.System, name string) bool {
+	hasEntry := slices.ContainsFunc(c.Outcomes, func(o config.Outcome) bool { return o.Name == name })
+	return hasEntry || s.Diagram != nil && slices.Contains(s.Diagram.Outcomes(), name)
 }
 
 // Framed implements [scope.Observer].

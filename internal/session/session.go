@@ -36,6 +36,10 @@ type Options struct {
 	// and fits their scales to their delays. [Session.Config] has them as well.
 	Discover bool
 
+	// Script, where it is not nil, is where the events come from that the
+	// configuration names, and nothing is attached to. The session closes its text.
+	Script *Script
+
 	// Note says in snapshots where and how they were made.
 	Note string
 
@@ -82,7 +86,7 @@ func Open(c config.Config, o Options) (*Session, error) {
 		return nil, err
 	}
 	plan := system.Plan(monotonic.Now() + int64(attaching))
-	opened, err := open(c, plan, o.Discover)
+	opened, err := openSources(c, system, plan, o)
 	if err != nil {
 		return nil, err
 	}
@@ -117,10 +121,19 @@ type sources struct {
 	all      *outcome.Joint
 	vms      *outcome.VMSource // nil where there is none
 	wrappers *wrapper.Source   // likewise
+	scripted bool              // they are the output of a script
 }
 
 // errNothing says that there is nothing to do.
 var errNothing = errors.New("no outcomes to observe: name them in the scope file, or have them discovered")
+
+// openSources opens what the options say.
+func openSources(c config.Config, system *scope.System, plan outcome.Plan, o Options) (sources, error) {
+	if o.Script != nil {
+		return openScript(c, system, plan, *o.Script)
+	}
+	return open(c, plan, o.Discover)
+}
 
 // open opens the sources that a plan needs, and that of the VMs where their spans are
 // to be discovered.
@@ -226,6 +239,11 @@ func (s *Session) change(ctx context.Context, edit func(now config.Config) (c co
 	system, err := c.System()
 	if err != nil {
 		return err
+	}
+	if s.sources.scripted {
+		if err := checkScript(c, system); err != nil {
+			return err
+		}
 	}
 	if err := s.scope.Apply(ctx, system); err != nil {
 		return err

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/internal/atomicfile"
+	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/vm"
+)
+
+type scriptFlags struct {
+	config string
+	format string
+	output string
+	pid    int
+}
+
+func newScriptCommand() *cobra.Command {
+	var f scriptFlags
+	cmd := &cobra.Command{
+		Use:   "script -c scope.yaml --format d|bpftrace",
+		Short: "Write a script that tells events to other machines' tracers",
+		Long: `Writes a script for dtrace(1) or bpftrace that prints the starts and ends of the
+outcomes of the VM in a scope file. Its output is what beamscope run --from observes:
+
+  bpftrace -q -p PID events.bt | beamscope run -c scope.yaml --from -
+
+A script for bpftrace is for one VM: the scope file's target, or --pid. One for
+dtrace(1) is for whichever VM it is started with.`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			text, err := f.write(cmd)
+			if err != nil {
+				return err
+			}
+			if f.output != "" {
+				return atomicfile.Write(f.output, text)
+			}
+			_, err = cmd.OutOrStdout().Write(text)
+			return err
+		},
+	}
+	cmd.Flags().StringVarP(&f.config, "config", "c", "", "scope file with the outcomes")
+	cmd.Flags().StringVar(&f.format, "format", "", "what the script is for: d or bpftrace")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "", "write to this file")
+	cmd.Flags().IntVar(&f.pid, "pid", 0, "write it for this VM instead of the scope file's target")
+	return cmd
+}
+
+// write returns the script.
+func (f scriptFlags) write(cmd *cobra.Command) ([]byte, error) {
+	format, err := f.check(cmd)
+	if err != nil {
+		return nil, err
+	}
+	c, err := config.Load(f.config)
+	if err != nil {
+		return nil, err
+	}
+	outcomes, err := scriptOutcomes(c)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.config, err)
+	}
+	target, err := f.target(format, c)
+	if err != nil {
+		return nil, err
+	}
+	var text bytes.Buffer
+	if err := dtrace.WriteScript(&text, format, outcomes, target); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.config, err)
+	}
+	return text.Bytes(), nil
+}
+
+func (f scriptFlags) check(cmd *cobra.Command) (dtrace.Format, error) {
+	switch {
+	case f.config == "":
+		return 0, usageError(cmd, errors.New("no scope file: give one with -c scope.yaml"))
+	case f.format == "":
+		return 0, usageError(cmd, errors.New("--format: give d, for dtrace(1), or bpftrace"))
+	case cmd.Flags().Changed("pid") && f.pid <= 0:
+		return 0, usageError(cmd, fmt.Errorf("--pid %d: not a process id", f.pid))
+	case cmd.Flags().Changed("output") && f.output == "":
+		return 0, usageError(cmd, errors.New("--output: no file given"))
+	}
+	format, err := dtrace.ParseFormat(f.format)
+	if err != nil {
+		return 0, usageError(cmd, fmt.Errorf("--format: %w", err))
+	}
+	return format, nil
+}
+
+// scriptOutcomes returns the outcomes of a scope file that are of the VM.
+func scriptOutcomes(c config.Config) ([]dtrace.ScriptOutcome, error) {
+	var outcomes []dtrace.ScriptOutcome
+	for _, o := range c.Outcomes {
+		if o.VM == (outcome.Events{}) {
+			continue
+		}
+		rule, err := o.VM.Rule()
+		if err != nil {
+			return nil, fmt.Errorf("outcomes.%s: %w", o.Name, err)
+		}
+		outcomes = append(outcomes, dtrace.ScriptOutcome{Name: o.Name, Rule: rule})
+	}
+	if len(outcomes) == 0 {
+		return nil, errors.New("no outcome of the VM: scripts tell of those with vm, or start and end")
+	}
+	return outcomes, nil
+}
+
+// target returns the VM that a script is for. dtrace(1) is told which when it starts.
+func (f scriptFlags) target(format dtrace.Format, c config.Config) (dtrace.ScriptTarget, error) {
+	if format == dtrace.FormatD {
+		return dtrace.ScriptTarget{PID: f.pid}, nil
+	}
+	if f.pid != 0 {
+		c.Target = vm.Target{PID: f.pid}
+	}
+	found, err := vm.Find(c.Target)
+	if err != nil {
+		return dtrace.ScriptTarget{}, err
+	}
+	if len(found) > 1 {
+		return dtrace.ScriptTarget{}, fmt.Errorf("%s: %d VMs run, and a script for bpftrace is for one: choose it with --pid", c.Target, len(found))
+	}
+	return dtrace.ScriptTarget{Exe: found[0].Exe.Name, PID: found[0].PID()}, nil
+}

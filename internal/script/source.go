@@ -1,0 +1,335 @@
+package script
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/intake"
+	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/outcome"
+)
+
+const (
+	// reorder is how late a line may come, in the script's time.
+	reorder = int64(500 * time.Millisecond)
+
+	// foreign is how long ago the first time may be for the clock to be ours: so long
+	// it takes at most until a line has come.
+	foreign = int64(10 * time.Second)
+
+	// maxAhead is how far an event may be ahead of the last time.
+	maxAhead = 10 * time.Second
+
+	// patience is how long Collect waits for the time to come.
+	patience = 2 * time.Second
+
+	// maxWaiting bounds the events that wait to be put into order.
+	maxWaiting = 1 << 19
+)
+
+var errClosed = fmt.Errorf("closed: %w", outcome.ErrEnded)
+
+// A Config describes a [Source].
+type Config struct {
+	// Text is the output of a script. The source closes it, which has to end a Read
+	// that waits.
+	Text io.ReadCloser
+
+	// Recorded says that the text is of another time, such as that of a file.
+	Recorded bool
+
+	// Plan is the first. Of specs without VM nothing is ever told; those with it have
+	// to pass [Check].
+	Plan outcome.Plan
+}
+
+// A Source pairs the events of which a script tells.
+type Source struct {
+	cfg     Config
+	now     func() int64
+	chunks  chan chunk
+	quit    chan struct{}
+	reading sync.WaitGroup
+	closed  bool
+
+	begun  bool
+	first  int64 // the first of all times
+	offset int64 // of our clock to that of the script
+	beat   int64 // the last time that was told
+	latest int64 // of all times
+	ended  error // nil while there is more to read
+
+	waiting waiting
+	done    int64 // all that was before is counted
+	eras    []*era
+	accounts
+}
+
+var _ outcome.Source = (*Source)(nil)
+
+// New reads a text. An error wraps [ErrPlan] where the plan has what a script cannot
+// tell; then the text is not closed. Otherwise the caller closes the source.
+func New(cfg Config) (*Source, error) { return newSource(cfg, monotonic.Now) }
+
+func newSource(cfg Config, now func() int64) (*Source, error) {
+	s := &Source{
+		cfg:      cfg,
+		now:      now,
+		chunks:   make(chan chunk, maxChunks),
+		quit:     make(chan struct{}),
+		beat:     math.MinInt64,
+		latest:   math.MinInt64,
+		done:     math.MinInt64,
+		accounts: newAccounts(cfg.Plan.From, now),
+	}
+	first, err := newEra(cfg.Plan, s.room)
+	if err != nil {
+		return nil, err
+	}
+	s.eras = []*era{first}
+	r := &reader{now: now, lines: intake.NewSplitter(maxLine)}
+	s.reading.Go(func() { r.read(cfg.Text, s.chunks, s.quit) })
+	return s, nil
+}
+
+// Plan implements [outcome.Source]. The error wraps [ErrPlan].
+func (s *Source) Plan(p outcome.Plan) error {
+	if s.closed {
+		return errClosed
+	}
+	if p.From < s.done {
+		return fmt.Errorf("%w: events behind its beginning are counted", outcome.ErrLate)
+	}
+	before := s.eras
+	if n := len(before) - 1; n > 0 && before[n].From >= p.From { // it has not begun
+		before = before[:n]
+	}
+	last := before[len(before)-1]
+	if last.At(last.Number(p.From)).From != p.From {
+		return fmt.Errorf("%w: it begins within a window", ErrPlan)
+	}
+	next, err := newEra(p, s.room)
+	if err != nil {
+		return err
+	}
+	s.eras = append(slices.Clip(before), next)
+	s.disown(next)
+	return nil
+}
+
+// Collect implements [outcome.Source].
+func (s *Source) Collect(ctx context.Context, w outcome.Window) (outcome.Batch, error) {
+	if s.closed {
+		return outcome.Batch{}, errClosed
+	}
+	e := s.eraAt(w.From)
+	if w.From != s.next || e.At(e.Number(w.From)) != w {
+		return outcome.Batch{}, fmt.Errorf("%+v is not the window that follows %d", w, s.next)
+	}
+	s.await(ctx, w)
+	if s.ended != nil && !errors.Is(s.ended, outcome.ErrEnded) {
+		return outcome.Batch{}, s.ended
+	}
+	// What is open when the text ends is given up behind the last time.
+	over := s.ended != nil && s.latest+1 < w.To
+	if over && s.latest+1 < w.From {
+		return outcome.Batch{}, s.ended
+	}
+	unobserved := !s.begun || w.From < s.first || !over && s.done < w.To
+	if unobserved && s.begun && w.From >= s.first {
+		s.notices.Add("the script has not told the time for a while: does it still run?")
+	}
+	batch := outcome.Batch{Window: w, Time: monotonic.Wall(w.To), Rejected: s.rejected.Take()}
+	s.collect(&batch, e, unobserved)
+	for len(s.eras) > 1 && s.eras[1].From <= s.next {
+		s.eras = s.eras[1:]
+	}
+	if over {
+		return batch, s.ended
+	}
+	return batch, nil
+}
+
+// await takes in what is read until a window is over for the script too, or that has
+// taken too long. What has not begun is not waited for, but a recording.
+func (s *Source) await(ctx context.Context, w outcome.Window) {
+	s.pump(w.To)
+	limit := w.To + int64(w.Duration()) + int64(patience)
+	timer := time.NewTimer(time.Duration(limit - s.now()))
+	defer timer.Stop()
+	for s.done < w.To && s.ended == nil && (s.begun || s.cfg.Recorded) {
+		select {
+		case c := <-s.chunks:
+			s.take(c)
+			s.pump(w.To)
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// pump takes in what was read, up to the present or to a time that is over. More waits
+// to be read, so that who sends it waits too.
+func (s *Source) pump(over int64) {
+	horizon := max(s.now(), over)
+	for s.ended == nil && s.beat < horizon+reorder {
+		select {
+		case c := <-s.chunks:
+			s.take(c)
+			continue
+		default:
+		}
+		break
+	}
+	if !s.begun {
+		return
+	}
+	if s.ended == nil {
+		s.settle(min(s.beat-reorder, horizon))
+		return
+	}
+	if s.settle(min(s.latest+1, horizon)); s.done > s.latest {
+		s.giveUp(s.eraAt(s.done), s.done)
+	}
+}
+
+// take takes in a chunk.
+func (s *Source) take(c chunk) {
+	for _, r := range c.records {
+		if !s.begun && (r.kind == beat || r.kind == event) {
+			s.begin(r.event.Time, c.at)
+		}
+		s.enter(r)
+	}
+	if c.err != nil {
+		s.ended = c.err
+	}
+}
+
+// enter has a record wait for its turn.
+func (s *Source) enter(r record) {
+	switch r.kind {
+	case beat:
+		at := s.ours(r.event.Time)
+		s.beat = max(s.beat, at)
+		s.latest = max(s.latest, at)
+	case event:
+		s.enterEvent(r)
+	case lost:
+		s.notices.Add("the tracer had no room for %d lines", r.count)
+		s.doubt("", r)
+	case rejected:
+		s.reject(r.text, r.err)
+		if r.outcome != "" {
+			s.doubt(r.outcome, r)
+		}
+	}
+}
+
+func (s *Source) enterEvent(r record) {
+	at := s.ours(r.event.Time)
+	switch {
+	case at > s.beat+int64(maxAhead):
+		r = reject(r, fmt.Sprintf("%s %d", r.outcome, r.event.Time), errAhead)
+		s.enter(r)
+		return
+	case at < s.done:
+		s.late(s.eraAt(s.done), r, at)
+		return
+	}
+	s.latest = max(s.latest, at)
+	s.waiting.push(at, r)
+	if s.waiting.len() > maxWaiting {
+		s.settle(s.waiting.first() + 1)
+	}
+}
+
+// doubt notes that lines of an outcome are missing, or of all where it has no name:
+// ends of what has started up to now may be among them.
+func (s *Source) doubt(name string, r record) {
+	for _, e := range s.eras {
+		for _, c := range e.courses {
+			if name == "" || c.spec.Name == name {
+				c.doubt = max(c.doubt, s.latest)
+			}
+		}
+	}
+	s.waiting.push(max(s.latest, s.done), r)
+}
+
+// begin relates the script's clock to ours by its first time, which was read at now.
+func (s *Source) begin(t, now int64) {
+	s.begun = true
+	switch {
+	case s.cfg.Recorded:
+		s.offset = s.next - t
+	case t < now-foreign || t > now:
+		s.offset = max(now, s.next) - t
+		s.notices.Add("the script's clock is not ours: it is taken to begin now")
+	}
+	s.first = s.ours(t)
+	s.beat = s.first
+}
+
+// ours converts a time of the script to ours.
+func (s *Source) ours(t int64) int64 { return t + s.offset }
+
+// settle accounts for all that was before a time.
+func (s *Source) settle(to int64) {
+	for s.done < to {
+		e := s.eraAt(s.done)
+		until := to
+		for _, other := range s.eras {
+			if other.From > s.done {
+				until = min(until, other.From)
+			}
+		}
+		for s.waiting.len() > 0 && s.waiting.first() < until {
+			s.account(e, s.waiting.pop())
+		}
+		s.advance(e, until)
+		s.done = until
+		if next := s.eraAt(until); next != e {
+			s.turn(e, next)
+		}
+	}
+}
+
+// eraAt returns the era of a time, the first for what is before all.
+func (s *Source) eraAt(t int64) *era {
+	found := s.eras[0]
+	for _, e := range s.eras {
+		if e.From <= t {
+			found = e
+		}
+	}
+	return found
+}
+
+// Watch implements [outcome.Source].
+func (s *Source) Watch() []outcome.Notice {
+	if !s.closed {
+		s.pump(math.MinInt64)
+	}
+	return s.tell()
+}
+
+// Close closes the text. It may be called again.
+func (s *Source) Close() error {
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	close(s.quit)
+	err := s.cfg.Text.Close()
+	s.reading.Wait()
+	return err
+}

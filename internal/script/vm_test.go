@@ -1,0 +1,300 @@
+package script_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/script"
+	"github.com/beamscope/beamscope/internal/vm"
+	"github.com/beamscope/beamscope/internal/vmtest"
+)
+
+// compared are the built-in outcomes that are counted in both ways. Their dMax is longer
+// than anything takes: what ends close to it may be a timeout for one alone.
+func compared() []outcome.Spec {
+	var specs []outcome.Spec
+	for _, name := range []string{"gc", "mailbox", "run", "file-io", "lifetime"} {
+		specs = append(specs, outcome.Spec{
+			Name:     strings.ReplaceAll(name, "-", "_"),
+			VM:       outcome.Events{Builtin: name},
+			BinWidth: 100 * time.Microsecond,
+			Bins:     10_000,
+		})
+	}
+	return specs
+}
+
+// load makes a bounded number of instances of all of them, in Erlang.
+const load = `
+	lists:foreach(fun(I) ->
+		{ok, _} = file:read_file("/proc/self/stat"),
+		Self = self(),
+		Pid = spawn(fun() -> receive {From, N} -> lists:seq(1, 5000), From ! N end end),
+		Pid ! {Self, I},
+		receive I -> ok end,
+		erlang:garbage_collect(),
+		timer:sleep(2)
+	end, lists:seq(1, 300))`
+
+// A growing is a text that somebody writes while others look at it.
+type growing struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements [io.Writer].
+func (g *growing) Write(b []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.text.Write(b)
+}
+
+func (g *growing) String() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.text.String()
+}
+
+// A tapped is what bpftrace prints, of which a copy is kept.
+type tapped struct {
+	io.Reader
+	io.Closer
+}
+
+// bpftrace runs the script for outcomes of a VM until the test ends. It returns what it
+// prints, and a copy of what was read of that.
+func bpftrace(t *testing.T, beam *erlang.VM, specs []outcome.Spec) (io.ReadCloser, *growing) {
+	t.Helper()
+	vmtest.NeedProgram(t, "bpftrace")
+	vms, err := vm.Find(vm.Target{PID: beam.PID()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var outcomes []dtrace.ScriptOutcome
+	for _, spec := range specs {
+		rule, err := spec.VM.Rule()
+		if err != nil {
+			t.Fatal(err)
+		}
+		outcomes = append(outcomes, dtrace.ScriptOutcome{Name: spec.Name, Rule: rule})
+	}
+	var text bytes.Buffer
+	if err := dtrace.WriteScript(&text, dtrace.FormatBPFtrace, outcomes, dtrace.ScriptTarget{Exe: vms[0].Exe.Name, PID: beam.PID()}); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "events.bt")
+	if err := os.WriteFile(file, text.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "bpftrace", "-q", "-p", strconv.Itoa(beam.PID()), file)
+	cmd.Env = append(os.Environ(), "BPFTRACE_PERF_RB_PAGES=4096") // so that nothing is lost
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	var complaints growing
+	cmd.Stderr = &complaints
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout = w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	t.Cleanup(func() {
+		_ = cmd.Wait() // interrupted, as the test's context is done
+		if t.Failed() {
+			t.Logf("bpftrace: %s", complaints.String())
+		}
+	})
+	copied := new(growing)
+	return tapped{io.TeeReader(r, copied), r}, copied
+}
+
+// A race has the same VM observed in two ways, in the same windows.
+type race struct {
+	t       *testing.T
+	plan    outcome.Plan
+	sources [2]outcome.Source // ours, and the script
+	batches [2][]outcome.Batch
+	next    outcome.Window
+}
+
+// while collects the windows that are due until do has returned.
+func (r *race) while(do func() error) {
+	r.t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	for {
+		select {
+		case err := <-done:
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			return
+		case <-time.After(time.Duration(r.next.To + int64(r.plan.Window) - monotonic.Now())):
+			r.collect()
+		}
+	}
+}
+
+// collect collects the next window of both.
+func (r *race) collect() {
+	r.t.Helper()
+	for i, s := range r.sources {
+		s.Watch()
+		b, err := s.Collect(context.Background(), r.next)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		b.Counts = slices.Clone(b.Counts)
+		for i := range b.Counts {
+			b.Counts[i].Bins = slices.Clone(b.Counts[i].Bins)
+		}
+		r.batches[i] = append(r.batches[i], b)
+	}
+	r.next = r.plan.At(r.plan.Number(r.next.To))
+}
+
+// to collects windows up to the one that contains a time.
+func (r *race) to(at int64) {
+	r.t.Helper()
+	r.while(func() error {
+		vmtest.WaitUntil(at + 2*int64(r.plan.Window))
+		return nil
+	})
+	for r.next.From <= at {
+		r.collect()
+	}
+}
+
+// sum adds up what was counted of an outcome in the windows from one to another time.
+func (r *race) sum(i int, name string, from, to int64) outcome.Counts {
+	var sum outcome.Counts
+	for _, b := range r.batches[i] {
+		if b.Window.From < from || b.Window.To > to {
+			continue
+		}
+		for _, c := range b.Counts {
+			if c.Outcome != name || c.VM.PID == 0 {
+				continue
+			}
+			bins := sum.Bins
+			sum = sum.Add(c)
+			sum.Bins = bins
+			if sum.Bins == nil {
+				sum.Bins = make([]uint64, len(c.Bins))
+			}
+			for k, n := range c.Bins {
+				sum.Bins[k] += n
+			}
+		}
+	}
+	return sum
+}
+
+// A VM that is observed by the script for bpftrace and by our own programs at the same
+// time counts the same in both ways.
+//
+// The delays are the same but for the two looks at the clock: at each event one program
+// runs after the other. That changes a delay by some microseconds, and by more where a
+// thread loses its processor in between; so some delays near the edge of a bin are in
+// the next one.
+func TestAgainstOurs(t *testing.T) {
+	vmtest.NeedEBPF(t)
+	beam := vmtest.Start(t, erlang.Options{})
+	specs := compared()
+	// Both attach while nothing happens: a message of which one of them sees the end
+	// alone would be in the way of all that follow.
+	text, copied := bpftrace(t, beam, specs)
+	attached(t, beam)
+	plan := outcome.Plan{From: monotonic.Now() + int64(time.Second), Window: time.Second / 2, Specs: specs}
+	theirs, err := script.New(script.Config{Text: text, Plan: plan})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	ours, err := outcome.NewVMSource(outcome.VMConfig{Target: vm.Target{PID: beam.PID()}, Plan: plan})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	r := &race{t: t, plan: plan, sources: [2]outcome.Source{ours, theirs}, next: plan.At(0)}
+	r.while(func() error { return told(t, beam, copied) })
+	// Nothing happens at the edges of the windows that are compared.
+	from := plan.At(plan.Number(monotonic.Now()) + 2).From
+	r.while(func() error {
+		vmtest.WaitUntil(from + int64(plan.Window)/2)
+		_, err := beam.Call(t.Context(), "erlang", "apply", vmtest.Fun(load))
+		return err
+	})
+	to := plan.At(plan.Number(monotonic.Now()) + 1).To
+	r.to(to)
+
+	for _, s := range specs {
+		a, b := r.sum(0, s.Name, from, to), r.sum(1, s.Name, from, to)
+		t.Logf("%s: %d starts, %d ends, %d instances", s.Name, a.Starts, a.Ends, a.Instances())
+		if a.Instances() < 300 {
+			t.Errorf("%s: %d instances", s.Name, a.Instances())
+		}
+		compareBins(t, s.Name, a, b)
+		a.Bins, b.Bins = nil, nil
+		a.VM, b.VM = outcome.VM{}, outcome.VM{}
+		a.Dropped, b.Dropped = 0, 0 // a script does not tell what fails its conditions
+		if diff := cmp.Diff(a, b); diff != "" {
+			t.Errorf("%s (-ours +theirs):\n%s", s.Name, diff)
+		}
+	}
+}
+
+// attached waits until bpftrace has attached to the last probe of its script: it does
+// so one after the other.
+func attached(t *testing.T, beam *erlang.VM) {
+	t.Helper()
+	const last, patience = "process__spawn", 30 * time.Second
+	for begin := time.Now(); vmtest.Semaphore(t, beam.PID(), last) == 0; {
+		if time.Since(begin) > patience {
+			t.Fatal("bpftrace does not attach")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// told has processes spawned until bpftrace tells of one.
+func told(t *testing.T, beam *erlang.VM, copied *growing) error {
+	for !strings.Contains(copied.String(), "\ns lifetime ") {
+		if _, err := beam.Call(t.Context(), "erlang", "apply", vmtest.Fun("spawn(fun() -> ok end)")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compareBins compares distributions of delays: how many are below each edge.
+func compareBins(t *testing.T, name string, a, b outcome.Counts) {
+	t.Helper()
+	var below, most int64
+	for k := range a.Bins {
+		below += int64(a.Bins[k]) - int64(b.Bins[k])
+		most = max(most, below, -below)
+	}
+	t.Logf("%s: at most %d of %d are on the other side of an edge", name, most, a.Successes)
+	if most > int64(a.Successes)/20 {
+		t.Errorf("%s: %d of %d delays are on different sides of an edge", name, most, a.Successes)
+	}
+}
