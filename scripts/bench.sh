@@ -8,7 +8,7 @@ erl=$(erlang/otp/build.sh)
 echo "Erlang VM with probes: $erl" >&2
 go run ./internal/bench spans
 go run ./internal/bench builtins
-go run ./internal/bench rabbitmq
+go run ./internal/bench -rounds 5 rabbitmq
 go run ./internal/bench/scope
 scripts/bench-convolution.sh
 go test -run '^$' -bench . ./...

@@ -19,8 +19,10 @@ epmd=$((amqp + 2))
 tools=$((amqp + 3)) # to amqp + 9, of what connects to the node
 
 environment() {
+	local root
+	root=$(unpacked rabbitmq-server)
+	home=$(printf '%s\n' "$root"/usr/lib/rabbitmq/lib/rabbitmq_server-*)
 	with_probes
-	home=$(printf '%s\n' "$(unpacked rabbitmq-server)"/usr/lib/rabbitmq/lib/rabbitmq_server-*)
 	export HOME=$dir # for the cookie
 	export ERL_EPMD_PORT=$epmd ERL_EPMD_ADDRESS=127.0.0.1
 	export RABBITMQ_NODENAME=beamscope$instance@localhost RABBITMQ_DIST_PORT=$distribution
@@ -59,13 +61,19 @@ stop() {
 }
 
 case ${1-} in
-start) environment && start ;;
+start)
+	environment
+	start
+	;;
 pid) server ;;
 load)
 	server >/dev/null
 	environment
 	ERL_LIBS=$home/plugins escript "$here/systems/rabbitmq_load.escript" "$amqp" "${2-20s}" "${3-0}"
 	;;
-stop) environment && stop ;;
+stop)
+	environment
+	stop
+	;;
 *) usage 'start|pid|load [20s|messages [a second]]|stop' ;;
 esac

@@ -7,11 +7,12 @@
 # environment's INSTANCE, 1 by default, says which, so that several can run.
 
 # shellcheck shell=bash
+shopt -s inherit_errexit
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 system=$(basename "$0" .sh)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/beamscope
 instance=${INSTANCE:-1}
-dir=$cache/systems/$system-$instance
+dir=$(realpath -m "$cache/systems/$system-$instance")
 
 fail() {
 	echo "$system.sh: $*" >&2
@@ -81,30 +82,37 @@ await_port() {
 	local pid deadline=$((SECONDS + 120))
 	pid=$(server)
 	until (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; do
-		kill -0 "$pid" 2>/dev/null || fail "it has ended by itself"
+		ours "$pid" || fail "it has ended by itself"
 		((SECONDS < deadline)) || fail "port $1 is not open after two minutes"
 		sleep 0.1
 	done
 }
 
-# in_background COMMAND...: starts the server where signals of this terminal do
-# not reach it, printing to a file in its folder.
+# in_background COMMAND...: starts the server in its folder, where signals of this
+# terminal do not reach it, printing to a file there.
 in_background() {
-	setsid "$@" >"$dir/output" 2>&1 </dev/null &
+	cd "$dir" || return
+	ERL_CRASH_DUMP=$dir/erl_crash.dump setsid "$@" >"$dir/output" 2>&1 </dev/null &
 	echo $! >"$dir/started"
 }
 
-# server: prints the pid of the server's VM, which writes it itself.
+# ours PID: is this a process of the instance? Numbers of processes come again.
+ours() { [ "$(readlink "/proc/$1/cwd" 2>/dev/null)" = "$dir" ]; }
+
+# server: prints the pid of the server's VM, which it writes itself.
 server() {
-	[ -s "$dir/pid" ] || fail "instance $instance does not run: scripts/$system.sh start"
-	echo "$(<"$dir/pid")"
+	local pid
+	pid=$(cat "$dir/pid" 2>/dev/null) || fail "instance $instance does not run: scripts/$system.sh start"
+	ours "$pid" || fail "instance $instance has ended by itself: scripts/$system.sh stop, and start"
+	echo "$pid"
 }
 
 # end: has the server's VM stop in good order, and waits until it is gone.
 end() {
 	local pid
 	pid=$(cat "$dir/pid" 2>/dev/null || cat "$dir/started" 2>/dev/null || true)
-	if [ -n "$pid" ] && kill -TERM "$pid" 2>/dev/null; then
+	if [ -n "$pid" ] && ours "$pid"; then
+		kill -TERM "$pid"
 		timeout 60 tail --pid="$pid" -f /dev/null || fail "pid $pid does not stop; its folder is $dir"
 	fi
 }
