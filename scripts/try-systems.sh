@@ -30,9 +30,10 @@ process() {
 }
 
 end() {
-	local system
+	local status=$? system
+	[ "$status" = 0 ] || cat "$work"/notices "$work"/load >&2 2>/dev/null || true
 	for system in rabbitmq yaws; do
-		scripts/$system.sh pid >/dev/null 2>&1 && scripts/$system.sh stop
+		scripts/$system.sh stop >/dev/null 2>&1 || true # those that run
 	done
 	rm -rf "$work"
 }
@@ -46,8 +47,8 @@ try() {
 	load=$!
 	cp "docs/scopes/$system.yaml" "$work" # snapshots go beside it
 	bin/beamscope run -c "$work/$system.yaml" --pid "$pid" --headless --for "${seconds}s" >"$work/run" 2>"$work/notices"
-	bin/beamscope top --pid "$pid" --for 10s >"$work/top" 2>>"$work/notices"
-	wait "$load" || { cat "$work/load" >&2 && return 1; }
+	bin/beamscope top --pid "$pid" --for 10s --rate 10000000 >"$work/top" 2>>"$work/notices"
+	wait "$load"
 	sed -n '/^totals/,$p' "$work/run"
 	tail -n 1 "$work/load"
 	for outcome in $outcomes; do
@@ -56,7 +57,6 @@ try() {
 			{ echo "$system: no instance of $outcome" >&2 && status=1; }
 	done
 	grep -q "$(process "$system")" "$work/top" || { echo "$system: top does not name $(process "$system")" >&2 && status=1; }
-	[ "$status" = 0 ] || cat "$work/notices" >&2
 	scripts/"$system".sh stop
 	return "$status"
 }
