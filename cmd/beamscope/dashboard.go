@@ -28,13 +28,14 @@ func atTerminal() bool {
 	return term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// adviseTerminal says what to do about a terminal of which nothing is known. Where there
-// is no terminfo of it, tcell's error is only text.
-func adviseTerminal(err error) error {
+// adviseTerminal says what to do about a terminal of which nothing is known: another
+// TERM, or the flag with which none is needed. Where there is no terminfo of it, tcell's
+// error is only text.
+func adviseTerminal(err error, flag string) error {
 	if err == nil || !errors.Is(err, tcell.ErrTermNotFound) && !strings.Contains(err.Error(), "terminfo") {
 		return err
 	}
-	return fmt.Errorf("the terminal: nothing is known of TERM=%q: set TERM=xterm-256color, or use --headless", os.Getenv("TERM"))
+	return fmt.Errorf("the terminal: nothing is known of TERM=%q: set TERM=xterm-256color, or use %s", os.Getenv("TERM"), flag)
 }
 
 // watch observes as observe does, and shows it on a dashboard. Where the terminal
@@ -56,7 +57,7 @@ func watch(ctx context.Context, c config.Config, o observation, opts dashboard.O
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	return adviseTerminal(d.Run(ctx, s, func(ctx context.Context) error { return s.Run(ctx, o.duration) }))
+	return adviseTerminal(d.Run(ctx, s, func(ctx context.Context) error { return s.Run(ctx, o.duration) }), "--headless")
 }
 
 // A film is a recording or a snapshot to be looked at.
@@ -88,7 +89,7 @@ func look(ctx context.Context, in film, r session.Replay, opts dashboard.Options
 	return adviseTerminal(d.Run(ctx, p, func(ctx context.Context) error {
 		p.Play(ctx, d.Ended)
 		return nil
-	}))
+	}), "--headless")
 }
 
 // recordingIn returns the recording in a file.

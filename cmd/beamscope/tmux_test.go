@@ -440,6 +440,37 @@ func TestTerminalDiscovery(t *testing.T) {
 	p.ends(0)
 }
 
+// The live table is sorted, filtered and frozen; when the VM ends it stays, and the
+// terminal is as it was.
+func TestTerminalTop(t *testing.T) {
+	vm := startQueues(t)
+	p := newPane(t)
+	before := p.state()
+	p.run(fmt.Sprintf("clear; beamscope top --pid %d --rate 1000000000", vm.PID()))
+	p.await("● live", "by pid", "run%▼", "everything", "<0.")
+	p.keys("9")
+	p.await("wait p99▼")
+	p.keys("/")
+	p.write("nobody")
+	p.await("0 of ", `rows with "nobody"`)
+	p.keys("Escape")
+	p.await("? help", " rows │") // without a filter; Escape and f at once would be another key
+	p.keys("f")
+	p.await("❚❚ frozen")
+	p.keys("f", "g")
+	p.await("● live", "by mfa")
+	if err := vm.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	p.await("■ ended", "has exited. q quits", "everything")
+	p.keys("q")
+	p.ends(0)
+	p.restored(before)
+	p.run(fmt.Sprintf("clear; TERM=nonsense beamscope top --pid %d", startQueues(t).PID()))
+	p.ends(1)
+	p.await("set TERM=xterm-256color, or use --for")
+}
+
 // Whatever ends the program, it gives the terminal back.
 func TestTerminalRestored(t *testing.T) {
 	p := newPane(t)

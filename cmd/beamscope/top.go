@@ -148,7 +148,7 @@ func viewTop(ctx context.Context, f topFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
-	return adviseTerminal(v.Run(ctx, t))
+	return adviseTerminal(v.Run(ctx, t), "--for")
 }
 
 // printTop prints tables or lines.

@@ -154,7 +154,7 @@ func groupColumns(p *scope.Probe, width int) []groupColumn {
 		all += p.Counts.Groups[i].Total
 	}
 	quantile := func(q float64, least int) groupColumn {
-		return groupColumn{fmt.Sprintf("p%g", q*100), 13, least, func(g *outcome.Group) string { return groupQuantile(g, q) }}
+		return groupColumn{fmt.Sprintf("p%g", q*100), 13, least, func(g *outcome.Group) string { return groupQuantile(g, q, p.Spec.DMax()) }}
 	}
 	columns := []groupColumn{
 		{"n", 7, 0, func(g *outcome.Group) string { return mark + fmt.Sprint(scope.GroupInstances(g)) }},
@@ -183,8 +183,8 @@ func groupShare(g *outcome.Group, all time.Duration) string {
 }
 
 // groupQuantile shows what a quantile lies between.
-func groupQuantile(g *outcome.Group, q float64) string {
-	within, ok := scope.GroupQuantile(g, q)
+func groupQuantile(g *outcome.Group, q float64, dMax time.Duration) string {
+	within, ok := scope.GroupQuantile(g, q, dMax)
 	switch {
 	case ok:
 		return figures.Between(within)
@@ -197,9 +197,9 @@ func groupQuantile(g *outcome.Group, q float64) string {
 // groupRows returns the rows of a probe's groups for a space.
 func groupRows(p *scope.Probe, width, height int) []row {
 	if len(p.Counts.Groups) == 0 {
-		text := "Nothing ended in this window."
-		if p.Spec.Group == "" {
-			text = "This window is not in groups yet."
+		text := "This window is not in groups."
+		if p.Counts.Instances() == 0 {
+			text = "Nothing ended in this window."
 		}
 		return paragraph(dim, text, width)
 	}

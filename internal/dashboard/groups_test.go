@@ -182,7 +182,7 @@ func TestGroupsToCome(t *testing.T) {
 	h := grouping(t, 120, 50)
 	h.key(tcell.KeyDown)
 	h.keys("g")
-	h.shows("hop is grouped by process", "This window is not in groups yet.")
+	h.shows("hop is grouped by process", "This window is not in groups.")
 }
 
 // What is inferred is marked, and told of in the help.

@@ -1,6 +1,8 @@
 package export
 
 import (
+	"time"
+
 	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
@@ -45,12 +47,12 @@ func ofVMOf(p *scope.Probe) *ofVM {
 		v.Groups = []group{}
 	}
 	for i := range c.Groups {
-		v.Groups = append(v.Groups, groupOf(&c.Groups[i]))
+		v.Groups = append(v.Groups, groupOf(&c.Groups[i], p.Spec.DMax()))
 	}
 	return v
 }
 
-func groupOf(g *outcome.Group) group {
+func groupOf(g *outcome.Group, dMax time.Duration) group {
 	out := group{
 		Key:       g.Key,
 		Name:      g.Name,
@@ -64,7 +66,7 @@ func groupOf(g *outcome.Group) group {
 	}
 	for _, q := range scope.Quantiles() {
 		var bounds *[2]float64
-		if within, ok := scope.GroupQuantile(g, q); ok {
+		if within, ok := scope.GroupQuantile(g, q, dMax); ok {
 			bounds = &[2]float64{within.Lo.Seconds(), within.Hi.Seconds()}
 		}
 		out.Quantiles[quantileName(q)] = bounds
@@ -80,10 +82,10 @@ const groupsInText = 10
 func (c columns) groupRows(p *scope.Probe) {
 	top, rest, others := scope.TopGroups(p.Counts.Groups, groupsInText)
 	for i := range top {
-		c.groupRow(groupLabel(&top[i]), &top[i], p.Counts.Amount)
+		c.groupRow(p, groupLabel(&top[i]), &top[i])
 	}
 	if others > 0 {
-		c.groupRow("others", &rest, p.Counts.Amount)
+		c.groupRow(p, "others", &rest)
 	}
 }
 
@@ -95,13 +97,13 @@ func groupLabel(g *outcome.Group) string {
 	return g.Key + " " + g.Name
 }
 
-// groupRow writes the row of a group of a probe with this amount in all.
-func (c columns) groupRow(label string, g *outcome.Group, amount uint64) {
+// groupRow writes the row of a group of a probe.
+func (c columns) groupRow(p *scope.Probe, label string, g *outcome.Group) {
 	n := scope.GroupInstances(g)
 	c.cell(label)
 	c.cell(n)
 	for _, q := range scope.Quantiles() {
-		c.cell(groupQuantile(g, q))
+		c.cell(groupQuantile(g, q, p.Spec.DMax()))
 	}
 	if c.judged {
 		c.cell("")
@@ -112,13 +114,13 @@ func (c columns) groupRow(label string, g *outcome.Group, amount uint64) {
 		c.cell(figures.Percent(float64(g.Successes) / float64(n)))
 	}
 	c.cells(g.Failures, g.Timeouts, "", "", "")
-	c.amount(g.Amount, amount)
+	c.amount(g.Amount, p.Counts.Amount)
 	c.end(figures.Delay(g.Total) + " in all")
 }
 
 // groupQuantile shows the upper bound of a quantile, as of a probe.
-func groupQuantile(g *outcome.Group, q float64) string {
-	within, ok := scope.GroupQuantile(g, q)
+func groupQuantile(g *outcome.Group, q float64, dMax time.Duration) string {
+	within, ok := scope.GroupQuantile(g, q, dMax)
 	switch {
 	case ok:
 		return figures.AtMost(within.Hi)

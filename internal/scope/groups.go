@@ -2,6 +2,7 @@ package scope
 
 import (
 	"slices"
+	"time"
 
 	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/internal/outcome"
@@ -45,8 +46,9 @@ func addGroups(a outcome.Group, b *outcome.Group) outcome.Group {
 func GroupInstances(g *outcome.Group) uint64 { return g.Successes + g.Failures + g.Timeouts }
 
 // GroupQuantile returns what the delay lies between within which a share p of all of a
-// group's instances ended; ok is false where so many did not succeed, or there are none.
-func GroupQuantile(g *outcome.Group, p float64) (within dq.Interval, ok bool) {
+// group's instances ended, of which none succeeded later than dMax; ok is false where so
+// many did not succeed, or there are none.
+func GroupQuantile(g *outcome.Group, p float64, dMax time.Duration) (within dq.Interval, ok bool) {
 	if g.Successes == 0 {
 		return dq.Interval{}, false
 	}
@@ -55,5 +57,6 @@ func GroupQuantile(g *outcome.Group, p float64) (within dq.Interval, ok bool) {
 		return dq.Interval{}, false
 	}
 	within.Lo, within.Hi, ok = g.Delays.Quantile(min(ofSuccesses, 1))
+	within.Hi = min(within.Hi, dMax)
 	return within, ok
 }

@@ -65,12 +65,15 @@ func TestTopGroups(t *testing.T) {
 func TestGroupQuantile(t *testing.T) {
 	g := outcome.Group{Successes: 3, Timeouts: 1, Delays: delays(1, 1*time.Microsecond, 2*time.Microsecond, 3*time.Microsecond)}
 	for p, want := range map[float64]time.Duration{0.25: time.Microsecond, 0.5: 2 * time.Microsecond, 0.75: 3 * time.Microsecond, 0.76: 0, 0.99: 0} {
-		within, ok := scope.GroupQuantile(&g, p)
+		within, ok := scope.GroupQuantile(&g, p, time.Hour)
 		if ok != (want != 0) || ok && !(within.Lo <= want && want < within.Hi) {
 			t.Errorf("%g: %v %v, want %v", p, within, ok, want)
 		}
 	}
-	if within, ok := scope.GroupQuantile(&outcome.Group{Timeouts: 3}, 0.5); ok {
+	if within, _ := scope.GroupQuantile(&g, 0.75, 3*time.Microsecond); within.Hi != 3*time.Microsecond {
+		t.Errorf("%v, where nothing takes more than 3 µs", within)
+	}
+	if within, ok := scope.GroupQuantile(&outcome.Group{Timeouts: 3}, 0.5, time.Hour); ok {
 		t.Errorf("%v of none", within)
 	}
 }
@@ -84,9 +87,9 @@ func TestGroupQuantileBounds(t *testing.T) {
 		failures := rapid.Uint64Range(0, 20).Draw(t, "failures")
 		p := rapid.SampledFrom(scope.Quantiles()).Draw(t, "p")
 		g := outcome.Group{Successes: uint64(len(at)), Failures: failures, Delays: delays(1, at...)}
-		within, ok := scope.GroupQuantile(&g, p)
+		within, ok := scope.GroupQuantile(&g, p, time.Hour)
 		exact, exactOK := quantileOf(at, failures, p)
-		if ok != exactOK || ok && !(within.Lo <= exact && exact < within.Hi) {
+		if ok != exactOK || ok && !(within.Lo <= exact && exact <= within.Hi) {
 			t.Errorf("%v %v, want %v %v", within, ok, exact, exactOK)
 		}
 	})

@@ -1,10 +1,11 @@
 package top
 
 import (
-	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/beamscope/beamscope/internal/figures"
 )
@@ -89,9 +90,17 @@ func (c Column) cell(f *[kinds]Figures, dmax *[kinds]time.Duration) string {
 }
 
 // process returns what a row is called: its key and its name.
-func (r *Row) process() string {
-	if r.Name == "" {
-		return r.Key
-	}
-	return fmt.Sprintf("%s %s", r.Key, r.Name)
+func (r *Row) process() string { return printable(strings.TrimSpace(r.Key + " " + r.Name)) }
+
+// machine returns what the VM of a row is called.
+func (r *Row) machine() string { return printable(r.VM.String()) }
+
+// printable leaves out what a terminal would obey: a process may be called anything.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, text)
 }

@@ -80,9 +80,10 @@ func (w *window) count(k Kind, c *outcome.Counts) {
 		w.vms[c.VM] = new([kinds]machine)
 	}
 	m := &w.vms[c.VM][k]
-	m.lost, m.partial, m.observed = c.Loss, c.Unobserved, !c.Unobserved
-	m.inferred = c.Inferred > 0
-	if c.Unobserved {
+	// Instances of which no group tells are none of which anything is known.
+	m.partial = c.Unobserved || len(c.Groups) == 0 && c.Instances() > 0
+	m.observed, m.inferred, m.lost = !m.partial, c.Inferred > 0, c.Loss
+	if m.partial {
 		return
 	}
 	var grouped tally

@@ -17,8 +17,7 @@ import (
 func startLoad(t *testing.T, beam *erlang.VM) (busy, maker, slow string) {
 	t.Helper()
 	pids := vmtest.Eval(t, beam, `
-		Count = fun F(0) -> F(1000000); F(N) -> F(N - 1) end,
-		Busy = spawn(fun() -> Count(1) end),
+		Busy = spawn(synthetic_work, work, [1000000000000]),
 		Maker = spawn(fun F() -> _ = [integer_to_list(N) || N <- lists:seq(1, 20000)], timer:sleep(10), F() end),
 		Slow = spawn(fun F() -> receive work -> timer:sleep(5), F() end end),
 		_ = spawn(fun F() -> [Slow ! work || _ <- lists:seq(1, 20)], timer:sleep(150), F() end),

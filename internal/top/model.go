@@ -154,8 +154,11 @@ func (m *Model) Table() *Table {
 		h = m.frozen
 	}
 	t := &Table{
-		By: h.by, Level: m.live.level, GaveUp: m.gaveUp, DMax: h.dmax, VMs: h.vms(),
+		By: h.by, Level: m.live.level, DMax: h.dmax, VMs: h.vms(),
 		Sort: m.sort, Reverse: m.reverse, Filter: m.filter, Frozen: m.frozen != nil, shown: h,
+	}
+	if t.Level < Everything {
+		t.GaveUp = m.gaveUp
 	}
 	windows := h.last(m.average)
 	t.Windows = len(windows)

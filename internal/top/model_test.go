@@ -153,7 +153,7 @@ func TestTotalsAreConserved(t *testing.T) {
 			b := anyBatch(r, p, n)
 			var of [kinds]uint64
 			for _, c := range b.Counts {
-				if k, _ := kindOf(c.Outcome); !c.Unobserved {
+				if k, _ := kindOf(c.Outcome); !c.Unobserved && len(c.Groups) > 0 {
 					of[k] += c.Instances()
 				}
 			}
@@ -299,6 +299,24 @@ func TestCrowdedOut(t *testing.T) {
 	}
 	if f := table.Others[GC]; f.Instances != 20 {
 		t.Errorf("others: %+v", f)
+	}
+}
+
+// Of instances of which no group tells nothing is known.
+func TestWithoutGroups(t *testing.T) {
+	m := fed(t, 1, shop)
+	b := batch(plan(Everything, outcome.GroupPID), 1, shop)
+	for i := range b.Counts {
+		if b.Counts[i].Outcome == Run.String() {
+			b.Counts[i].Groups = nil
+		}
+	}
+	if _, err := m.Add(b); err != nil {
+		t.Fatal(err)
+	}
+	table := m.Table()
+	if f := rowOf(t, table, "<0.44.0>").Kinds[Run]; f.Known || table.Total[Run].Known || !table.Partial {
+		t.Errorf("order_writer %+v, all %+v", f, table.Total[Run])
 	}
 }
 

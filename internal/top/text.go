@@ -82,7 +82,7 @@ func (t *Table) nameOf(r *Row) string {
 	if len(t.VMs) < 2 {
 		return r.process()
 	}
-	return r.process() + " of " + r.VM.String()
+	return r.process() + " of " + r.machine()
 }
 
 // hasOthers tells whether something found no room among the rows.
@@ -113,7 +113,7 @@ func (t *Table) vmsText() string {
 	case 0:
 		return "no VM"
 	case 1:
-		return t.VMs[0].String()
+		return printable(t.VMs[0].String())
 	}
 	return fmt.Sprintf("%d VMs", len(t.VMs))
 }
@@ -178,7 +178,7 @@ func (t *Table) remarks() []string {
 		lines = append(lines, text)
 	}
 	if text, why := t.givenUpText(); text != "" {
-		lines = append(lines, text+": "+why)
+		lines = append(lines, strings.TrimSuffix(text+": "+why, ": "))
 	}
 	return append(lines, t.costText())
 }

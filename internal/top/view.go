@@ -253,7 +253,7 @@ func (v *View) showWithout() {
 	lines := 0
 	if text != "" && v.shown.Windows > 0 {
 		lines = 1
-		v.without.SetText(v.tagged(tui.Bad, v.short(text+" (r: again): "+why)))
+		v.without.SetText(v.tagged(tui.Bad, v.short(strings.TrimSuffix(text+" (r: again): "+why, ": "))))
 	}
 	v.whole.ResizeItem(v.without, lines, 0)
 }
@@ -312,7 +312,7 @@ func (v *View) showDetail() {
 
 // detail returns all that there is to tell of a row.
 func (t *Table) detail(r *Row) []string {
-	lines := []string{fmt.Sprintf("%s of %s", r.process(), r.VM)}
+	lines := []string{r.process() + " of " + r.machine()}
 	for _, k := range []Kind{Run, GC, Mailbox} {
 		lines = append(lines, fmt.Sprintf("%8s  %s", k, t.sentence(k, &r.Kinds[k])))
 	}

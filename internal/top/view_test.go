@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -257,6 +258,7 @@ func TestScreens(t *testing.T) {
 					h := s.begin(t, size[0], size[1], colors)
 					text, styles := h.text(), ""
 					h.do(func() { styles = tuitest.Styles(h.screen) })
+					h.stop()
 					if got == "" {
 						got = text
 					} else if !strings.HasPrefix(got, text) {
@@ -343,6 +345,18 @@ func TestSelectionFollowsRow(t *testing.T) {
 	}
 }
 
+// The selected row is seen, also after there were so few that all were.
+func TestSelectionIsSeen(t *testing.T) {
+	h := start(t, 120, 20, 256, 3, shop)
+	h.keys("/cart|writer")
+	h.key(tcell.KeyEnter, tcell.KeyDown)
+	h.text()
+	h.key(tcell.KeyEscape)
+	h.shows("order_writer", "shop_cart")
+	h.key(tcell.KeyEnd)
+	h.shows("<0.103.0>") // the last by run time
+}
+
 // What somebody presses has the source asked for something else.
 func TestKeysWant(t *testing.T) {
 	h := start(t, 120, 30, 256, 3, shop)
@@ -388,4 +402,50 @@ func TestHelp(t *testing.T) {
 	}
 	h.keys("?")
 	h.shows("order_writer")
+}
+
+// What processes and VMs are called is shown as it is, whatever is in it; what a terminal
+// would obey is left out.
+func TestForeignNames(t *testing.T) {
+	const foreign = "a[red]b\x1b]0;title\x07\nc"
+	vm := outcome.VM{PID: 7, Node: foreign}
+	h := start(t, 200, 40, 256, 0)
+	b := batch(h.plan, 0, vm)
+	for i := range b.Counts {
+		for j := range b.Counts[i].Groups {
+			b.Counts[i].Groups[j].Name = foreign
+		}
+	}
+	h.do(func() {
+		_, _ = h.v.top.model.Add(b)
+		h.v.refresh()
+	})
+	h.keys("d")
+	h.shows("<0.44.0> a[red]b]0;titlec of a[red]b]0;titlec (pid 7)", "│ a[red]b]0;titlec (pid 7)")
+	var out strings.Builder
+	if err := NewText(&out, 3).Table(h.v.top.Table()); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); strings.ContainsAny(text, "\x1b\x07") || !strings.Contains(text, "<0.44.0> a[red]b]0;titlec\n") {
+		t.Errorf("%q", text)
+	}
+}
+
+// The document tells what each key does, as the help has it.
+func TestDocumentOfKeys(t *testing.T) {
+	text, err := os.ReadFile("../../docs/top.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := start(t, 80, 24, 256, 0)
+	for _, b := range h.v.bindings() {
+		if line := fmt.Sprintf("\n| %s | %s |\n", b.show, b.help); b.help != "" && !strings.Contains(string(text), line) {
+			t.Errorf("docs/top.md does not have the line %q", line)
+		}
+	}
+	for _, name := range ColumnNames() {
+		if !strings.Contains(string(text), "`"+name+"`") {
+			t.Errorf("docs/top.md does not have the column `%s`", name)
+		}
+	}
 }

@@ -78,6 +78,7 @@ func (v *View) fill() {
 	v.fixed = len(c.fixed)
 	v.table.SetContent(c).SetFixed(v.fixed, 0)
 	v.table.SetSelectable(len(t.Rows) > 0, false) // keys would look for a row without end
+	v.table.SetOffset(v.table.GetOffset())        // it would follow its end from when all of it was seen
 	chosen := v.chosen                            // which selecting sets
 	v.table.Select(v.fixed+v.selected(), 0)
 	v.chosen = chosen
@@ -110,7 +111,7 @@ func (c *content) GetCell(row, _ int) *tview.TableCell {
 	}
 	t := c.v.shown
 	r := &t.Rows[row-len(c.fixed)]
-	vm := r.VM.String()
+	vm := r.machine()
 	if c.v.width < wide {
 		vm = fmt.Sprint(r.VM.PID)
 	}
