@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Measures what observing costs, what the oscilloscope itself takes, and the algebra:
-# ratios from one run, beside other tools.
+# Measures what observing costs spans, the VM and RabbitMQ, what the oscilloscope
+# itself takes, and the algebra: ratios from one run, beside other tools.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/need.sh go bpftrace
 erl=$(erlang/otp/build.sh)
 echo "Erlang VM with probes: $erl" >&2
-go run ./internal/bench
+go run ./internal/bench spans
+go run ./internal/bench builtins
+go run ./internal/bench -rounds 5 rabbitmq
 go run ./internal/bench/scope
 scripts/bench-convolution.sh
 go test -run '^$' -bench . ./...

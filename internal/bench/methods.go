@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -18,17 +20,44 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-func attachNothing(context.Context, vm.VM, func() error) (func() error, error) {
-	return func() error { return nil }, nil
+// A method is one way to observe a VM.
+type method struct {
+	name string
+	attach
+}
+
+// An attach attaches to the VM, and returns when it observes as it will go on to, with
+// a function that ends it; load has the VM do some of what is observed.
+type attach func(ctx context.Context, v vm.VM, load func() error) (detach, error)
+
+// A detach ends an observation. It returns what was seen, where that is counted.
+type detach func() (seen, error)
+
+// seen is what was observed between attaching and detaching.
+type seen struct {
+	events    float64       // of probes
+	instances uint64        // of outcomes
+	lost      uint64        // of them
+	perEvent  time.Duration // what beamscope says that an event costs; 0 where it does not
+}
+
+// uncounted is the detach of what does not count.
+func uncounted(end func() error) detach {
+	return func() (seen, error) { return seen{}, end() }
+}
+
+func attachNothing(context.Context, vm.VM, func() error) (detach, error) {
+	return uncounted(func() error { return nil }), nil
 }
 
 // attachEmpty attaches a program that returns at once.
-func attachEmpty(_ context.Context, v vm.VM, _ func() error) (func() error, error) {
+func attachEmpty(_ context.Context, v vm.VM, _ func() error) (detach, error) {
 	site, err := spanSite(v)
 	if err != nil {
 		return nil, err
 	}
-	return bpf.AttachEmpty(v.Exe.Path, site, v.PID())
+	end, err := bpf.AttachEmpty(v.Exe.Path, site, v.PID())
+	return uncounted(end), err
 }
 
 func spanSite(v vm.VM) (usdt.Site, error) {
@@ -47,9 +76,10 @@ func spanSite(v vm.VM) (usdt.Site, error) {
 func probeName() string { return fmt.Sprintf("user_trace__n%d", bpf.Label(spanName)) }
 
 // attachBeamscope attaches as `beamscope run` does, and reads windows as it does.
-// It returns after the first window with spans, in which the programs are measured.
-func attachBeamscope(cfg outcome.VMConfig) func(context.Context, vm.VM, func() error) (func() error, error) {
-	return func(ctx context.Context, v vm.VM, load func() error) (func() error, error) {
+// It returns after the first window with events, in which the programs are measured, or
+// where there are none.
+func attachBeamscope(cfg outcome.VMConfig) attach {
+	return func(ctx context.Context, v vm.VM, load func() error) (detach, error) {
 		cfg.Target = vm.Target{PID: v.PID()}
 		cfg.Plan.From = monotonic.Now() + int64(time.Second)
 		plan := cfg.Plan
@@ -57,47 +87,88 @@ func attachBeamscope(cfg outcome.VMConfig) func(context.Context, vm.VM, func() e
 		if err != nil {
 			return nil, err
 		}
-		ctx, cancel := context.WithCancel(ctx)
-		seen := make(chan struct{})
+		c := &collecting{source: source, plan: plan, observing: make(chan struct{}), end: make(chan int64, 1)}
+		c.observes = sync.OnceFunc(func() { close(c.observing) })
 		done := make(chan error, 1)
-		go func() { done <- collect(ctx, source, plan, seen) }()
-		detach := func() error {
-			cancel()
-			return errors.Join(<-done, source.Close())
+		go func() { done <- c.run(ctx) }()
+		end := func() (seen, error) {
+			c.end <- monotonic.Now()
+			err := <-done
+			return c.seen, errors.Join(err, source.Close())
 		}
 		time.Sleep(time.Duration(plan.From - monotonic.Now()))
 		if err := load(); err != nil {
-			return nil, errors.Join(err, detach())
+			_, derr := end()
+			return nil, errors.Join(err, derr)
 		}
-		<-seen
-		return detach, nil
+		select {
+		case <-c.observing:
+			return end, nil
+		case err := <-done:
+			return nil, errors.Join(err, source.Close())
+		}
 	}
 }
 
-// planOf returns a plan, without its beginning, of one outcome.
-func planOf(span string, detail outcome.Detail) outcome.Plan {
-	return outcome.Plan{Window: time.Second, Specs: []outcome.Spec{
-		{Name: span, Span: span, BinWidth: time.Millisecond, Bins: 50, Detail: detail},
-	}}
+// planOf returns a plan, without its beginning, of outcomes. Its windows are short, for
+// each round waits for some.
+func planOf(specs ...outcome.Spec) outcome.Plan {
+	return outcome.Plan{Window: 250 * time.Millisecond, Specs: specs}
 }
 
-// collect reads windows, one behind the present, until the context is done. It
-// closes seen after the first with spans.
-func collect(ctx context.Context, source outcome.Source, plan outcome.Plan, seen chan<- struct{}) error {
+// spanSpec returns the outcome of the spans of a name.
+func spanSpec(span string, detail outcome.Detail) outcome.Spec {
+	return outcome.Spec{Name: span, Span: span, BinWidth: time.Millisecond, Bins: 50, Detail: detail}
+}
+
+// collecting is an observation under way.
+type collecting struct {
+	source    outcome.Source
+	plan      outcome.Plan
+	observing chan struct{} // closed when it observes as it will go on to
+	observes  func()        // closes it
+	end       chan int64    // takes a time, after whose window it ends
+	seen      seen
+}
+
+// patience is how many windows are waited for an event. Some outcomes have none.
+const patience = 8
+
+// run reads windows, each when it has been over for as long as it was, up to the one
+// with the time that is the end.
+func (c *collecting) run(ctx context.Context) error {
+	end := int64(math.MaxInt64)
 	for n := uint64(0); ; n++ {
-		w := plan.At(n)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(time.Duration(w.To + int64(plan.Window) - monotonic.Now())):
-		}
-		b, err := source.Collect(ctx, w)
+		w := c.plan.At(n)
+		time.Sleep(time.Duration(w.To + int64(c.plan.Window) - monotonic.Now()))
+		b, err := c.source.Collect(ctx, w)
 		if err != nil {
 			return err
 		}
-		if seen != nil && b.Cost.Events > 0 {
-			close(seen)
-			seen = nil
+		c.add(b)
+		if c.seen.events > 0 || n == patience {
+			c.observes()
+		}
+		select {
+		case end = <-c.end:
+		default:
+		}
+		if w.To > end {
+			return nil
+		}
+	}
+}
+
+func (c *collecting) add(b outcome.Batch) {
+	c.seen.events += float64(b.Cost.Events)
+	if b.Cost.PerEvent > 0 {
+		c.seen.perEvent = b.Cost.PerEvent
+	}
+	for _, k := range b.Counts {
+		c.seen.instances += k.Instances()
+		c.seen.lost += k.Loss.Total()
+		if b.Cost.Events == 0 { // in the VM; those of the kernel are none
+			c.seen.events += float64(k.Starts + k.Ends)
 		}
 	}
 }
@@ -114,7 +185,7 @@ func bpftraceScript(exe string) string {
 }`, probe)
 }
 
-func attachBpftrace(ctx context.Context, v vm.VM, _ func() error) (func() error, error) {
+func attachBpftrace(ctx context.Context, v vm.VM, _ func() error) (detach, error) {
 	cmd := exec.CommandContext(ctx, "bpftrace", "-p", fmt.Sprint(v.PID()), "-e", bpftraceScript(v.Exe.Name))
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -135,7 +206,7 @@ func attachBpftrace(ctx context.Context, v vm.VM, _ func() error) (func() error,
 			break
 		}
 	}
-	return func() error {
+	return uncounted(func() error {
 		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 			return err
 		}
@@ -147,5 +218,5 @@ func attachBpftrace(ctx context.Context, v vm.VM, _ func() error) (func() error,
 			return fmt.Errorf("bpftrace saw nothing: %s", stderr.String())
 		}
 		return nil
-	}, nil
+	}), nil
 }

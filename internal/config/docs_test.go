@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -28,6 +29,23 @@ func TestDocs(t *testing.T) {
 		}
 		if wrong := strings.HasPrefix(name, "wrong"); wrong != (err != nil) {
 			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+// The scope files for well-known systems are right.
+func TestScopes(t *testing.T) {
+	files, err := filepath.Glob("../../docs/scopes/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scope files: %v", err)
+	}
+	for _, file := range files {
+		c, err := config.Load(file)
+		if err == nil {
+			_, err = c.System()
+		}
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
 		}
 	}
 }

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/internal/vm"
+)
+
+// everything is the method that observes all built-in outcomes at once.
+const everything = "all of them"
+
+func rabbitMethods() []method {
+	methods := []method{{"nobody attached", attachNothing}}
+	for _, b := range dtrace.Builtins() {
+		methods = append(methods, method{b.Name, attachBuiltins(b)})
+	}
+	return append(methods, method{everything, attachBuiltins(dtrace.Builtins()...)})
+}
+
+// A delivery is what RabbitMQ did in a round.
+type delivery struct {
+	rate   float64 // messages a second
+	cpu    float64 // microseconds of processor time for each, of its VM
+	events float64 // for each
+	seen   seen
+}
+
+// benchRabbitMQ measures what each built-in outcome takes of RabbitMQ's throughput, and
+// of processor time, which is steadier: client and server share the machine.
+func benchRabbitMQ(ctx context.Context, rounds, messages int) (err error) {
+	if _, err := rabbit(ctx, "start"); err != nil {
+		return err
+	}
+	defer func() {
+		_, serr := rabbit(context.WithoutCancel(ctx), "stop")
+		err = errors.Join(err, serr)
+	}()
+	text, err := rabbit(ctx, "pid")
+	if err != nil {
+		return err
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(text))
+	if err != nil {
+		return err
+	}
+	vms, err := vm.Find(vm.Target{PID: pid})
+	if err != nil {
+		return err
+	}
+	results := make(map[string][]delivery)
+	for round := range rounds {
+		for _, m := range rabbitMethods() {
+			d, err := measureRabbitMQ(ctx, vms[0], m, messages)
+			if err != nil {
+				return fmt.Errorf("%s: %w", m.name, err)
+			}
+			results[m.name] = append(results[m.name], d)
+		}
+		fmt.Fprintf(os.Stderr, "round %d of %d\n", round+1, rounds)
+	}
+	return reportRabbitMQ(results, rounds, messages)
+}
+
+// rabbit runs scripts/rabbitmq.sh, as an instance of the benchmark's own.
+func rabbit(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "scripts/rabbitmq.sh", args...)
+	cmd.Env = append(os.Environ(), "INSTANCE=99")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("scripts/rabbitmq.sh %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+	}
+	return string(out), nil
+}
+
+func measureRabbitMQ(ctx context.Context, v vm.VM, m method, messages int) (delivery, error) {
+	before := messages / 10
+	detach, err := m.attach(ctx, v, func() error {
+		_, err := loadRabbitMQ(ctx, before)
+		return err
+	})
+	if err != nil {
+		return delivery{}, err
+	}
+	from, err := processorTime(v.PID())
+	if err != nil {
+		return delivery{}, err
+	}
+	rate, lerr := loadRabbitMQ(ctx, messages)
+	to, terr := processorTime(v.PID())
+	seen, derr := detach()
+	d := delivery{
+		rate:   rate,
+		cpu:    float64((to - from).Microseconds()) / float64(messages),
+		events: seen.events / float64(before+messages),
+		seen:   seen,
+	}
+	return d, errors.Join(lerr, terr, derr)
+}
+
+var throughput = regexp.MustCompile(`throughput: (\d+)`)
+
+// loadRabbitMQ has messages published and consumed, and returns how many a second.
+func loadRabbitMQ(ctx context.Context, messages int) (float64, error) {
+	out, err := rabbit(ctx, "load", strconv.Itoa(messages))
+	if err != nil {
+		return 0, err
+	}
+	found := throughput.FindStringSubmatch(out)
+	if found == nil {
+		return 0, fmt.Errorf("no throughput in %q", out)
+	}
+	return strconv.ParseFloat(found[1], 64)
+}
+
+// processorTime returns what a process has used, user and system.
+func processorTime(pid int) (time.Duration, error) {
+	const tick = time.Second / 100 // USER_HZ, which is 100 on every architecture of ours
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(data), ") ") // the name may hold spaces
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("/proc/%d/stat: cannot read %q", pid, data)
+	}
+	user, uerr := strconv.ParseInt(fields[11], 10, 64)
+	system, serr := strconv.ParseInt(fields[12], 10, 64)
+	return time.Duration(user+system) * tick, errors.Join(uerr, serr)
+}
+
+func reportRabbitMQ(results map[string][]delivery, rounds, messages int) error {
+	figure := func(name string, of func(delivery) float64) float64 {
+		var values []float64
+		for _, d := range results[name] {
+			values = append(values, of(d))
+		}
+		return median(values)
+	}
+	rate := func(d delivery) float64 { return d.rate }
+	cpu := func(d delivery) float64 { return d.cpu }
+	fmt.Printf("RabbitMQ, publish and consume, medians of %d rounds of %d messages\n\n", rounds, messages)
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "attached\tmessages/s\tshare\tµs CPU a message\tshare\tevents a message\tinstances a message\tlost\t")
+	methods := rabbitMethods()
+	bareRate, bareCPU := figure(methods[0].name, rate), figure(methods[0].name, cpu)
+	for _, m := range methods {
+		fmt.Fprintf(w, "%s\t%.0f\t%+.1f %%\t%.0f\t%+.1f %%\t%.2f\t%.2f\t%.0f\t\n", m.name,
+			figure(m.name, rate), 100*(figure(m.name, rate)/bareRate-1),
+			figure(m.name, cpu), 100*(figure(m.name, cpu)/bareCPU-1),
+			figure(m.name, func(d delivery) float64 { return d.events }),
+			figure(m.name, func(d delivery) float64 { return float64(d.seen.instances) / float64(messages+messages/10) }),
+			figure(m.name, func(d delivery) float64 { return float64(d.seen.lost) }))
+	}
+	return w.Flush()
+}

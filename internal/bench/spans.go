@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/vm"
+)
+
+// spanName is the name of the spans, and label what their probe is called.
+const spanName = "load"
+
+// The methods whose prices are compared in a line of their own.
+const (
+	counting        = "beamscope"
+	discoveringToo  = "beamscope, with discovery"
+	discoveringOnly = "discovery, of no outcome"
+)
+
+// spanMethods are the ways to observe spans.
+func spanMethods() []method {
+	return []method{
+		{"nobody attached", attachNothing},
+		{"empty eBPF program", attachEmpty},
+		{counting, attachBeamscope(outcome.VMConfig{Plan: planOf(spanSpec(spanName, outcome.CountsOnly))})},
+		{"beamscope, streaming", attachBeamscope(outcome.VMConfig{Plan: planOf(spanSpec(spanName, outcome.Everything))})},
+		{discoveringToo, attachBeamscope(outcome.VMConfig{Plan: planOf(spanSpec(spanName, outcome.CountsOnly)), Discover: true})},
+		{discoveringOnly, attachBeamscope(outcome.VMConfig{Plan: planOf(spanSpec("another", outcome.CountsOnly)), Discover: true})},
+		{"bpftrace histogram", attachBpftrace},
+	}
+}
+
+// benchSpans measures what observing spans costs.
+func benchSpans(ctx context.Context, rounds, spans int) error {
+	otp, err := erlang.FindOTP(ctx)
+	if err != nil {
+		return err
+	}
+	beam, err := erlang.StartVM(ctx, otp, erlang.Options{})
+	if err != nil {
+		return err
+	}
+	defer beam.Stop()
+	vms, err := vm.Find(vm.Target{PID: beam.PID()})
+	if err != nil {
+		return err
+	}
+	results := make(map[string][]float64)
+	var idle []float64
+	for round := range rounds {
+		ns, err := loadSpans(ctx, beam, "idle", spans)
+		if err != nil {
+			return err
+		}
+		idle = append(idle, ns)
+		for _, m := range spanMethods() {
+			ns, err := measureSpans(ctx, beam, vms[0], m, spans)
+			if err != nil {
+				return fmt.Errorf("%s: %w", m.name, err)
+			}
+			results[m.name] = append(results[m.name], ns)
+		}
+		fmt.Fprintf(os.Stderr, "round %d of %d\n", round+1, rounds)
+	}
+	for _, r := range results {
+		for i := range r {
+			r[i] -= median(idle)
+		}
+	}
+	return reportSpans(results, rounds, spans)
+}
+
+// measureSpans returns the nanoseconds that a start and an end take together.
+func measureSpans(ctx context.Context, beam *erlang.VM, v vm.VM, m method, spans int) (float64, error) {
+	detach, err := m.attach(ctx, v, func() error {
+		_, err := loadSpans(ctx, beam, "run", spans/100)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	ns, err := loadSpans(ctx, beam, "run", spans)
+	_, derr := detach()
+	return ns, errors.Join(err, derr)
+}
+
+var perSpan = regexp.MustCompile(`ns_per_span => ([0-9.e+]+)`)
+
+// loadSpans has one Erlang process start and end spans as fast as it can, with a
+// function of span_load, and returns the nanoseconds for one.
+func loadSpans(ctx context.Context, beam *erlang.VM, function string, spans int) (float64, error) {
+	result, err := beam.Call(ctx, "span_load", function, fmt.Sprintf("[#{procs => 1, spans => %d, name => <<%q>>}]", spans, spanName))
+	if err != nil {
+		return 0, err
+	}
+	found := perSpan.FindStringSubmatch(result)
+	if found == nil {
+		return 0, fmt.Errorf("no ns_per_span in %s", result)
+	}
+	return strconv.ParseFloat(found[1], 64)
+}
+
+// reportSpans prints the medians, without the load generator.
+func reportSpans(results map[string][]float64, rounds, spans int) error {
+	empty := median(results["empty eBPF program"])
+	bpftrace := median(results["bpftrace histogram"])
+	fmt.Printf("start_span + end_span in one process, medians of %d rounds of %d spans, without the load generator\n\n", rounds, spans)
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "attached\tns a pair\tlowest\thighest\t÷ empty program\t÷ bpftrace\t")
+	for _, m := range spanMethods() {
+		ns := results[m.name]
+		fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f\t\n", m.name, median(ns), slices.Min(ns), slices.Max(ns), median(ns)/empty, median(ns)/bpftrace)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	price := func(name string) float64 { return median(results[name]) / median(results[counting]) }
+	fmt.Printf("\ndiscovery: a span of an outcome costs %.2f of what it does without; one of no outcome, whose name is known, %.2f\n",
+		price(discoveringToo), price(discoveringOnly))
+	return nil
+}
