@@ -157,6 +157,7 @@ type Collector struct {
 
 	mu       sync.Mutex
 	closed   bool
+	object   *ebpf.CollectionSpec // as it was read
 	programs map[variant]*ebpf.Program
 	targets  []*Attachment
 	traces   map[int][]link.Link // at the kernel's tracepoints, by entry
@@ -234,10 +235,11 @@ func New(opts Options) (*Collector, error) {
 
 // load creates the maps, fills them, and loads the sweep program.
 func (c *Collector) load() error {
-	spec, err := loadKernel()
-	if err != nil {
+	var err error
+	if c.object, err = loadKernel(); err != nil {
 		return fmt.Errorf("read the eBPF object: %w", err)
 	}
+	spec := c.object.Copy()
 	size := map[string]int{
 		kernelMapOutcomes:  len(c.entries),
 		kernelMapCells:     c.layout.stripes * c.layout.stripeCells,

@@ -30,10 +30,7 @@ func (c *Collector) program(v variant) (*ebpf.Program, error) {
 
 // loadProgram loads one program on the collector's maps.
 func (c *Collector) loadProgram(v variant) (*ebpf.Program, error) {
-	spec, err := loadKernel()
-	if err != nil {
-		return nil, fmt.Errorf("read the eBPF object: %w", err)
-	}
+	spec := c.object.Copy()
 	if err := c.fixed.set(spec); err != nil {
 		return nil, err
 	}
