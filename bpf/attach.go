@@ -202,16 +202,14 @@ func (c *Collector) wanted() map[tap]string {
 		return what
 	}
 	for _, p := range c.plans {
-		for _, o := range p.outcomes {
-			if what := need(o); o.Rule == nil {
+		for n, o := range p.outcomes {
+			what := need(o)
+			switch {
+			case o.Rule == nil:
 				taps[labelTap(Label(o.Name))] = what
+			case !o.Rule.RunQueue:
+				taps[ruleTap(p.entries[n])] = what
 			}
-		}
-	}
-	// A rule's entry is attached to until nothing of it can be open any more.
-	for i, e := range c.entries {
-		if e.used && e.outcome.Rule != nil {
-			taps[ruleTap(i)] = need(e.outcome)
 		}
 	}
 	return taps
@@ -233,7 +231,9 @@ func (c *Collector) attachWanted() error {
 // detachUnwanted closes the links that should not be there.
 func (c *Collector) detachUnwanted() error {
 	wanted := c.wanted()
-	errs := []error{c.closeTraces(func(entry int) bool { return !c.entries[entry].used })}
+	errs := []error{c.closeTraces(func(entry int) bool {
+		return !slices.ContainsFunc(c.plans, func(p plan) bool { return slices.Contains(p.entries, entry) })
+	})}
 	for _, a := range c.targets {
 		errs = append(errs, a.closeLinks(func(t tap) bool {
 			_, keep := wanted[t]

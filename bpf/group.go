@@ -43,15 +43,15 @@ func newGroupReader() groupReader {
 	return groupReader{texts: make(map[uint64]string)}
 }
 
-// readGroups adds the groups of window n, which has been over, to what was counted of
-// it, and removes them from the kernel.
-func (c *Collector) readGroups(n uint64) error {
+// readGroups adds the groups of window n, which is over and of a plan with these entries,
+// to what was counted of it, and removes them from the kernel.
+func (c *Collector) readGroups(n uint64, entries []int) error {
 	return c.takeGroups(uint32(n%windows), func(k kernelGroupKey, g Group) {
 		number := c.entries[k.Outcome].number
 		i := slices.IndexFunc(c.counts, func(counts Counts) bool {
 			return counts.Outcome == number && counts.PID == int(k.Pid)
 		})
-		if i >= 0 && slices.Contains(c.planOf(n).entries, int(k.Outcome)) {
+		if i >= 0 && slices.Contains(entries, int(k.Outcome)) {
 			c.counts[i].Groups = append(c.counts[i].Groups, g)
 		}
 	})

@@ -180,10 +180,10 @@ type kernelQueue struct {
 	_       structs.HostLayout
 	Ends    uint64
 	UsedNs  uint64
-	LastNs  uint64
+	FirstNs uint64
 	FloorNs uint64
 	Outcome uint32
-	Pad     uint32
+	Worked  uint32
 }
 
 type kernelRule struct {
@@ -191,7 +191,7 @@ type kernelRule struct {
 	Pairing uint8
 	Loose   uint8
 	Staged  uint8
-	Batched uint8
+	Synced  uint8
 	Armed   uint8
 	BySpawn uint8
 	Tests   uint8
@@ -333,6 +333,7 @@ const (
 	kernelProgRuleArmProbe      = "rule_arm_probe"
 	kernelProgRuleEndProbe      = "rule_end_probe"
 	kernelProgRuleStartProbe    = "rule_start_probe"
+	kernelProgRuleSyncProbe     = "rule_sync_probe"
 	kernelProgRuleViaProbe      = "rule_via_probe"
 	kernelProgSpan              = "span"
 	kernelProgSweep             = "sweep"
@@ -409,6 +410,7 @@ type kernelProgramSpecs struct {
 	RuleArmProbe   *ebpf.ProgramSpec `ebpf:"rule_arm_probe"`
 	RuleEndProbe   *ebpf.ProgramSpec `ebpf:"rule_end_probe"`
 	RuleStartProbe *ebpf.ProgramSpec `ebpf:"rule_start_probe"`
+	RuleSyncProbe  *ebpf.ProgramSpec `ebpf:"rule_sync_probe"`
 	RuleViaProbe   *ebpf.ProgramSpec `ebpf:"rule_via_probe"`
 	Span           *ebpf.ProgramSpec `ebpf:"span"`
 	Sweep          *ebpf.ProgramSpec `ebpf:"sweep"`
@@ -592,6 +594,7 @@ type kernelPrograms struct {
 	RuleArmProbe   *ebpf.Program `ebpf:"rule_arm_probe"`
 	RuleEndProbe   *ebpf.Program `ebpf:"rule_end_probe"`
 	RuleStartProbe *ebpf.Program `ebpf:"rule_start_probe"`
+	RuleSyncProbe  *ebpf.Program `ebpf:"rule_sync_probe"`
 	RuleViaProbe   *ebpf.Program `ebpf:"rule_via_probe"`
 	Span           *ebpf.Program `ebpf:"span"`
 	Sweep          *ebpf.Program `ebpf:"sweep"`
@@ -606,6 +609,7 @@ func (p *kernelPrograms) Close() error {
 		p.RuleArmProbe,
 		p.RuleEndProbe,
 		p.RuleStartProbe,
+		p.RuleSyncProbe,
 		p.RuleViaProbe,
 		p.Span,
 		p.Sweep,

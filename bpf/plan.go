@@ -383,7 +383,6 @@ func (c *Collector) advance(n uint64) error {
 // any more, nor counted in a window that is not read.
 func (c *Collector) freeDrained() error {
 	from, _ := c.windowOf(c.oldest)
-	freed := false
 	for i := range c.entries {
 		e := &c.entries[i]
 		if !e.used || e.until == forever || from <= e.until || from-e.until <= e.outcome.DMax {
@@ -396,12 +395,8 @@ func (c *Collector) freeDrained() error {
 		atomic.StoreUint64(&c.memory.outcomes[i].SinceNs, forever)
 		atomic.StoreUint32(&c.memory.outcomes[i].Flags, 0)
 		c.release([]int{i})
-		freed = true
 	}
-	if !freed {
-		return nil
-	}
-	return c.detachUnwanted()
+	return nil
 }
 
 // noLabel is no label of any event.

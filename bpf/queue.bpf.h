@@ -17,10 +17,10 @@
 struct queue {
 	__u64 ends;     /* numbers: of the next one to come << 32 | of the first that is there */
 	__u64 used_ns;  /* when something last came or went */
-	__u64 last_ns;  /* when one was last taken */
-	__u64 floor_ns; /* when one was last taken in the batch before */
+	__u64 first_ns; /* when the first one was taken since the last event of sync */
+	__u64 floor_ns; /* nothing that is there before this will ever end */
 	__u32 outcome;  /* the entry */
-	__u32 pad;
+	__u32 worked;   /* there was such an event since one was taken */
 };
 
 /* By key; seq tells the stage of the outcome. */
@@ -50,7 +50,7 @@ static __always_inline struct queue *make_queue(const struct span_key *key, bool
 						__u32 outcome)
 {
 	struct queue *q = queue_at(key, second);
-	struct queue empty = {.outcome = outcome};
+	struct queue empty = {.outcome = outcome, .worked = true};
 	struct span_key k = *key;
 	__u32 of_queues = QUEUES;
 

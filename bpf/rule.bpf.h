@@ -43,7 +43,7 @@ struct rule {
 	__u8 pairing;
 	__u8 loose;    /* ends come without starts as a rule */
 	__u8 staged;   /* instances go through a second stage */
-	__u8 batched;  /* what leaves the first stage does so all at a time */
+	__u8 synced;   /* what leaves the first stage does so all at a time */
 	__u8 armed;    /* starts count only where they are armed */
 	__u8 by_spawn; /* the group of a process is the function that it was spawned with */
 	__u8 tests;    /* how many there are */
@@ -347,19 +347,31 @@ static __always_inline void put_in_queue(struct rule_event *e, struct span *v, b
 		count(&e->series, e->row, UNPAIRED);
 }
 
-/* Ends that are closer than this to the one before are of one batch. */
-#define BATCH_GAP 100000
+/* How long before a receiver fetches what there is a send under way may have been told. */
+#define UNDER_WAY 100000
 
-/* The time before which nothing can be left in a queue that is emptied in batches: when
- * the batch before this one ended. */
+/* The time before which nothing that is in the queue can end any more. A receiver
+ * fetches all that there is, and then works on it: when it begins on the next lot,
+ * nothing can be left of what was sent before it fetched the one before. */
 static __always_inline __u64 floor_of(struct queue *q, __u64 now)
 {
-	__u64 last = *(volatile __u64 *)&q->last_ns;
+	__u64 first = *(volatile __u64 *)&q->first_ns;
 
-	if (now > last + BATCH_GAP)
-		*(volatile __u64 *)&q->floor_ns = last;
-	*(volatile __u64 *)&q->last_ns = now;
+	if (*(volatile __u32 *)&q->worked) {
+		*(volatile __u64 *)&q->floor_ns = first > UNDER_WAY ? first - UNDER_WAY : 0;
+		*(volatile __u64 *)&q->first_ns = now;
+		*(volatile __u32 *)&q->worked = false;
+	}
 	return *(volatile __u64 *)&q->floor_ns;
+}
+
+/* Notes that the receiver works on what it has fetched. */
+static __always_inline void note_work(struct rule_event *e)
+{
+	struct queue *q = queue_at(&e->key, false);
+
+	if (q)
+		*(volatile __u32 *)&q->worked = true;
 }
 
 /* What was at the head of a queue. */
@@ -376,13 +388,12 @@ enum head {
 static __always_inline enum head take_first(struct rule_event *e, bool second, struct span *open)
 {
 	struct queue *q = queue_at(&e->key, second);
-	bool batched = rule.batched && !second;
 	struct span_key k = e->key;
 	__u64 floor;
 
 	if (!q)
 		return HEAD_NONE;
-	floor = batched ? floor_of(q, e->now) : 0;
+	floor = rule.synced && !second ? floor_of(q, e->now) : 0;
 	for (int i = 0; i < STALE_MOST; i++) {
 		bool hashed, timed_out;
 		struct span *v;
@@ -392,6 +403,8 @@ static __always_inline enum head take_first(struct rule_event *e, bool second, s
 		v = find_open(&k, open, &hashed, &timed_out);
 		if (timed_out) {
 			bpf_map_delete_elem(&spans, &k);
+			if ((open->start_ns & ~ENDED) < floor)
+				continue;
 			return is_placeholder(open) ? HEAD_NONE : HEAD_TIMED_OUT;
 		}
 		if (!v || !take_found(v, open, hashed))
@@ -446,14 +459,34 @@ static __noinline int rule_start(struct rule_event *e)
 	return 0;
 }
 
+/* Keeps the place of one that has timed out, so that its end is known to be late. */
+static __always_inline void keep_timed_out(struct rule_event *e, struct span *ended)
+{
+	struct queue *q = make_queue(&e->key, true, e->index);
+
+	if (!q) {
+		count(&e->series, e->row, MAP_FULL);
+		return;
+	}
+	ended->key.seq = join_queue(q, e->now, true);
+	if (!bpf_map_update_elem(&spans, &ended->key, ended, BPF_ANY))
+		arrived(SPANS);
+}
+
 static __noinline int rule_via(struct rule_event *e)
 {
 	struct span open = {};
+	enum head head;
 
 	if (e->key.seq)
 		return 0; /* the token tells at the end */
-	if (take_first(e, false, &open) == HEAD_OPEN) {
+	head = take_first(e, false, &open);
+	if (head == HEAD_OPEN) {
 		put_in_queue(e, &open, true);
+		return 0;
+	}
+	if (head == HEAD_TIMED_OUT) {
+		keep_timed_out(e, &open);
 		return 0;
 	}
 	/* What comes now did not start, or has timed out: its place has to be kept. */
@@ -489,6 +522,8 @@ static __noinline int rule_end(struct rule_event *e)
 		if (v && !take_found(v, &open, hashed))
 			v = NULL;
 	}
+	if (rule.synced && rule.staged)
+		note_work(e);
 	if (!v && !timed_out && rule.loose) {
 		if (e->current)
 			count(&s, row, DROPPED);
@@ -587,6 +622,16 @@ int rule_end_probe(void *ctx)
 
 	if (is_of_rule(ctx, &e))
 		rule_end(&e);
+	return 0;
+}
+
+SEC("uprobe.multi")
+int rule_sync_probe(void *ctx)
+{
+	struct rule_event e = {};
+
+	if (is_of_rule(ctx, &e))
+		note_work(&e);
 	return 0;
 }
 

@@ -41,6 +41,7 @@ func ruleEvents(r *dtrace.Rule) []ruleEvent {
 		{kernelProgRuleEndProbe, r.End},
 		{kernelProgRuleViaProbe, r.Via},
 		{kernelProgRuleStartProbe, r.Start},
+		{kernelProgRuleSyncProbe, r.Sync},
 		{kernelProgRuleArmProbe, r.Arm},
 	} {
 		for _, e := range part.expr {
@@ -58,14 +59,14 @@ func specialize(o Outcome, e ruleEvent) (specialization, error) {
 	c := compiler{probe: e.event.Probe}
 	r := o.Rule
 	key := r.Key.Start
-	if e.program == kernelProgRuleEndProbe || e.program == kernelProgRuleViaProbe {
+	if e.program != kernelProgRuleStartProbe && e.program != kernelProgRuleArmProbe {
 		key = r.Key.End
 	}
 	c.out.rule = kernelRule{
 		Pairing: pairing(r.Pairing),
 		Loose:   flag(r.Loose),
 		Staged:  flag(len(r.Via) > 0),
-		Batched: flag(isBatched(r)),
+		Synced:  flag(len(r.Sync) > 0 || len(r.Via) > 0),
 		Armed:   flag(len(r.Arm) > 0),
 		Amount:  noArg,
 		Label:   c.named("label"),
@@ -115,18 +116,6 @@ func checkRule(o Outcome) error {
 		}
 	}
 	return nil
-}
-
-// isBatched reports whether instances leave the first stage of a rule in batches: a
-// receiver fetches all of its outer queue at a time.
-func isBatched(r *dtrace.Rule) bool {
-	leave := r.End
-	if len(r.Via) > 0 {
-		leave = r.Via
-	}
-	return r.Pairing == dtrace.FIFO && slices.ContainsFunc(leave, func(e dtrace.Event) bool {
-		return e.Probe.Name == "message__queued"
-	})
 }
 
 func pairing(p dtrace.Pairing) uint8 {

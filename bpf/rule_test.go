@@ -214,6 +214,45 @@ func TestRulesTimeOut(t *testing.T) {
 	}
 }
 
+// A message that is never fetched disturbs the order until the receiver has fetched
+// what came after it and worked on it: then it is given up, and the others are right.
+func TestQueuesGetInStepAgain(t *testing.T) {
+	const syncs = 9 // a kind of signals
+	vm := vmtest.Start(t, erlang.Options{})
+	rule := dtrace.Rule{
+		Start: signals(pairing.Start), End: signals(pairing.End), Sync: signals(syncs),
+		Key: dtrace.Key{Start: "key", End: "key"}, Pairing: dtrace.FIFO,
+	}
+	o := ruled(rule, time.Hour)
+	o.Stream = bpf.StreamAll
+	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{o}})
+	stop := c.Streamed()
+	c.Observe(vm)
+	// Each lot is fetched and worked on milliseconds after it was sent.
+	lot := func(kinds ...pairing.Kind) {
+		for _, k := range kinds {
+			vmtest.Eval(t, vm, signalsOf([]pairing.Event{{Kind: k, Key: "1"}}))
+		}
+	}
+	lot(pairing.Start, pairing.End, syncs)
+	lot(pairing.Start, pairing.Start, pairing.End, syncs) // one is never fetched
+	lot(pairing.Start, pairing.End, syncs)                // and given up here
+	lot(pairing.Start, pairing.End, syncs)
+	c.ReadTo(monotonic.Now())
+	got := c.Total(0, vm.PID()).Counters
+	got.Dropped = 0
+	want := bpf.Counters{Starts: 5, Ends: 4, Successes: 4, Inferred: 4, Unpaired: 1}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	instances := stop()
+	for i := 1; i < len(instances); i++ {
+		if instances[i].Start < instances[i-1].End {
+			t.Errorf("instance %d starts before the one before it has ended", i)
+		}
+	}
+}
+
 // conditions are tests of all kinds and their combinations, with what they mean.
 func conditions() map[string]struct {
 	where dtrace.Condition

@@ -147,7 +147,8 @@ func (c *Collector) Read(n uint64) ([]Counts, Others, error) {
 	}
 	c.counts = c.counts[:0]
 	row := int(n % windows)
-	for _, i := range c.planOf(n).entries {
+	entries := c.planOf(n).entries
+	for _, i := range entries {
 		for slot := range c.layout.slots {
 			pid, ok := c.vmIn(slot)
 			if !ok {
@@ -162,7 +163,7 @@ func (c *Collector) Read(n uint64) ([]Counts, Others, error) {
 	c.readReplaced(n)
 	others := c.readOthers()
 	err := c.advance(n + 1)
-	err = errors.Join(err, c.readGroups(n), c.freeDrained())
+	err = errors.Join(err, c.readGroups(n, entries), c.freeDrained())
 	c.clearWorst(row)
 	return c.counts, others, err
 }

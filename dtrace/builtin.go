@@ -58,13 +58,13 @@ func collections() []Builtin {
 	all := collection("gc", "gc_minor-start or gc_major-start", "gc_minor-end or gc_major-end")
 	all.Starts = "A garbage collection of a process starts, minor or major."
 	all.Ends = "It ends on the same thread. The amount are the words that it reclaimed."
-	all.Blind = "A minor collection that freed too little is followed by a major one: these are two instances. " + literals
+	all.Blind = "A minor collection for which the old heap has no room does nothing, and a major one follows at once: these are two instances. " + literals
 	minor := collection("gc-minor", "gc_minor-start", "gc_minor-end")
 	minor.Starts = "A minor garbage collection of a process starts."
 	minor.Ends = "It ends on the same thread. The amount are the words that it reclaimed."
-	minor.Blind = "That it freed too little does not show: the major collection that follows then is no instance of this outcome. " + literals
+	minor.Blind = "One for which the old heap has no room does nothing, and is an instance all the same; the major collection that follows is none of this outcome. " + literals
 	major := collection("gc-major", "gc_major-start", "gc_major-end")
-	major.Starts = "A major garbage collection of a process starts, also one that follows a minor one that freed too little."
+	major.Starts = "A major garbage collection of a process starts, also one in place of a minor one for which the old heap has no room."
 	major.Ends = "It ends on the same thread. The amount are the words that it reclaimed."
 	major.Blind = literals
 	return []Builtin{all, minor, major}
@@ -86,7 +86,7 @@ func deliveries() []Builtin {
 	return []Builtin{
 		{
 			Name: "hop", DMax: 100 * time.Millisecond, Bins: 1000,
-			Rule:   Rule{Start: events(localSend), End: events("message-queued"), Key: Key{"receiver", "receiver"}, Pairing: FIFO},
+			Rule:   Rule{Start: events(localSend), End: events("message-queued"), Sync: events("message-receive"), Key: Key{"receiver", "receiver"}, Pairing: FIFO},
 			Starts: "A message is sent to a process of the same node.",
 			Ends:   "The receiver fetches it from its outer queue, which it does when it runs and wants a message: the delay is that of waking it up.",
 			Blind:  pairing + silent + gone + tooQuick,
@@ -117,7 +117,7 @@ func deliveries() []Builtin {
 			},
 			Starts: "A process sends a message to the process of the same node that it has begun to monitor just before: gen_server:call, or any other call by the module gen, sends its request.",
 			Ends:   "The process removes a monitor, as the call does when the reply is there: the delay is the call as its caller sees it.",
-			Blind:  "Any program may monitor, send and demonitor in this order: such instances look the same. Where the process that is called dies, its monitor needs no removal: the caller exits too as a rule, or the instance times out. Where the caller is killed while it waits, its monitors are removed, and that looks like a reply; so does a timeout of the call that is shorter than dMax. Calls to other nodes, calls to itself and erpc are not seen. Requests that are sent without waiting, such as those of gen_server:send_request, end with the next monitor that is removed.",
+			Blind:  "Any program may monitor, send and demonitor in this order: such instances look the same. A call of a process that is gone already is none, as nothing is sent. Where the process that is called dies, its monitor needs no removal: the instance is lost as unpaired at the caller's next call, or ends with the next monitor that the caller removes, or times out. Where the caller is killed while it waits, its monitors are removed, and that looks like a reply; so does a timeout of the call that is shorter than dMax. Calls to other nodes, calls to itself and erpc are not seen. Requests that are sent without waiting, such as those of gen_server:send_request, end with the next monitor that is removed.",
 			Cost:   "Two events for each call, moderately hot, and one for each message of any kind, hot.",
 		},
 	}
@@ -173,7 +173,7 @@ func congestion() []Builtin {
 			Rule:   Rule{Start: events("dist-port_busy"), End: events("dist-port_not_busy"), Key: Key{"port", "port"}, Pairing: First},
 			Starts: "A process is suspended because what it sends to another node is more than the connection can buffer (erl +zdbbl). Those that are suspended while one is belong to the same instance.",
 			Ends:   "The port of the connection can write again; the processes go on when the buffer has become small enough, which is a little later.",
-			Blind:  "A buffer that becomes full and empty again while the port can write all the time has no end event, and times out; so does one of which the connection breaks. Connections without a port, such as those by TLS, have no end event either.",
+			Blind:  "A buffer that becomes full and empty again while the port can write all the time has no end event, and times out; so does one of which the connection breaks. Connections without a port, such as those by TLS, have no end event either. A process that is suspended between two fragments of a message, as it may be with one of more than 64 KiB, has no start event.",
 			Cost:   "Two events each time, rare.",
 		},
 	}
@@ -197,7 +197,7 @@ func scheduling() []Builtin {
 			Starts: "A process has used up its reductions and leaves its scheduler, although it could go on.",
 			Ends:   "A scheduler runs it again: the delay is the wait for its turn.",
 			Blind:  functions + "Of processes that are woken up by a message the wait is in hop, and not here. A process that comes to wait for a message with its last reduction, or that is suspended then, looks like one that could go on: the delay is then until it is woken up and runs, or a timeout. A process that has fewer reductions than 4000 to begin with, because signals or system tasks of it were handled just before it ran, is not seen when it has used them up, nor is one that gives way by erlang:yield. After more than 1 ms on a dirty CPU scheduler, which counts as 4000 reductions, the delay is the wait for an ordinary scheduler.",
-			Cost:   "Two events for each slice, hot, and the return of a function costs more than a probe.",
+			Cost:   "Two events for each slice, hot, and the return of a function costs twice as much as a probe.",
 		},
 		{
 			Name: "os-wait", DMax: 20 * time.Millisecond, Bins: 500,

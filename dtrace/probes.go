@@ -58,7 +58,7 @@ func memory() []Probe {
 		{Name: "copy__struct", State: Alive, Hot: VeryHot, Args: []Arg{{"size", Words, ""}}, Doc: "A term is copied; it does not say whose."},
 		{Name: "copy__object", State: Alive, Hot: Rare, Args: []Arg{{"pid", PID, "to which it is copied"}, {"size", Words, ""}}, Doc: "A term is copied to a process, in OTP 25 for match specifications and tracers only."},
 		{Name: "gc_minor__start", State: Alive, Hot: Moderate, Args: need, Doc: "A minor garbage collection starts. It ends on the same thread.", Trace: "{trace, Pid, gc_minor_start, Info}"},
-		{Name: "gc_minor__end", State: Alive, Hot: Moderate, Args: reclaimed, Doc: "A minor garbage collection ends. One that freed too little is followed by a major one.", Trace: "{trace, Pid, gc_minor_end, Info}"},
+		{Name: "gc_minor__end", State: Alive, Hot: Moderate, Args: reclaimed, Doc: "A minor garbage collection ends. One for which the old heap has no room does nothing, and a major one follows.", Trace: "{trace, Pid, gc_minor_end, Info}"},
 		{Name: "gc_major__start", State: Alive, Hot: Moderate, Args: need, Doc: "A major garbage collection starts. It ends on the same thread.", Trace: "{trace, Pid, gc_major_start, Info}"},
 		{Name: "gc_major__end", State: Alive, Hot: Moderate, Args: reclaimed, Doc: "A major garbage collection ends.", Trace: "{trace, Pid, gc_major_end, Info}"},
 		{Name: "process__heap_grow", State: Alive, Hot: Moderate, Args: resized, Doc: "The heap of a process grows."},

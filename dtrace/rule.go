@@ -18,6 +18,12 @@ type Rule struct {
 	// as an orphan, so that the order of the others stays right.
 	Via Expr
 
+	// Sync are events which say that a receiver has got to work on what it had fetched,
+	// with [FIFO] only: what started before it last fetched anything, and has not left
+	// the first stage by then, never will, and is given up as unpaired. Receivers fetch
+	// all there is at a time. With Via, the ends say it too.
+	Sync Expr
+
 	// Arm are events without which a start is none: the last one of the same key
 	// since the start before has to have the same argument Armed as the start has in
 	// its argument ArmedBy. Empty: every start counts.
@@ -42,7 +48,7 @@ type Rule struct {
 // names them.
 func (r Rule) Probes() []Probe {
 	var probes []Probe
-	for _, event := range slices.Concat(r.Start, r.End, r.Via, r.Arm) {
+	for _, event := range slices.Concat(r.Start, r.End, r.Via, r.Sync, r.Arm) {
 		if !slices.ContainsFunc(probes, func(p Probe) bool { return p.Name == event.Probe.Name }) {
 			probes = append(probes, event.Probe)
 		}
@@ -68,6 +74,9 @@ func (r Rule) Validate() error {
 	if len(r.Via) > 0 && r.Pairing != FIFO {
 		return fmt.Errorf("via goes with the pairing %s only, not %s", FIFO, r.Pairing)
 	}
+	if len(r.Sync) > 0 && (r.Pairing != FIFO || len(r.Via) > 0) {
+		return fmt.Errorf("sync goes with the pairing %s only, and without via", FIFO)
+	}
 	return errors.Join(r.validateKey(), r.validateArm(), r.validateAmount())
 }
 
@@ -78,7 +87,7 @@ func (r Rule) validateKey() error {
 		name   string
 		events Expr
 		key    string
-	}{{"start", r.Start, r.Key.Start}, {"end", r.End, r.Key.End}, {"via", r.Via, r.Key.End}, {"arm", r.Arm, r.Key.Start}} {
+	}{{"start", r.Start, r.Key.Start}, {"end", r.End, r.Key.End}, {"via", r.Via, r.Key.End}, {"sync", r.Sync, r.Key.End}, {"arm", r.Arm, r.Key.Start}} {
 		for _, event := range part.events {
 			operand, ok := event.Probe.Operand(part.key)
 			if !ok {

@@ -1,0 +1,105 @@
+package bpf_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/internal/vmtest"
+)
+
+// A collection is a garbage collection as erlang:trace tells of it.
+type collection struct {
+	interval
+	major bool
+	words uint64
+}
+
+// collections takes off all that is left.
+func (a *answer) collections() []collection {
+	var all []collection
+	for len(a.left) > 0 {
+		major := a.number() == 2
+		all = append(all, collection{a.interval(), major, uint64(a.number())})
+	}
+	return all
+}
+
+// Garbage collections are those that erlang:trace tells of: in number, kind and words
+// exactly, and each within the trace's times, for the VM fires its probes between the two
+// messages of the trace.
+func TestCollectionsAgainstTrace(t *testing.T) {
+	vm := vmtest.Start(t, oneClock())
+	names := []string{"gc", "gc-minor", "gc-major"}
+	var outcomes []bpf.Outcome
+	for _, name := range names {
+		outcomes = append(outcomes, builtin(t, name, bpf.GroupByPID))
+	}
+	c, streamed := collected(t, vm, outcomes...)
+	const small = 200
+	a := vmLoad(t, c, vm, "collections", "[300]")
+	calls := vmLoad(t, c, vm, "small_collections", fmt.Sprintf("[%d]", small)).intervals(small)
+	instances := streamed()
+
+	process := a.process()
+	count, words := uint64(a.number()), uint64(a.number())
+	traced := a.collections()
+	for i, name := range names {
+		nothingLost(t, c, i, vm)
+		var theirs []interval
+		var reclaimed uint64
+		for _, g := range traced {
+			if name == "gc" || g.major == (name == "gc-major") {
+				theirs = append(theirs, g.interval)
+				reclaimed += g.words
+			}
+		}
+		got := groupsOf(c, i)[process]
+		if got.Successes != uint64(len(theirs)) || got.Timeouts != 0 || got.Amount != reclaimed {
+			t.Errorf("%s: %d instances, %d timeouts, %d words; trace: %d, 0, %d", name, got.Successes, got.Timeouts, got.Amount, len(theirs), reclaimed)
+		}
+		checkCostOfTrace(t, name, instancesOf(instances, i, process), theirs, calls)
+	}
+	compareStatistics(t, c.Total(0, vm.PID()), traced, count, words)
+}
+
+// checkCostOfTrace checks that the trace adds what it costs to a collection, whatever that
+// collects: not more than what the program waits for a small one, which is the same
+// messages of the trace and hits of probes, and the call and the collection besides.
+// Medians are compared, as the operating system may interrupt any one of them.
+func checkCostOfTrace(t *testing.T, name string, own []bpf.Instance, theirs, calls []interval) {
+	t.Helper()
+	shorter := within(t, own, theirs)
+	of := make([]int64, len(calls))
+	for i, call := range calls {
+		of[i] = call.length()
+	}
+	t.Logf("%s: %d instances, %d ns together, %d ns by the trace; median of the difference %d ns, of a small collection %d ns",
+		name, len(own), sum(lengths(own)), sum(lengths(own))+sum(shorter), median(shorter), median(of))
+	if median(shorter) > median(of) {
+		t.Errorf("%s: the trace takes %d ns longer, and a whole small collection %d ns", name, median(shorter), median(of))
+	}
+}
+
+// compareStatistics compares with statistics(garbage_collection), of the whole VM. It was
+// asked before and after what was traced, and within the observation. A minor collection
+// that has no room does nothing, and is counted there as one with the major one in its
+// place; the trace and the outcomes have both.
+func compareStatistics(t *testing.T, all vmtest.Total, traced []collection, count, words uint64) {
+	t.Helper()
+	var reclaimed, replaced uint64
+	for i, g := range traced {
+		reclaimed += g.words
+		if i > 0 && g.major && !traced[i-1].major && traced[i-1].words == 0 {
+			replaced++
+		}
+	}
+	t.Logf("statistics: %d collections, %d words; trace: %d, at most %d of them replaced, %d; observed: %d, %d",
+		count, words, len(traced), replaced, reclaimed, all.Successes, all.Amount)
+	if replaced == 0 || count < uint64(len(traced))-replaced || count > all.Successes {
+		t.Errorf("%d collections are not between %d and %d", count, uint64(len(traced))-replaced, all.Successes)
+	}
+	if words < reclaimed || words > all.Amount {
+		t.Errorf("%d words are not between %d and %d", words, reclaimed, all.Amount)
+	}
+}

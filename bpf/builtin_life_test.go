@@ -1,0 +1,65 @@
+package bpf_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/internal/vmtest"
+)
+
+// Every process that is spawned lives once, and those that live for longer than dMax time
+// out.
+func TestLifetimesAgainstProgram(t *testing.T) {
+	const short, long = 10000, 5
+	vm := vmtest.Start(t, oneClock())
+	o := builtin(t, "lifetime", bpf.GroupByMFA)
+	const dMax = time.Second
+	o.DMax, o.BinWidth = int64(dMax), int64(dMax)/int64(o.Bins)
+	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{o}})
+	c.Observe(vm)
+	args := fmt.Sprintf("[lists:duplicate(%d,0) ++ lists:duplicate(%d,%d)]", short, long, 2*dMax.Milliseconds())
+	if n := vmLoad(t, c, vm, "lives", args).number(); n != short+long {
+		t.Fatalf("the program counts %d lives", n)
+	}
+	c.ReadAll()
+	nothingLost(t, c, 0, vm)
+	got := groupsOf(c, 0)["vm_load:live/1"]
+	if got.Successes != short || got.Timeouts != long || got.Failures != 0 {
+		t.Errorf("%d lives, %d timeouts; want %d and %d", got.Successes, got.Timeouts, short, long)
+	}
+	if lates := c.Total(0, vm.PID()).Lates; lates < long {
+		t.Errorf("%d late ends, want those of %d that timed out", lates, long)
+	}
+}
+
+// File operations are as many as the program makes, each within the program's time, which
+// has the way to the dirty scheduler and back besides. Every one of them is a dirty function,
+// too.
+func TestFileOperationsAgainstProgram(t *testing.T) {
+	const n = 300
+	vm := vmtest.Start(t, oneClock())
+	c, streamed := collected(t, vm, builtin(t, "dirty-nif", bpf.GroupByMFA), builtin(t, "file-io", bpf.GroupByMFA))
+	a := vmLoad(t, c, vm, "reads", fmt.Sprintf("[%q,%d]", filepath.ToSlash(t.TempDir()), n))
+	instances := streamed()
+	process := a.process()
+	theirs := a.intervals(n)
+	for i, name := range []string{"dirty-nif", "file-io"} {
+		nothingLost(t, c, i, vm)
+		groups := groupsOf(c, i)
+		if got := groups["prim_file:read_info_nif/2"]; got.Successes != n || got.Timeouts > 0 {
+			t.Errorf("%s: %d operations, %d timeouts; want %d and none", name, got.Successes, got.Timeouts, n)
+		}
+		for key := range groups {
+			if text, ok := key.(string); name == "file-io" && (!ok || !strings.HasPrefix(text, "prim_file:")) {
+				t.Errorf("%v is among the operations on files", key)
+			}
+		}
+		own := instancesOf(instances, i, process)
+		shorter := within(t, own, theirs)
+		t.Logf("%s: %d ns as a median, the program's take %d ns more", name, median(lengths(own)), median(shorter))
+	}
+}

@@ -1,0 +1,200 @@
+package bpf_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/internal/vmtest"
+)
+
+// A delivery says which events there are of messages.
+type delivery struct{ Sent, Queued, Received uint64 }
+
+// A messageKind says which events there are of each message of a kind, and of what comes
+// first.
+type messageKind struct{ each, first delivery }
+
+// messageKinds are the kinds of messages, as vm_load:receivers/1 knows them.
+func messageKinds() map[string]messageKind {
+	all, silent, nothing := delivery{1, 1, 1}, delivery{0, 1, 1}, delivery{}
+	return map[string]messageKind{
+		"send":          {all, nothing},
+		"named":         {all, nothing},
+		"to_self":       {all, nothing},
+		"cast":          {all, nothing},
+		"call_infinity": {all, all}, // gen_server:start gets an answer
+		"call_timeout":  {silent, all},
+		"send_request":  {silent, all},
+		"send_after":    {silent, nothing},
+		"port":          {silent, silent}, // so does open_port
+		"down":          {silent, nothing},
+		"exit":          {silent, nothing},
+	}
+}
+
+// Every kind of message has the events that are documented, exactly as many as there are
+// messages.
+func TestKindsOfMessages(t *testing.T) {
+	const n = 20
+	vm := vmtest.Start(t, oneClock())
+	kinds := slices.Sorted(maps.Keys(messageKinds()))
+	a := newAnswer(t, vmtest.Call(t, vm, "vm_load", "receivers", "[["+strings.Join(kinds, ",")+"]]"))
+	pids := make([]string, len(kinds))
+	var outcomes []bpf.Outcome
+	for i, kind := range kinds {
+		pid := fmt.Sprintf(`"<%d.%d.%d>"`, a.number(), a.number(), a.number())
+		pids[i] = pid
+		at := func(probe string) dtrace.Expr {
+			e, err := dtrace.ParseExpr(fmt.Sprintf("%s[receiver=%s]", probe, pid))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		for _, ends := range [][2]string{{"message-send", "message-queued"}, {"message-queued", "message-receive"}} {
+			o := ruled(dtrace.Rule{Start: at(ends[0]), End: at(ends[1]), Key: dtrace.Key{Start: "receiver", End: "receiver"}, Pairing: dtrace.FIFO}, time.Minute)
+			o.Name = kind + " " + ends[0]
+			outcomes = append(outcomes, o)
+		}
+	}
+	c := vmtest.NewCollector(t, bpf.Options{Outcomes: outcomes, Window: int64(time.Second)})
+	c.Observe(vm)
+	c.Call(vm, "vm_load", "deliver", fmt.Sprintf(`[[list_to_pid(P) || P <- [%s]],%d]`, strings.Join(pids, ","), n))
+	for i, kind := range kinds {
+		nothingLost(t, c, 2*i, vm)
+		nothingLost(t, c, 2*i+1, vm)
+		hop, wait := c.Total(2*i, vm.PID()), c.Total(2*i+1, vm.PID())
+		got := delivery{hop.Starts, hop.Ends, wait.Ends}
+		k := messageKinds()[kind]
+		want := delivery{ // and one message that says what to do
+			1 + k.first.Sent + n*k.each.Sent,
+			1 + k.first.Queued + n*k.each.Queued,
+			1 + k.first.Received + n*k.each.Received,
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", kind, diff)
+		}
+		if wait.Starts != hop.Ends {
+			t.Errorf("%s: %d messages queued, or %d", kind, wait.Starts, hop.Ends)
+		}
+	}
+}
+
+// A backlog is a number of messages to one process, and when the program sent and took them.
+type backlog struct {
+	process     uint64
+	fetched     int64
+	sent, taken []interval
+}
+
+// The outcomes of backlogs.
+const (
+	hopOutcome = iota
+	mailboxOutcome
+	messageOutcome
+)
+
+// backlogOf has messages wait for their receiver, and returns them with the instances of the
+// three outcomes, and how many messages of the VM are not inferred.
+func backlogOf(t *testing.T, n int, order string, label int) (b backlog, instances [3][]bpf.Instance, exact [3]uint64) {
+	t.Helper()
+	vm := vmtest.Start(t, oneClock())
+	var outcomes []bpf.Outcome
+	for _, name := range []string{"hop", "mailbox", "message"} {
+		outcomes = append(outcomes, builtin(t, name, "receiver"))
+	}
+	c, streamed := collected(t, vm, outcomes...)
+	a := vmLoad(t, c, vm, "backlog", fmt.Sprintf("[#{messages=>%d,wait_ms=>100,order=>%s,label=>%d}]", n, order, label))
+	all := streamed()
+	b = backlog{a.process(), a.number(), a.intervals(n), a.intervals(n)}
+	for i := range instances {
+		nothingLost(t, c, i, vm)
+		// The first message says what to do.
+		if got := groupsOf(c, i)[b.process].Successes; got != uint64(n)+1 {
+			t.Errorf("%s: %d messages, want %d", outcomes[i].Name, got, n+1)
+		}
+		instances[i] = instancesOf(all, i, b.process)[1:]
+		total := c.Total(i, vm.PID())
+		exact[i] = total.Successes - total.Inferred
+	}
+	return b, instances, exact
+}
+
+// Delays of messages that are taken in order are those that the program measures: from the
+// send, which is timed, to when each is taken, which is timed too.
+func TestMessagesAgainstProgram(t *testing.T) {
+	b, instances, exact := backlogOf(t, 50, "in_order", 0)
+	if exact != [3]uint64{} {
+		t.Errorf("%d are not inferred, and no message has a token", exact)
+	}
+	var slack []int64
+	for i, m := range instances[messageOutcome] {
+		slack = append(slack, bracket(t, "message", i, m, b.taken[i].from-b.sent[i].to, b.taken[i].to-b.sent[i].from))
+	}
+	t.Logf("delays of %d ns as a median, known to %d ns", median(lengths(instances[messageOutcome])), median(slack))
+}
+
+// With seq_trace tokens the delays are those of the messages, also where the receiver takes
+// them in another order.
+func TestTokensTellMessagesApart(t *testing.T) {
+	const n = 50
+	b, instances, exact := backlogOf(t, n, "reverse", 17)
+	if exact != [3]uint64{n, n, n} {
+		t.Errorf("%d are not inferred, of %d messages with tokens", exact, n)
+	}
+	var slack []int64
+	for i := range n {
+		sent, taken := b.sent[i], b.taken[i]
+		bracket(t, "hop", i, instances[hopOutcome][i], 0, b.fetched-sent.from)
+		slack = append(slack, bracket(t, "message", i, instances[messageOutcome][i], taken.from-sent.to, taken.to-sent.from))
+		if i < n-1 { // the last one was taken before
+			bracket(t, "mailbox", i, instances[mailboxOutcome][i], taken.from-b.fetched, taken.to-sent.from)
+		}
+	}
+	t.Logf("message: delays of %d ns as a median, known to %d ns; mailbox: %d ns", median(lengths(instances[messageOutcome])), median(slack), median(lengths(instances[mailboxOutcome])))
+}
+
+// Without tokens messages that are taken in another order are mixed up, and their delays
+// are right only together.
+func TestOrderIsInferred(t *testing.T) {
+	const n = 50
+	b, instances, exact := backlogOf(t, n, "reverse", 0)
+	if exact != [3]uint64{} {
+		t.Errorf("%d are not inferred, and no message has a token", exact)
+	}
+	var lo, hi int64
+	wrong := 0
+	for i := range n {
+		least, most := b.taken[i].from-b.sent[i].to, b.taken[i].to-b.sent[i].from
+		lo, hi = lo+least, hi+most
+		if delay := instances[messageOutcome][i].End - instances[messageOutcome][i].Start; delay < least || delay > most {
+			wrong++
+		}
+	}
+	got := sum(lengths(instances[messageOutcome]))
+	if got < lo || got > hi {
+		t.Errorf("%d ns together, which is not between %d and %d", got, lo, hi)
+	}
+	if wrong == 0 {
+		t.Error("no delay is mixed up: it would not have to be inferred")
+	}
+	t.Logf("%d of %d delays are those of other messages; %d ns together, by the program %d to %d", wrong, n, got, lo, hi)
+}
+
+// bracket checks that a delay is between two that the program knows, and returns how far
+// they are apart.
+func bracket(t *testing.T, what string, n int, i bpf.Instance, lo, hi int64) int64 {
+	t.Helper()
+	if delay := i.End - i.Start; delay < lo || delay > hi {
+		t.Errorf("%s %d: %d ns is not between %d and %d", what, n, delay, lo, hi)
+	}
+	return hi - lo
+}

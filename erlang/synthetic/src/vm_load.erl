@@ -1,0 +1,394 @@
+%%% @doc What a VM does by itself, in known quantity, and timed by the program: what the
+%%% outcomes of the VM are compared with, in tests.
+%%%
+%%% Times are nanoseconds of erlang:monotonic_time/1. Each function returns numbers and
+%%% pids only, in the order that its type says.
+-module(vm_load).
+-behaviour(gen_server).
+
+-export([collections/1, small_collections/1, busy/1, turns/1, lives/1, reads/2]).
+-export([receivers/1, deliver/2, backlog/1, calls/1, dead_calls/1]).
+-export([congested_port/1, suspended_sender/1, let_go/1]).
+-export([live/1]).
+-export([init/1, handle_call/3, handle_cast/2]).
+
+%% That of sockets where nothing else is said.
+-define(HIGH_WATERMARK, 8192).
+
+-type ns() :: integer().
+-type span() :: {From :: ns(), To :: ns()}.
+-type kind() :: send | named | to_self | cast | call_infinity | call_timeout | send_request
+              | send_after | port | down | exit.
+
+%%% Garbage collection
+
+%% @doc Makes garbage in a process that is traced: its collections as erlang:trace tells
+%% of them, and what statistics(garbage_collection) says of the whole VM meanwhile.
+-spec collections(Rounds :: pos_integer()) ->
+          {pid(), {Collections :: integer(), Words :: integer()},
+           [{Kind :: 1 | 2, From :: ns(), To :: ns(), Words :: integer()}]}.
+collections(Rounds) ->
+    Pid = prepared(fun() -> keep(Rounds, []) end),
+    {Count, Words, _} = erlang:statistics(garbage_collection),
+    {_, Trace} = traced(Pid, garbage_collection),
+    {CountAfter, WordsAfter, _} = erlang:statistics(garbage_collection),
+    {Pid, {CountAfter - Count, WordsAfter - Words}, pairs(Trace)}.
+
+%% Keeps some of what it makes, so that the old heap fills up too.
+keep(0, Kept) ->
+    true = erlang:garbage_collect(),
+    length(Kept);
+keep(N, Kept) ->
+    _ = lists:sum(lists:seq(1, 2000)),
+    keep(N - 1, [lists:seq(1, 1000) | Kept]).
+
+%% @doc Collects a process that has little garbage and nothing to keep, and is traced: how
+%% long the program waited each time.
+-spec small_collections(N :: pos_integer()) -> [span()].
+small_collections(N) ->
+    Pid = prepared(fun() -> [begin
+                                 _ = lists:sum(lists:seq(1, 2000)),
+                                 timed(fun erlang:garbage_collect/0)
+                             end || _ <- lists:seq(1, N)]
+                   end),
+    {Spans, _} = traced(Pid, garbage_collection),
+    Spans.
+
+pairs([{gc_minor_start, _, From}, {gc_minor_end, Info, To} | Rest]) ->
+    [{1, From, To, proplists:get_value(wordsize, Info)} | pairs(Rest)];
+pairs([{gc_major_start, _, From}, {gc_major_end, Info, To} | Rest]) ->
+    [{2, From, To, proplists:get_value(wordsize, Info)} | pairs(Rest)];
+pairs([]) ->
+    [].
+
+%%% Running
+
+%% @doc Keeps processes busy for some time, and returns how long this took and for how
+%% much of it the ordinary schedulers were active, summed up.
+-spec busy(#{procs := pos_integer(), for_ms := pos_integer(), cells := non_neg_integer()}) ->
+          {Active :: ns(), Elapsed :: ns()}.
+busy(#{procs := Procs, for_ms := Ms, cells := Cells}) ->
+    _ = erlang:system_flag(scheduler_wall_time, true),
+    Before = wall_times(),
+    From = now_ns(),
+    Until = From + Ms * 1000000,
+    Pids = [prepared(fun() -> work_until(Until, twice(Cells)) end) || _ <- lists:seq(1, Procs)],
+    _ = [Pid ! go || Pid <- Pids],
+    _ = [receive {Pid, _} -> ok end || Pid <- Pids],
+    After = wall_times(),
+    Elapsed = now_ns() - From,
+    _ = [Pid ! leave || Pid <- Pids],
+    {Active, Total} = lists:unzip([{A2 - A1, T2 - T1} || {{I, A1, T1}, {I, A2, T2}} <- lists:zip(Before, After)]),
+    %% The unit is not documented: the total of a scheduler is what has elapsed.
+    {lists:sum(Active) * Elapsed * length(Total) div lists:sum(Total), Elapsed}.
+
+wall_times() ->
+    Ordinary = erlang:system_info(schedulers),
+    [S || {I, _, _} = S <- lists:sort(erlang:statistics(scheduler_wall_time)), I =< Ordinary].
+
+work_until(Until, Lists) ->
+    case now_ns() < Until of
+        true -> work(10, Lists), work_until(Until, Lists);
+        false -> ok
+    end.
+
+%% A comparison takes as long as its lists are, is no reduction, and makes no garbage.
+work(0, _) -> ok;
+work(N, {A, B} = Lists) ->
+    true = A =:= B,
+    work(N - 1, Lists).
+
+twice(Cells) -> {lists:seq(1, Cells), lists:seq(1, Cells)}.
+
+%% @doc Has one process run, beside others that are busy all the time, and trace tell when
+%% it comes in (1) and goes out (2).
+-spec turns(#{others := non_neg_integer(), rounds := pos_integer(), cells := non_neg_integer()}) ->
+          {pid(), [{1 | 2, ns()}]}.
+turns(#{others := N, rounds := Rounds, cells := Cells}) ->
+    Others = [spawn(fun() -> work_until(infinity, twice(Cells)) end) || _ <- lists:seq(1, N)],
+    Pid = prepared(fun() -> work(Rounds, twice(Cells)), erlang:yield() end),
+    {_, Trace} = traced(Pid, running),
+    _ = [exit(Other, kill) || Other <- Others],
+    {Pid, [{case What of in -> 1; out -> 2 end, At} || {What, _, At} <- Trace]}.
+
+%%% Lives
+
+%% @doc Spawns processes, each of which lives for some time, and waits for their ends.
+-spec lives([Ms :: non_neg_integer()]) -> Count :: non_neg_integer().
+lives(Times) ->
+    Monitors = [spawn_monitor(?MODULE, live, [Ms]) || Ms <- Times],
+    _ = [receive {'DOWN', Ref, process, Pid, normal} -> ok end || {Pid, Ref} <- Monitors],
+    length(Monitors).
+
+live(0) -> ok;
+live(Ms) -> receive after Ms -> ok end.
+
+%%% Files
+
+%% @doc Asks for information on a file, again and again, and returns how long each time
+%% took.
+-spec reads(file:filename(), N :: pos_integer()) -> {pid(), [span()]}.
+reads(Name, N) ->
+    Pid = prepared(fun() -> [timed(fun() -> {ok, _} = prim_file:read_file_info(Name) end) || _ <- lists:seq(1, N)] end),
+    {Pid, finish(Pid)}.
+
+%%% Messages
+
+%% @doc Starts processes for deliver/2, one of each kind.
+-spec receivers([kind()]) -> [pid()].
+receivers(Kinds) ->
+    [spawn(fun() -> receive {go, N, From} -> receive_of(Kind, N), From ! {self(), done} end, receive leave -> ok end end)
+     || Kind <- Kinds].
+
+%% @doc Has these processes, one after the other, get so many messages of their kind each,
+%% besides the one that says so.
+-spec deliver([pid()], N :: pos_integer()) -> ok.
+deliver(Pids, N) ->
+    lists:foreach(fun(Pid) -> Pid ! {go, N, self()}, receive {Pid, done} -> ok end end, Pids).
+
+receive_of(send, N) ->
+    Self = self(),
+    spawn(fun() -> repeat(N, fun() -> Self ! message end) end),
+    repeat(N, fun() -> receive message -> ok end end);
+receive_of(named, N) ->
+    true = register(?MODULE, self()),
+    spawn(fun() -> repeat(N, fun() -> ?MODULE ! message end) end),
+    repeat(N, fun() -> receive message -> ok end end),
+    true = unregister(?MODULE);
+receive_of(to_self, N) ->
+    repeat(N, fun() -> self() ! message, receive message -> ok end end);
+receive_of(cast, N) ->
+    Self = self(),
+    spawn(fun() -> repeat(N, fun() -> gen_server:cast(Self, message) end) end),
+    repeat(N, fun() -> receive {'$gen_cast', message} -> ok end end);
+receive_of(call_infinity, N) ->
+    Server = server(),
+    repeat(N, fun() -> ok = gen_server:call(Server, reply, infinity) end);
+receive_of(call_timeout, N) ->
+    Server = server(),
+    repeat(N, fun() -> ok = gen_server:call(Server, reply, 60000) end);
+receive_of(send_request, N) ->
+    Server = server(),
+    repeat(N, fun() -> {reply, ok} = gen_server:receive_response(gen_server:send_request(Server, reply), infinity) end);
+receive_of(send_after, N) ->
+    repeat(N, fun() -> erlang:send_after(0, self(), message), receive message -> ok end end);
+receive_of(port, N) ->
+    Port = open_port({spawn, "cat"}, [binary]),
+    repeat(N, fun() -> true = port_command(Port, <<"message">>), receive {Port, {data, <<"message">>}} -> ok end end),
+    true = port_close(Port);
+receive_of(down, N) ->
+    repeat(N, fun() -> {Pid, Ref} = spawn_monitor(fun() -> ok end), receive {'DOWN', Ref, process, Pid, _} -> ok end end);
+receive_of(exit, N) ->
+    process_flag(trap_exit, true),
+    repeat(N, fun() -> Pid = spawn_link(fun() -> ok end), receive {'EXIT', Pid, _} -> ok end end).
+
+%% @doc Sends messages to a process, which takes them some time after they were sent: in
+%% their order, or in the reverse one. Returns when each was sent and when it was taken, in the
+%% order in which they were sent, and when it had fetched all of them.
+-spec backlog(#{messages := pos_integer(), wait_ms := non_neg_integer(), order := in_order | reverse,
+                label := non_neg_integer()}) -> {pid(), Fetched :: ns(), Sent :: [span()], Taken :: [span()]}.
+backlog(#{messages := N, wait_ms := Ms, order := Order, label := Label}) ->
+    Numbers = lists:seq(1, N),
+    Pid = prepared(fun() ->
+                           Result = take(Order, Numbers, Ms),
+                           _ = seq_trace:set_token([]), % that of the last message
+                           Result
+                   end),
+    Pid ! go,
+    Sent = finish(prepared(fun() -> send_all(Label, Pid, Numbers) end)),
+    {Fetched, Taken} = receive {Pid, Result} -> Result end,
+    {Pid, Fetched, Sent, [Span || {_, Span} <- lists:sort(Taken)]}.
+
+%% With a token, unless it is 0.
+send_all(Label, Pid, Numbers) ->
+    _ = [seq_trace:set_token(label, Label) || Label =/= 0],
+    Sent = [timed(fun() -> Pid ! {message, Number} end) || Number <- Numbers],
+    _ = seq_trace:set_token([]),
+    Sent.
+
+%% The last one is taken before the wait: then all of them have been fetched.
+take(reverse, Numbers, Ms) ->
+    [Last | Others] = lists:reverse(Numbers),
+    First = take_one(Last),
+    Fetched = now_ns(),
+    receive after Ms -> ok end,
+    {Fetched, [First | [take_one(Number) || Number <- Others]]};
+take(in_order, Numbers, Ms) ->
+    receive after Ms -> ok end,
+    Taken = [take_one(Number) || Number <- Numbers],
+    {now_ns(), Taken}.
+
+take_one(Number) -> {Number, timed(fun() -> receive {message, Number} -> ok end end)}.
+
+%%% Calls
+
+%% @doc Calls a gen_server that replies after some milliseconds with each of these times
+%% to wait for the reply. Returns when each call began and ended, with or without a reply.
+-spec calls([{Ms :: non_neg_integer(), timeout()}]) -> {pid(), [span()]}.
+calls(Calls) ->
+    Server = server(),
+    Pid = prepared(fun() -> [timed(fun() -> catch gen_server:call(Server, {reply_after, Ms}, Timeout) end) || {Ms, Timeout} <- Calls] end),
+    {Pid, finish(Pid)}.
+
+%% @doc Has three processes make calls that fail: so many calls of processes that are gone;
+%% so many of processes that exit when they are called; one of such a process, after which the
+%% caller removes the monitor of another.
+-spec dead_calls(N :: pos_integer()) -> [pid()].
+dead_calls(N) ->
+    Gone = prepared(fun() -> [fail(gone(), reply) || _ <- lists:seq(1, N)] end),
+    Servers = [server() || _ <- lists:seq(0, N)],
+    Exit = prepared(fun() -> [fail(Server, stop) || Server <- tl(Servers)] end),
+    Other = prepared(fun() -> fail(hd(Servers), stop), erlang:demonitor(erlang:monitor(process, whereis(init))) end),
+    [begin _ = finish(Pid), Pid end || Pid <- [Gone, Exit, Other]].
+
+fail(Server, Request) ->
+    {'EXIT', _} = (catch gen_server:call(Server, Request, infinity)).
+
+gone() ->
+    {Pid, Ref} = spawn_monitor(fun() -> ok end),
+    receive {'DOWN', Ref, process, Pid, _} -> Pid end.
+
+server() ->
+    {ok, Server} = gen_server:start(?MODULE, [], []),
+    Server.
+
+init([]) -> {ok, none}.
+
+handle_call(reply, _From, State) -> {reply, ok, State};
+handle_call({reply_after, 0}, _From, State) -> {reply, ok, State};
+handle_call({reply_after, Ms}, From, State) ->
+    spawn(fun() -> live(Ms), gen_server:reply(From, ok) end),
+    {noreply, State};
+handle_call(stop, _From, State) -> {stop, normal, State}.
+
+handle_cast(_, State) -> {noreply, State}.
+
+%%% Congestion
+
+%% @doc Writes to a socket that nobody reads, until its queue is at the high watermark, and
+%% has it read some time later. Returns the write that had to wait, when the queue was seen to
+%% be full, and when reading began.
+-spec congested_port(Ms :: non_neg_integer()) -> {span(), Full :: ns(), Read :: ns()}.
+congested_port(Ms) ->
+    {ok, Listen} = gen_tcp:listen(0, [binary, {active, false}, {ip, {127, 0, 0, 1}}, {recbuf, 4096}]),
+    {ok, Number} = inet:port(Listen),
+    {ok, Out} = gen_tcp:connect({127, 0, 0, 1}, Number, [binary, {active, false}, {sndbuf, 4096}, {high_watermark, ?HIGH_WATERMARK}]),
+    {ok, In} = gen_tcp:accept(Listen),
+    Data = binary:copy(<<0>>, 4096),
+    Writer = prepared(fun() -> until_told([], fun() -> ok = gen_tcp:send(Out, Data) end) end),
+    Writer ! go,
+    wait_for_queue(Out, ?HIGH_WATERMARK),
+    Full = now_ns(),
+    Writer ! stop,
+    receive after Ms -> ok end,
+    Read = now_ns(),
+    Reader = spawn_link(fun() -> receive go -> read_all(In) end end),
+    ok = gen_tcp:controlling_process(In, Reader),
+    Reader ! go,
+    [Last | _] = receive {Writer, Result} -> Result end,
+    ok = gen_tcp:close(Out),
+    ok = gen_tcp:close(Listen),
+    {Last, Full, Read}.
+
+%% Nothing tells when the queue of a port becomes longer.
+wait_for_queue(Port, Bytes) ->
+    case erlang:port_info(Port, queue_size) of
+        {queue_size, N} when N >= Bytes -> ok;
+        _ -> receive after 1 -> wait_for_queue(Port, Bytes) end
+    end.
+
+read_all(Socket) ->
+    case gen_tcp:recv(Socket, 0) of
+        {ok, _} -> read_all(Socket);
+        {error, closed} -> ok
+    end.
+
+%% @doc Sends messages to a node that does not take them, until the sender is suspended and
+%% stays so: the queue of the connection's port is at its high watermark. Returns the sender, when it began, and when it was seen to be suspended.
+-spec suspended_sender(node()) -> {pid(), Began :: ns(), Suspended :: ns()}.
+suspended_sender(Node) ->
+    Data = binary:copy(<<0>>, 8192), % larger ones are sent in fragments
+    Began = now_ns(),
+    Pid = spawn(fun() -> Sent = until_told([], fun() -> {nobody, Node} ! Data end),
+                         receive {let_go, From} -> From ! {self(), hd(Sent)} end
+                end),
+    {Node, Port} = lists:keyfind(Node, 1, erlang:system_info(dist_ctrl)),
+    wait_for_queue(Port, ?HIGH_WATERMARK),
+    wait_for_status(Pid, suspended),
+    Suspended = now_ns(),
+    Pid ! stop,
+    {Pid, Began, Suspended}.
+
+%% @doc Returns the send for which that process was suspended, when it is over.
+-spec let_go(pid()) -> span().
+let_go(Pid) ->
+    Pid ! {let_go, self()},
+    receive {Pid, Span} -> Span end.
+
+%% Does something again and again, until told to stop: when, the last one first.
+until_told(Done, Work) ->
+    receive stop -> Done
+    after 0 -> until_told([timed(Work) | Done], Work)
+    end.
+
+%% Nothing tells when the status of a process changes.
+wait_for_status(Pid, Status) ->
+    case process_info(Pid, status) of
+        {status, Status} -> ok;
+        _ -> receive after 1 -> wait_for_status(Pid, Status) end
+    end.
+
+%%% What several need
+
+now_ns() -> erlang:monotonic_time(nanosecond).
+
+timed(Work) ->
+    From = now_ns(),
+    _ = Work(),
+    {From, now_ns()}.
+
+repeat(0, _) -> ok;
+repeat(N, Work) ->
+    _ = Work(),
+    repeat(N - 1, Work).
+
+%% A process that has begun and waits for leave to do its work, and again when it has
+%% done it.
+prepared(Work) ->
+    Parent = self(),
+    Pid = spawn(fun() ->
+                        Parent ! {self(), ready},
+                        receive go -> ok end,
+                        Parent ! {self(), Work()},
+                        receive leave -> ok end
+                end),
+    receive {Pid, ready} -> Pid end.
+
+finish(Pid) ->
+    Pid ! go,
+    receive {Pid, Result} -> Result end.
+
+%% Lets a prepared process do its work and traces it: the result, and what happened when.
+%% It gives its result in a turn of its own, of which the end is traced, too.
+traced(Pid, Flag) ->
+    1 = erlang:trace(Pid, true, [Flag, monotonic_timestamp]),
+    Result = finish(Pid),
+    Ref = erlang:trace_delivered(Pid),
+    receive {trace_delivered, Pid, Ref} -> ok end,
+    Trace = to_the_end(trace_of(Pid), Pid),
+    1 = erlang:trace(Pid, false, [Flag]),
+    {Result, Trace}.
+
+trace_of(Pid) ->
+    receive {trace_ts, Pid, _, _, _} = Event -> [event(Event) | trace_of(Pid)]
+    after 0 -> []
+    end.
+
+to_the_end(Trace, Pid) ->
+    case Trace =/= [] andalso lists:last(Trace) of
+        {in, _, _} -> receive {trace_ts, Pid, out, _, _} = Event -> Trace ++ [event(Event)] end;
+        _ -> Trace
+    end.
+
+event({trace_ts, _, What, Info, At}) ->
+    {What, Info, erlang:convert_time_unit(At, native, nanosecond)}.
