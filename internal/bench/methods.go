@@ -87,7 +87,7 @@ func attachBeamscope(cfg outcome.VMConfig) attach {
 		if err != nil {
 			return nil, err
 		}
-		c := &collecting{source: source, plan: plan, observing: make(chan struct{}), end: make(chan int64, 1)}
+		c := &collecting{source: source, plan: plan, observing: make(chan struct{}), end: make(chan int64, 1), last: monotonic.Now()}
 		c.observes = sync.OnceFunc(func() { close(c.observing) })
 		done := make(chan error, 1)
 		go func() { done <- c.run(ctx) }()
@@ -128,6 +128,7 @@ type collecting struct {
 	observing chan struct{} // closed when it observes as it will go on to
 	observes  func()        // closes it
 	end       chan int64    // takes a time, after whose window it ends
+	last      int64         // when a window was last read
 	seen      seen
 }
 
@@ -160,7 +161,10 @@ func (c *collecting) run(ctx context.Context) error {
 }
 
 func (c *collecting) add(b outcome.Batch) {
-	c.seen.events += float64(b.Cost.Events)
+	// The cost is that of a window's length, and not of the time since the last one was read.
+	now := monotonic.Now()
+	c.seen.events += float64(b.Cost.Events) * float64(now-c.last) / float64(c.plan.Window)
+	c.last = now
 	if b.Cost.PerEvent > 0 {
 		c.seen.perEvent = b.Cost.PerEvent
 	}
