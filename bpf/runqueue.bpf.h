@@ -87,6 +87,7 @@ static __always_inline bool thread_event(struct rule_event *e, __u32 pid, __u32 
 	e->outcome = bpf_map_lookup_elem(&outcomes, &e->index);
 	if (!e->outcome || e->now < e->outcome->since_ns)
 		return false;
+	count_other(HITS);
 	e->current = e->now < e->outcome->until_ns;
 	e->series = series_of(e->outcome, pid);
 	e->row = row_at(e->now);

@@ -377,3 +377,35 @@ func TestAttachWithoutProbe(t *testing.T) {
 		t.Errorf("error %v, want %v", err, bpf.ErrNoProbe)
 	}
 }
+
+// The windows that a reader gives up leave nothing behind in those that have their rows
+// after them: as many successes are in bins as there are.
+func TestSkippedWindowsLeaveNothing(t *testing.T) {
+	vm := vmtest.Start(t, erlang.Options{})
+	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}, Window: int64(300 * time.Millisecond)})
+	c.Observe(vm)
+	vmtest.Call(t, vm, "span_load", "run", spans(1, 1000))
+	n := c.Collector.Number(monotonic.Now()) + 1
+	if _, err := c.Skip(n); err != nil {
+		t.Fatal(err)
+	}
+	vmtest.Call(t, vm, "span_load", "run", spans(1, 500))
+	var successes, binned uint64
+	for last := c.Collector.Number(monotonic.Now()) + bpf.Windows; n <= last; n++ {
+		_, to := c.Window(n)
+		vmtest.WaitUntil(to)
+		counts, _, err := c.Read(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range counts {
+			successes += k.Successes + k.Stray.Successes
+			for _, b := range k.Bins {
+				binned += b
+			}
+		}
+	}
+	if successes != 500 || binned != successes {
+		t.Errorf("%d successes and %d in bins, want 500", successes, binned)
+	}
+}

@@ -207,7 +207,8 @@ func (c *Collector) Skip(n uint64) ([]Counts, error) {
 	atomic.StoreUint64(&c.memory.clock.Oldest, n)
 	c.readAll(func(i, slot int) (lost Counters) {
 		for m := from; m < min(n, from+windows); m++ {
-			lost = lost.Add(c.readColumns(i, slot, int(m%windows)))
+			counted, _ := c.readRow(i, slot, int(m%windows)) // with its bins: later windows have the row
+			lost = lost.Add(counted)
 		}
 		return lost
 	})

@@ -21,6 +21,7 @@ type Model struct {
 	guard  guard
 	want   Level  // that was asked for
 	wantBy string // likewise
+	begun  bool   // what is wanted was observed in the window before
 	gaveUp string // why the level is not Everything, "" where it is
 
 	sort    Column
@@ -52,7 +53,7 @@ func (m *Model) Configure(p outcome.Plan) {
 		}
 	}
 	m.live = &next
-	m.guard.above = 0
+	m.guard.above, m.begun = 0, false
 	if !next.level.Has(m.sort.info().kind) && !m.sort.isText() {
 		m.sort = ByGC
 	}
@@ -65,6 +66,10 @@ func (m *Model) Add(b *outcome.Batch) (notice string, err error) {
 	m.live = m.live.add(windowOf(b))
 	if m.live.level != m.want || m.live.by != m.wantBy {
 		return "", nil // what is wanted has not begun yet
+	}
+	if !m.begun {
+		m.begun = true
+		return "", nil // what was given up may have been attached to still
 	}
 	why := m.guard.judge(b.Cost, b.Window.Duration())
 	if why == "" {
