@@ -389,6 +389,8 @@ func TestSkippedWindowsLeaveNothing(t *testing.T) {
 	if _, err := c.Skip(n); err != nil {
 		t.Fatal(err)
 	}
+	from, _ := c.Window(n)
+	vmtest.WaitUntil(from)
 	vmtest.Call(t, vm, "span_load", "run", spans(1, 500))
 	var successes, binned uint64
 	for last := c.Collector.Number(monotonic.Now()) + bpf.Windows; n <= last; n++ {
