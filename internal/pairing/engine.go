@@ -13,10 +13,12 @@ type Engine struct {
 	now   int64
 	lines map[string]*line     // by key
 	exact map[ticket]*instance // those with a token
-	kept  int                  // instances and notes
+	fetch map[string]*fetching // by key, where that is synced
+	kept  int                  // instances, notes and fetchings
 	due   queue[*instance]     // by start; what has ended in between is passed over
 	past  queue[*instance]     // that have timed out, by start
 	notes queue[noted]         // by time
+	uses  queue[noted]         // of fetchings, by time
 }
 
 // An instance is one that has not ended yet, or is remembered.
@@ -42,7 +44,7 @@ type ticket struct {
 	token Token
 }
 
-// A noted is when a key got a note.
+// A noted is when a key got a note, or something came to its first stage or left it.
 type noted struct {
 	key string
 	at  int64
@@ -52,20 +54,28 @@ type noted struct {
 type line struct {
 	first  queue[*instance] // that started, oldest first
 	second queue[*instance] // that passed a via
-	late   queue[*instance] // that have timed out, where their order does not matter
+	late   *instance        // the last one that has timed out, where there is no order
 
 	armed   bool
 	note    string
 	notedAt int64
+}
 
-	batched bool  // an end was seen
-	last    int64 // the last end of the first stage
-	before  int64 // the last one of the batch before
+// A fetching is how the receiver of a key has fetched what there was, from its first
+// start on.
+type fetching struct {
+	first int64 // when the first was fetched since it was synced; 0: none was
+	floor int64 // what started before and is there can not be fetched any more
+	known bool  // first is of what is fetched now: it was not synced since
+	used  int64 // when one last started or was fetched
 }
 
 // New returns an engine that has seen nothing yet.
 func New(cfg Config) *Engine {
-	return &Engine{cfg: cfg, now: math.MinInt64, lines: make(map[string]*line), exact: make(map[ticket]*instance)}
+	return &Engine{
+		cfg: cfg, now: math.MinInt64,
+		lines: make(map[string]*line), exact: make(map[ticket]*instance), fetch: make(map[string]*fetching),
+	}
 }
 
 // Idle reports whether nothing is kept.
@@ -110,7 +120,10 @@ func (e *Engine) expire(facts []Fact, i *instance) []Fact {
 		if e.cfg.Pairing != dtrace.FIFO {
 			l := e.lines[i.ticket.key]
 			l.first.pop()
-			l.late.push(i)
+			if l.late != nil {
+				e.end(l.late)
+			}
+			l.late = i
 		}
 	}
 	if e.cfg.Remember > 0 {
@@ -137,6 +150,12 @@ func (e *Engine) forget() {
 			e.tidy(n.key)
 		}
 	}
+	for e.uses.len() > 0 && e.now-e.uses.head().at > int64(e.cfg.DMax)+int64(e.cfg.Remember) {
+		if n := e.uses.pop(); e.isLast(n) {
+			delete(e.fetch, n.key)
+			e.leave()
+		}
+	}
 }
 
 // Add adds an event. Events come in the order of their times: one that is before
@@ -153,6 +172,11 @@ func (e *Engine) Add(facts []Fact, ev Event) []Fact {
 		facts = e.arm(facts, ev)
 	case End:
 		facts = e.finish(facts, ev)
+		if e.cfg.Via {
+			e.sync(ev.Key)
+		}
+	case Sync:
+		e.sync(ev.Key)
 	}
 	e.tidy(ev.Key)
 	return facts
@@ -203,6 +227,9 @@ func (e *Engine) start(facts []Fact, ev Event) []Fact {
 	case e.cfg.Pairing == dtrace.Last && l.first.len() > 0:
 		facts = e.giveUp(facts, l.first.pop(), Unpaired)
 	}
+	if e.cfg.Synced && !e.exactly(ev) && !e.attend(ev.Key) {
+		return append(facts, Fact{What: NoRoom, Key: ev.Key, Time: ev.Time})
+	}
 	i, ok := e.keep(ev, open)
 	switch {
 	case !ok:
@@ -222,8 +249,7 @@ func (e *Engine) via(facts []Fact, ev Event) []Fact {
 		return facts
 	}
 	l := e.line(ev.Key)
-	facts = e.resync(facts, l, ev.Time)
-	i, ok := l.next(&l.first)
+	facts, i, ok := e.take(facts, l, ev.Key)
 	if !ok {
 		if i, ok = e.keep(ev, hollow); !ok {
 			return append(facts, Fact{What: NoRoom, Key: ev.Key, Time: ev.Time})
@@ -244,11 +270,10 @@ func (e *Engine) finish(facts []Fact, ev Event) []Fact {
 	case e.cfg.Pairing == dtrace.FIFO && e.cfg.Via:
 		i, ok = l.next(&l.second)
 	case e.cfg.Pairing == dtrace.FIFO:
-		facts = e.resync(facts, l, ev.Time)
-		i, ok = l.next(&l.first)
+		facts, i, ok = e.take(facts, l, ev.Key)
 	default:
 		if i, ok = l.next(&l.first); !ok {
-			i, ok = l.next(&l.late)
+			i, ok = l.late, l.isLate()
 		}
 	}
 	if !ok {
@@ -277,26 +302,74 @@ func (e *Engine) orphan(facts []Fact, ev Event) []Fact {
 	return append(facts, Fact{What: Ended, Key: ev.Key, Time: ev.Time}, Fact{What: Orphaned, Key: ev.Key, Time: ev.Time})
 }
 
-// resync gives up what can not end any more: a process fetches all its messages at
-// once, so none that was sent before the last end of a batch is in a later one.
-func (e *Engine) resync(facts []Fact, l *line, now int64) []Fact {
-	if !e.cfg.Batched {
-		return facts
-	}
-	if !l.batched {
-		l.before = math.MinInt64
-	} else if now-l.last >= int64(BatchGap) {
-		l.before = l.last
-	}
-	l.batched, l.last = true, now
-	for {
-		i, ok := l.peek(&l.first)
-		if !ok || i.start >= l.before {
-			return facts
+// take takes the oldest that may be fetched now off the first stage of a key. What can
+// not end any more is given up: a receiver fetches all there is at a time, so what was
+// there when it fetched the time before, and is still there, never will be fetched.
+func (e *Engine) take(facts []Fact, l *line, key string) ([]Fact, *instance, bool) {
+	floor := e.floor(key)
+	for range staleMost {
+		i, ok := l.next(&l.first)
+		if !ok || i.start >= floor {
+			return facts, i, ok
 		}
-		l.first.pop()
 		facts = e.giveUp(facts, i, Unpaired)
 	}
+	return facts, nil, false
+}
+
+// floor returns the time before which nothing that is fetched now has started.
+func (e *Engine) floor(key string) int64 {
+	f := e.fetch[key]
+	if f == nil {
+		return math.MinInt64
+	}
+	if !f.known {
+		f.floor = max(f.first-int64(Grace), 0)
+		f.first, f.known = e.now, true
+	}
+	e.use(key, f)
+	return f.floor
+}
+
+// sync notes that the receiver of a key has got to work on what it had fetched.
+func (e *Engine) sync(key string) {
+	if f := e.fetch[key]; f != nil {
+		f.known = false
+	}
+}
+
+// attend begins to note how the receiver of a key fetches, false where there is no room
+// for that.
+func (e *Engine) attend(key string) bool {
+	f := e.fetch[key]
+	if f == nil {
+		if e.full() {
+			return false
+		}
+		e.enter()
+		f = &fetching{used: math.MinInt64}
+		e.fetch[key] = f
+	}
+	e.use(key, f)
+	return true
+}
+
+// use notes that something came to the first stage of a key, or should have left it.
+func (e *Engine) use(key string, f *fetching) {
+	if f.used == e.now || e.cfg.Remember == 0 {
+		return
+	}
+	f.used = e.now
+	e.uses.push(noted{key, e.now})
+	if e.uses.len() > 2*len(e.fetch)+few {
+		e.uses.filter(e.isLast)
+	}
+}
+
+// isLast reports whether a use of a key was the last one.
+func (e *Engine) isLast(n noted) bool {
+	f := e.fetch[n.key]
+	return f != nil && f.used == n.at
 }
 
 // giveUp gives an instance up, which is told unless it has ended.
@@ -335,10 +408,13 @@ func (e *Engine) Lose(facts []Fact, key string, t Token) []Fact {
 	if l == nil {
 		return facts
 	}
-	for _, q := range []*queue[*instance]{&l.first, &l.second, &l.late} {
+	for _, q := range []*queue[*instance]{&l.first, &l.second} {
 		for q.len() > 0 {
 			facts = e.giveUp(facts, q.pop(), Cut)
 		}
+	}
+	if l.late != nil {
+		e.end(l.late)
 	}
 	e.unnote(l)
 	e.tidy(key)
@@ -353,7 +429,7 @@ func (e *Engine) exactly(ev Event) bool {
 // full reports whether there is no room for more.
 func (e *Engine) full() bool { return e.cfg.Room != nil && e.cfg.Room.left <= 0 }
 
-// enter takes room for an instance or a note, leave gives it back.
+// enter takes room for something that is kept, leave gives it back.
 func (e *Engine) enter() { e.kept++; e.give(-1) }
 func (e *Engine) leave() { e.kept--; e.give(1) }
 
@@ -387,10 +463,12 @@ func (e *Engine) end(i *instance) {
 	}
 }
 
+// few is how much there may be in queues that is of no use, besides as much as is.
+const few = 1024
+
 // compact takes out of the queue of what may time out what is over, where that is
 // most of it.
 func (e *Engine) compact() {
-	const few = 1024
 	for _, q := range []*queue[*instance]{&e.due, &e.past} {
 		if q.len() > 2*e.kept+few {
 			q.filter(func(i *instance) bool { return i.state != over })
@@ -414,20 +492,22 @@ func (e *Engine) line(key string) *line {
 	return l
 }
 
-// tidy forgets a key of which there is nothing left. What is known of its batches is
-// of no use then: all that starts later is younger.
+// tidy forgets a key of which there is nothing left.
 func (e *Engine) tidy(key string) {
 	l := e.lines[key]
-	if l == nil || l.armed {
+	if l == nil || l.armed || l.isLate() {
 		return
 	}
-	for _, q := range []*queue[*instance]{&l.first, &l.second, &l.late} {
+	for _, q := range []*queue[*instance]{&l.first, &l.second} {
 		if _, some := l.peek(q); some {
 			return
 		}
 	}
 	delete(e.lines, key)
 }
+
+// isLate reports whether one that has timed out is remembered beside the queues.
+func (l *line) isLate() bool { return l.late != nil && l.late.state == expired }
 
 // peek returns the oldest of a queue, and takes those off it that were forgotten.
 func (l *line) peek(q *queue[*instance]) (*instance, bool) {

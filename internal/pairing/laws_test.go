@@ -25,7 +25,7 @@ func anyConfig(t *rapid.T) pairing.Config {
 	}
 	if c.Pairing == dtrace.FIFO {
 		c.Via = rapid.Bool().Draw(t, "via")
-		c.Batched = rapid.Bool().Draw(t, "batched")
+		c.Synced = rapid.Bool().Draw(t, "synced")
 	}
 	return c
 }
@@ -39,7 +39,7 @@ func anyEvents(t *rapid.T) []pairing.Event {
 		for range rapid.IntRange(0, 60).Draw(t, "events") {
 			now += rapid.OneOf(rapid.Int64Range(1, 50*us), rapid.Int64Range(1, 2*int64(dMax))).Draw(t, "pause")
 			events = append(events, pairing.Event{
-				Kind:   rapid.SampledFrom([]pairing.Kind{start, start, via, arm, end, end}).Draw(t, "kind"),
+				Kind:   rapid.SampledFrom([]pairing.Kind{start, start, via, arm, end, end, sync}).Draw(t, "kind"),
 				Key:    rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key"),
 				Time:   now,
 				Token:  pairing.Token{Cur: rapid.SampledFrom([]int64{0, 0, 0, 1, 2}).Draw(t, "cur")},
@@ -181,7 +181,7 @@ func TestWindowsDoNotMatter(t *testing.T) {
 // them with a token, are paired as they were sent, also where some time out.
 func TestOrderTells(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		e := pairing.New(pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Batched: rapid.Bool().Draw(t, "batched")})
+		e := pairing.New(pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Synced: rapid.Bool().Draw(t, "synced")})
 		var facts []pairing.Fact
 		var want []int64 // when they were sent, in the order of their ends
 		now, cur := int64(0), int64(0)
@@ -206,6 +206,9 @@ func TestOrderTells(t *testing.T) {
 				m.Kind, m.Time = end, now
 				facts = e.Add(facts, m)
 			}
+			if rapid.Bool().Draw(t, "sync") {
+				facts = e.Add(facts, pairing.Event{Kind: sync, Key: "k", Time: now})
+			}
 		}
 		var got []int64
 		for _, f := range facts {
@@ -219,48 +222,78 @@ func TestOrderTells(t *testing.T) {
 	})
 }
 
-// Where events of a batch are lost, those of the next one are paired as they were sent.
-func TestBatchesGoOn(t *testing.T) {
+// Where starts and ends are lost, messages of the fetch after the next one are paired as
+// they were sent again, however often the receiver loses its processor while it fetches
+// and messages are sent meanwhile.
+func TestFetchesGoOn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		e := pairing.New(pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Batched: true})
-		now := int64(0)
-		for range rapid.IntRange(1, 20).Draw(t, "batches") {
-			lossy := rapid.Bool().Draw(t, "lossy")
-			lost := func() bool { return lossy && rapid.IntRange(0, 2).Draw(t, "lost") == 0 }
-			var facts []pairing.Fact
-			var sent []int64
-			for range rapid.IntRange(1, 5).Draw(t, "messages") {
-				now += rapid.Int64Range(1, 100*us).Draw(t, "pause")
-				sent = append(sent, now)
-				if !lost() {
-					facts = e.Add(facts, pairing.Event{Kind: start, Key: "k", Time: now})
+		r := receiver{t: t, e: pairing.New(pairing.Config{Pairing: dtrace.FIFO, DMax: time.Second, Synced: true})}
+		for range rapid.IntRange(1, 20).Draw(t, "fetches") {
+			r.lossy = len(r.sent) == 0 && rapid.Bool().Draw(t, "lossy")
+			r.pass(0)
+			r.send(rapid.IntRange(1, 5).Draw(t, "messages"))
+			r.pass(int64(pairing.Grace))
+			want := r.sent
+			got := r.fetch()
+			if !r.lossy {
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Fatalf("starts of successes (-want +got):\n%s", diff)
 				}
-			}
-			now += rapid.Int64Range(100*us, 200*us).Draw(t, "pause")
-			for range sent {
-				now += rapid.Int64Range(1, us).Draw(t, "pause")
-				if !lost() {
-					facts = e.Add(facts, pairing.Event{Kind: end, Key: "k", Time: now})
-				}
-			}
-			// The last end closes the batch where any does: without it the one
-			// before does, of which it is not known what is left over.
-			if lossy {
-				now += 200 * us
-				e.Add(nil, pairing.Event{Kind: start, Key: "k", Time: now})
-				now += 200 * us
-				e.Add(nil, pairing.Event{Kind: end, Key: "k", Time: now})
 				continue
 			}
-			var got []int64
-			for _, f := range facts {
-				if f.What == pairing.Succeeded {
-					got = append(got, f.Start)
-				}
-			}
-			if diff := cmp.Diff(sent, got); diff != "" {
-				t.Fatalf("starts of successes (-want +got):\n%s", diff)
-			}
+			// All ends of a fetch may be lost, and then it is not known when it was.
+			r.lossy = false
+			r.send(1)
+			r.pass(int64(pairing.Grace))
+			r.fetch()
 		}
 	})
+}
+
+// A receiver is a process to which messages are sent, some of them while it fetches.
+type receiver struct {
+	t     *rapid.T
+	e     *pairing.Engine
+	now   int64
+	sent  []int64 // and not fetched yet, when
+	lossy bool    // events are lost, and none are sent meanwhile
+}
+
+// pass lets time pass, more than so much.
+func (r *receiver) pass(least int64) { r.now += least + rapid.Int64Range(1, 300*us).Draw(r.t, "pause") }
+
+func (r *receiver) send(n int) {
+	for range n {
+		r.pass(0)
+		r.sent = append(r.sent, r.now)
+		r.tell(start)
+	}
+}
+
+// fetch fetches what was sent, and says so afterwards. It returns when the messages
+// were sent that ended.
+func (r *receiver) fetch() (ended []int64) {
+	n := len(r.sent)
+	for range n {
+		r.pass(0)
+		for _, f := range r.tell(end) {
+			if f.What == pairing.Succeeded {
+				ended = append(ended, f.Start)
+			}
+		}
+		if !r.lossy && rapid.Bool().Draw(r.t, "meanwhile") {
+			r.send(1)
+		}
+	}
+	r.sent = r.sent[n:]
+	r.e.Add(nil, pairing.Event{Kind: sync, Key: "k", Time: r.now})
+	return ended
+}
+
+// tell tells of an event, unless it is lost.
+func (r *receiver) tell(kind pairing.Kind) []pairing.Fact {
+	if r.lossy && rapid.IntRange(0, 2).Draw(r.t, "lost") == 0 {
+		return nil
+	}
+	return r.e.Add(nil, pairing.Event{Kind: kind, Key: "k", Time: r.now})
 }

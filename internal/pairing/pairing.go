@@ -18,9 +18,13 @@ import (
 	"github.com/beamscope/beamscope/dtrace"
 )
 
-// BatchGap is how far apart the ends of one key are, at least, that come of messages
-// fetched at different times.
-const BatchGap = 100 * time.Microsecond
+// Grace is how long a send may be under way: what started so short a time before a
+// receiver fetched all there was may not have been there.
+const Grace = 100 * time.Microsecond
+
+// staleMost is how many of a queue are looked at for one that can still end, as many as
+// the kernel does, where loops are short.
+const staleMost = 8
 
 // A Config says how events are paired.
 type Config struct {
@@ -31,24 +35,25 @@ type Config struct {
 	Arm   bool // a start counts only where the note of its key says the same as it
 	Loose bool // ends without a start are dropped, and are no orphans
 
-	// Batched says that the events that end the first stage, the vias or else the
-	// ends, tell of messages of which a process always fetches all that there are.
-	// With FIFO only.
-	Batched bool
+	// Synced says that receivers fetch all there is at a time, and that it is known
+	// when they have done so: at sync events and, with Via, at ends. With FIFO only.
+	Synced bool
 
 	// Remember is how long instances that have timed out are remembered, so that
-	// their ends are known to be late, and notes of arm events. 0: for ever.
+	// their ends are known to be late, notes of arm events, and when keys last
+	// fetched. 0: for ever.
 	Remember time.Duration
 
-	// Room is for what is kept: the instances that are open or remembered, and notes.
-	// Where there is none left, starts find none. nil: there is always room.
+	// Room is for what is kept: the instances that are open or remembered, notes, and
+	// the keys that fetch where that is synced. Where there is none left, starts find
+	// none. nil: there is always room.
 	Room *Room
 }
 
 // A Room has place for so much, of all the engines that share it.
 type Room struct{ left int }
 
-// NewRoom returns a room for so many instances and notes.
+// NewRoom returns a room for so many instances, notes and keys.
 func NewRoom(most int) *Room { return &Room{most} }
 
 // Left returns how many more there is room for.
@@ -58,28 +63,14 @@ func (r *Room) Left() int { return r.left }
 // open.
 func ConfigOf(r *dtrace.Rule, dMax time.Duration) Config {
 	fifo := r.Pairing == dtrace.FIFO
-	first := r.End // events that end the first stage
-	if len(r.Via) > 0 {
-		first = r.Via
-	}
 	return Config{
 		Pairing: r.Pairing,
 		DMax:    dMax,
 		Via:     fifo && len(r.Via) > 0,
 		Arm:     len(r.Arm) > 0,
 		Loose:   r.Loose,
-		Batched: fifo && queued(first),
+		Synced:  fifo && (len(r.Sync) > 0 || len(r.Via) > 0),
 	}
-}
-
-// queued reports whether events are nothing but messages that were fetched.
-func queued(e dtrace.Expr) bool {
-	for _, event := range e {
-		if event.Probe.Name != "message__queued" {
-			return false
-		}
-	}
-	return len(e) > 0
 }
 
 // A Kind says what an event is to an outcome.
@@ -91,6 +82,7 @@ const (
 	Via
 	Arm
 	End
+	Sync
 )
 
 // A Token is what seq_trace tells of a message: with the key it is that of one

@@ -2,7 +2,6 @@ package pairing_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -40,6 +39,7 @@ const (
 	via   = pairing.Via
 	arm   = pairing.Arm
 	end   = pairing.End
+	sync  = pairing.Sync
 )
 
 // told writes facts as a person would, in microseconds.
@@ -72,7 +72,8 @@ func TestExamples(t *testing.T) {
 	last := pairing.Config{Pairing: dtrace.Last, DMax: dMax}
 	fifo := pairing.Config{Pairing: dtrace.FIFO, DMax: dMax}
 	through := pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Via: true}
-	batched := pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Batched: true}
+	synced := pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Synced: true}
+	staged := pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Via: true, Synced: true}
 	armed := pairing.Config{DMax: dMax, Arm: true}
 	for _, test := range []struct {
 		name   string
@@ -101,6 +102,9 @@ func TestExamples(t *testing.T) {
 		{"the end of what is open comes before the late one", first,
 			[]pairing.Event{at(start, 10), at(start, 1500), at(end, 1600), at(end, 1601), at(end, 1602)},
 			[]string{"start@10", "timeout@1010<10", "start@1500", "end@1600", "success@1600<1500", "end@1601", "late@1601", "end@1602", "orphan@1602"}},
+		{"of those that timed out the last is remembered", first,
+			[]pairing.Event{at(start, 10), at(start, 1500), at(start, 3000), at(end, 3001), at(end, 3002), at(end, 3003)},
+			[]string{"start@10", "timeout@1010<10", "start@1500", "timeout@2500<1500", "start@3000", "end@3001", "success@3001<3000", "end@3002", "late@3002", "end@3003", "orphan@3003"}},
 		{"what timed out is not replaced", last,
 			[]pairing.Event{at(start, 10), at(start, 1500), at(end, 1600)},
 			[]string{"start@10", "timeout@1010<10", "start@1500", "end@1600", "success@1600<1500"}},
@@ -149,27 +153,61 @@ func TestExamples(t *testing.T) {
 			[]pairing.Event{at(via, 10), at(end, 11)},
 			[]string{"dropped@11"}},
 
-		{"batched: what was left over by a batch can not come", batched,
-			[]pairing.Event{at(start, 10), at(start, 11), at(end, 20), at(start, 30), at(end, 120)},
-			[]string{"start@10", "start@11", "end@20", "success@20<10~", "start@30", "unpaired@120<11", "end@120", "success@120<30~"}},
-		{"batched: within a batch nothing is left over", batched,
-			[]pairing.Event{at(start, 10), at(start, 11), at(end, 20), at(start, 30), at(end, 119), at(end, 200)},
-			[]string{"start@10", "start@11", "end@20", "success@20<10~", "start@30", "end@119", "success@119<11~", "end@200", "success@200<30~"}},
-		{"batched: a start at the last end is not older", batched,
-			[]pairing.Event{at(start, 10), at(start, 20), at(end, 20), at(end, 120)},
-			[]string{"start@10", "start@20", "end@20", "success@20<10~", "end@120", "success@120<20~"}},
-		{"batched: what timed out has ended", batched,
-			[]pairing.Event{at(start, 10), at(start, 11), at(end, 20), at(start, 1030), at(end, 1120)},
-			[]string{"start@10", "start@11", "end@20", "success@20<10~", "timeout@1011<11", "start@1030", "end@1120", "success@1120<1030~"}},
-		{"batched: tokens are no part of it", batched,
-			[]pairing.Event{at(start, 10), at(start, 15, token(1, 1)), at(end, 20, token(1, 1)), at(end, 120), at(start, 121), at(end, 300)},
-			[]string{"start@10", "start@15", "end@20", "success@20<15", "end@120", "success@120<10~", "start@121", "end@300", "success@300<121~"}},
-		{"batched: the vias are the batches", pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Via: true, Batched: true},
-			[]pairing.Event{at(start, 10), at(start, 11), at(via, 20), at(start, 30), at(via, 120), at(end, 121), at(end, 122)},
-			[]string{"start@10", "start@11", "start@30", "unpaired@120<11", "end@121", "success@121<10~", "end@122", "success@122<30~"}},
-		{"not batched: order alone", fifo,
-			[]pairing.Event{at(start, 10), at(start, 11), at(end, 20), at(start, 30), at(end, 120)},
-			[]string{"start@10", "start@11", "end@20", "success@20<10~", "start@30", "end@120", "success@120<11~"}},
+		{"synced: what was there and was left over can not come", synced,
+			[]pairing.Event{at(start, 10), at(start, 11), at(end, 120), at(sync, 121), at(start, 130), at(end, 140), at(sync, 141), at(end, 142)},
+			[]string{"start@10", "start@11", "end@120", "success@120<10~", "start@130", "unpaired@140<11", "end@140", "success@140<130~", "end@142", "orphan@142"}},
+		{"synced: however long it takes to fetch", synced,
+			[]pairing.Event{at(start, 10), at(start, 11), at(end, 120), at(start, 130), at(end, 400), at(end, 900)},
+			[]string{"start@10", "start@11", "end@120", "success@120<10~", "start@130", "end@400", "success@400<11~", "end@900", "success@900<130~"}},
+		{"synced: what started 100 us before or later may still come", synced,
+			[]pairing.Event{at(start, 10), at(start, 19), at(start, 20), at(end, 120), at(sync, 121), at(end, 140), at(end, 141), at(end, 142)},
+			[]string{"start@10", "start@19", "start@20", "end@120", "success@120<10~", "unpaired@140<19", "end@140", "success@140<20~", "end@141", "orphan@141", "end@142", "orphan@142"}},
+		{"synced: the first that was fetched counts, also in vain", synced,
+			[]pairing.Event{
+				at(start, 10), at(end, 20), at(sync, 21), at(end, 200), at(start, 210), at(start, 290), at(end, 400),
+				at(sync, 401), at(end, 402), at(sync, 403), at(end, 404),
+			},
+			[]string{
+				"start@10", "end@20", "success@20<10~", "end@200", "orphan@200", "start@210", "start@290", "end@400", "success@400<210~",
+				"end@402", "success@402<290~", "end@404", "orphan@404",
+			}},
+		{"synced: but not what was fetched before the first start", synced,
+			[]pairing.Event{at(end, 10), at(sync, 11), at(start, 500), at(start, 501), at(end, 700), at(end, 701)},
+			[]string{"end@10", "orphan@10", "start@500", "start@501", "end@700", "success@700<500~", "end@701", "success@701<501~"}},
+		{"synced: by its own receiver", synced,
+			[]pairing.Event{at(start, 10), at(start, 11), at(end, 120), at(sync, 121, key("l")), at(end, 140)},
+			[]string{"start@10", "start@11", "end@120", "success@120<10~", "end@140", "success@140<11~"}},
+		{"synced: what timed out goes without a word", synced,
+			[]pairing.Event{at(start, 10), at(start, 11), at(end, 900), at(sync, 901), at(start, 1030), at(end, 1120), at(end, 1121)},
+			[]string{"start@10", "start@11", "end@900", "success@900<10~", "timeout@1011<11", "start@1030", "end@1120", "success@1120<1030~", "end@1121", "orphan@1121"}},
+		{"synced: what timed out and may come is late", synced,
+			[]pairing.Event{at(start, 10), at(start, 850), at(end, 900), at(sync, 901), at(end, 1860)},
+			[]string{"start@10", "start@850", "end@900", "success@900<10~", "timeout@1850<850", "end@1860", "late@1860"}},
+		{"synced: eight are looked at", synced,
+			[]pairing.Event{
+				at(start, 1), at(start, 2), at(start, 3), at(start, 4), at(start, 5), at(start, 6), at(start, 7), at(start, 8), at(start, 9),
+				at(end, 120), at(sync, 121), at(start, 130), at(end, 140), at(end, 141),
+			},
+			[]string{
+				"start@1", "start@2", "start@3", "start@4", "start@5", "start@6", "start@7", "start@8", "start@9", "end@120", "success@120<1~",
+				"start@130", "unpaired@140<2", "unpaired@140<3", "unpaired@140<4", "unpaired@140<5", "unpaired@140<6", "unpaired@140<7",
+				"unpaired@140<8", "unpaired@140<9", "end@140", "orphan@140", "end@141", "success@141<130~",
+			}},
+		{"synced: tokens are no part of it", synced,
+			[]pairing.Event{at(start, 10), at(start, 15, token(1, 1)), at(end, 120, token(1, 1)), at(sync, 121), at(end, 320), at(sync, 321), at(start, 322), at(end, 500)},
+			[]string{"start@10", "start@15", "end@120", "success@120<15", "end@320", "success@320<10~", "start@322", "end@500", "success@500<322~"}},
+		{"synced: by the ends behind vias", staged,
+			[]pairing.Event{at(start, 10), at(start, 11), at(via, 120), at(start, 130), at(end, 135), at(via, 220), at(end, 221)},
+			[]string{"start@10", "start@11", "start@130", "end@135", "success@135<10~", "unpaired@220<11", "end@221", "success@221<130~"}},
+		{"synced: by the ends with a token too", staged,
+			[]pairing.Event{at(start, 10), at(start, 11), at(via, 120), at(start, 130), at(end, 135, token(1, 1)), at(via, 220), at(end, 221), at(end, 222)},
+			[]string{"start@10", "start@11", "start@130", "end@135", "orphan@135", "unpaired@220<11", "end@221", "success@221<10~", "end@222", "success@222<130~"}},
+		{"synced: what timed out and passes a via is late", staged,
+			[]pairing.Event{at(start, 10), at(via, 1020), at(end, 1030), at(start, 1031), at(via, 1040), at(end, 1041)},
+			[]string{"start@10", "timeout@1010<10", "end@1030", "late@1030", "start@1031", "end@1041", "success@1041<1031~"}},
+		{"not synced: order alone", fifo,
+			[]pairing.Event{at(start, 10), at(start, 11), at(end, 120), at(sync, 121), at(start, 130), at(end, 140)},
+			[]string{"start@10", "start@11", "end@120", "success@120<10~", "start@130", "end@140", "success@140<11~"}},
 
 		{"arm: the same, another, none", armed,
 			[]pairing.Event{
@@ -199,6 +237,15 @@ func TestExamples(t *testing.T) {
 		{"fifo: or is forgotten", pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Remember: dMax},
 			[]pairing.Event{at(start, 10), at(start, 12, token(1, 1)), at(start, 2005), at(end, 2011), at(end, 2013, token(1, 1))},
 			[]string{"start@10", "start@12", "timeout@1010<10", "timeout@1012<12", "start@2005", "end@2011", "success@2011<2005~", "end@2013", "orphan@2013"}},
+		{"of those that timed out one takes room", pairing.Config{DMax: dMax, Room: pairing.NewRoom(2)},
+			[]pairing.Event{at(start, 10), at(start, 1500), at(start, 3000), at(start, 3001, key("l"))},
+			[]string{"start@10", "timeout@1010<10", "start@1500", "timeout@2500<1500", "start@3000", "start@3001/l", "noroom@3001/l"}},
+		{"when a key fetched takes room", pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Synced: true, Room: pairing.NewRoom(2)},
+			[]pairing.Event{at(start, 10), at(start, 11), at(start, 12, key("l")), at(end, 13), at(start, 14, key("l"))},
+			[]string{"start@10", "start@11", "noroom@11", "start@12/l", "noroom@12/l", "end@13", "success@13<10~", "start@14/l", "noroom@14/l"}},
+		{"until it is forgotten", pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Synced: true, Room: pairing.NewRoom(2), Remember: dMax},
+			[]pairing.Event{at(start, 10), at(end, 13), at(sync, 14), at(start, 2013, key("l")), at(start, 2014, key("l"))},
+			[]string{"start@10", "end@13", "success@13<10~", "start@2013/l", "noroom@2013/l", "start@2014/l"}},
 		{"notes are forgotten", pairing.Config{DMax: dMax, Arm: true, Remember: dMax},
 			[]pairing.Event{at(arm, 10), at(start, 1010), at(end, 1011), at(arm, 1020), at(start, 2021)},
 			[]string{"start@1010", "end@1011", "success@1011<1010", "dropped@2021"}},
@@ -258,7 +305,7 @@ func TestLose(t *testing.T) {
 	}
 }
 
-// The rules of the catalogue of messages say where a process fetches all there is.
+// A rule says whether it is known when a process fetches.
 func TestConfigOf(t *testing.T) {
 	event := func(name string) dtrace.Expr {
 		p, ok := dtrace.Lookup(name)
@@ -272,10 +319,9 @@ func TestConfigOf(t *testing.T) {
 		rule dtrace.Rule
 		want pairing.Config
 	}{
-		{dtrace.Rule{Start: send, End: queued, Pairing: dtrace.FIFO}, pairing.Config{Pairing: dtrace.FIFO, Batched: true}},
-		{dtrace.Rule{Start: queued, End: receive, Pairing: dtrace.FIFO}, pairing.Config{Pairing: dtrace.FIFO}},
-		{dtrace.Rule{Start: send, Via: queued, End: receive, Pairing: dtrace.FIFO}, pairing.Config{Pairing: dtrace.FIFO, Via: true, Batched: true}},
-		{dtrace.Rule{Start: send, End: slices.Concat(queued, receive), Pairing: dtrace.FIFO}, pairing.Config{Pairing: dtrace.FIFO}},
+		{dtrace.Rule{Start: send, End: queued, Pairing: dtrace.FIFO}, pairing.Config{Pairing: dtrace.FIFO}},
+		{dtrace.Rule{Start: send, End: queued, Sync: receive, Pairing: dtrace.FIFO}, pairing.Config{Pairing: dtrace.FIFO, Synced: true}},
+		{dtrace.Rule{Start: send, Via: queued, End: receive, Pairing: dtrace.FIFO}, pairing.Config{Pairing: dtrace.FIFO, Via: true, Synced: true}},
 		{dtrace.Rule{Start: send, End: queued, Arm: send, Loose: true}, pairing.Config{Arm: true, Loose: true}},
 	} {
 		test.want.DMax = dMax
