@@ -181,6 +181,7 @@ type kernelQueue struct {
 	Ends    uint64
 	UsedNs  uint64
 	LastNs  uint64
+	BatchNs uint64
 	FloorNs uint64
 	Outcome uint32
 	Pad     uint32

@@ -18,7 +18,8 @@ struct queue {
 	__u64 ends;     /* numbers: of the next one to come << 32 | of the first that is there */
 	__u64 used_ns;  /* when something last came or went */
 	__u64 last_ns;  /* when one was last taken */
-	__u64 floor_ns; /* when one was last taken in the batch before */
+	__u64 batch_ns; /* when the batch of that one began */
+	__u64 floor_ns; /* when the batch before it began */
 	__u32 outcome;  /* the entry */
 	__u32 pad;
 };

@@ -351,13 +351,13 @@ static __always_inline void put_in_queue(struct rule_event *e, struct span *v, b
 #define BATCH_GAP 100000
 
 /* The time before which nothing can be left in a queue that is emptied in batches: when
- * the batch before this one ended. */
+ * the batch before this one began. What comes while its events are told is not in it. */
 static __always_inline __u64 floor_of(struct queue *q, __u64 now)
 {
-	__u64 last = *(volatile __u64 *)&q->last_ns;
-
-	if (now > last + BATCH_GAP)
-		*(volatile __u64 *)&q->floor_ns = last;
+	if (now > *(volatile __u64 *)&q->last_ns + BATCH_GAP) {
+		*(volatile __u64 *)&q->floor_ns = *(volatile __u64 *)&q->batch_ns;
+		*(volatile __u64 *)&q->batch_ns = now;
+	}
 	*(volatile __u64 *)&q->last_ns = now;
 	return *(volatile __u64 *)&q->floor_ns;
 }

@@ -60,7 +60,8 @@ type line struct {
 
 	batched bool  // an end was seen
 	last    int64 // the last end of the first stage
-	before  int64 // the last one of the batch before
+	batch   int64 // the first one of its batch
+	before  int64 // the first one of the batch before
 }
 
 // New returns an engine that has seen nothing yet.
@@ -278,15 +279,16 @@ func (e *Engine) orphan(facts []Fact, ev Event) []Fact {
 }
 
 // resync gives up what can not end any more: a process fetches all its messages at
-// once, so none that was sent before the last end of a batch is in a later one.
+// once, so none that was sent before a batch of ends began is in a later one. What is sent
+// while those ends are told is.
 func (e *Engine) resync(facts []Fact, l *line, now int64) []Fact {
 	if !e.cfg.Batched {
 		return facts
 	}
 	if !l.batched {
-		l.before = math.MinInt64
+		l.batch, l.before = now, math.MinInt64
 	} else if now-l.last >= int64(BatchGap) {
-		l.before = l.last
+		l.batch, l.before = now, l.batch
 	}
 	l.batched, l.last = true, now
 	for {
