@@ -102,6 +102,28 @@ const (
 	messageOutcome
 )
 
+// attempts is how often messages without a token are sent, until none of them was lost as
+// unpaired: the operating system may interrupt a receiver while it tells what it fetched, and
+// then some are.
+const attempts = 5
+
+// inferredBacklog is a backlogOf messages without tokens.
+func inferredBacklog(t *testing.T, n int, order string) (backlog, [3][]bpf.Instance) {
+	t.Helper()
+	for range attempts {
+		b, instances, exact := backlogOf(t, n, order, 0)
+		if exact != [3]uint64{} {
+			t.Errorf("%d are not inferred, and no message has a token", exact)
+		}
+		if len(instances[hopOutcome]) == n && len(instances[messageOutcome]) == n {
+			return b, instances
+		}
+		t.Logf("%d and %d of %d messages are paired", len(instances[hopOutcome]), len(instances[messageOutcome]), n)
+	}
+	t.Fatalf("messages are lost as unpaired %d times in a row", attempts)
+	return backlog{}, [3][]bpf.Instance{}
+}
+
 // backlogOf has messages wait for their receiver, and returns them with the instances of the
 // three outcomes, and how many messages of the VM are not inferred.
 func backlogOf(t *testing.T, n int, order string, label int) (b backlog, instances [3][]bpf.Instance, exact [3]uint64) {
@@ -117,13 +139,15 @@ func backlogOf(t *testing.T, n int, order string, label int) (b backlog, instanc
 	b = backlog{a.process(), a.number(), a.intervals(n), a.intervals(n)}
 	for i := range instances {
 		nothingLost(t, c, i, vm)
-		// The first message says what to do.
-		if got := groupsOf(c, i)[b.process].Successes; got != uint64(n)+1 {
-			t.Errorf("%s: %d messages, want %d", outcomes[i].Name, got, n+1)
-		}
-		instances[i] = instancesOf(all, i, b.process)[1:]
 		total := c.Total(i, vm.PID())
 		exact[i] = total.Successes - total.Inferred
+		got, want := groupsOf(c, i)[b.process].Successes, uint64(n)+1 // one says what to do
+		if got > want || got+total.Unpaired < want {
+			t.Errorf("%s: %d messages, and %d unpaired of the whole VM; want %d", outcomes[i].Name, got, total.Unpaired, want)
+		}
+		if instances[i] = instancesOf(all, i, b.process); len(instances[i]) > 0 {
+			instances[i] = instances[i][1:]
+		}
 	}
 	return b, instances, exact
 }
@@ -131,10 +155,7 @@ func backlogOf(t *testing.T, n int, order string, label int) (b backlog, instanc
 // Delays of messages that are taken in order are those that the program measures: from the
 // send, which is timed, to when each is taken, which is timed too.
 func TestMessagesAgainstProgram(t *testing.T) {
-	b, instances, exact := backlogOf(t, 50, "in_order", 0)
-	if exact != [3]uint64{} {
-		t.Errorf("%d are not inferred, and no message has a token", exact)
-	}
+	b, instances := inferredBacklog(t, 50, "in_order")
 	var slack []int64
 	for i, m := range instances[messageOutcome] {
 		slack = append(slack, bracket(t, "message", i, m, b.taken[i].from-b.sent[i].to, b.taken[i].to-b.sent[i].from))
@@ -148,7 +169,7 @@ func TestTokensTellMessagesApart(t *testing.T) {
 	const n = 50
 	b, instances, exact := backlogOf(t, n, "reverse", 17)
 	if exact != [3]uint64{n, n, n} {
-		t.Errorf("%d are not inferred, of %d messages with tokens", exact, n)
+		t.Fatalf("%d are not inferred, of %d messages with tokens", exact, n)
 	}
 	var slack []int64
 	for i := range n {
@@ -166,10 +187,7 @@ func TestTokensTellMessagesApart(t *testing.T) {
 // are right only together.
 func TestOrderIsInferred(t *testing.T) {
 	const n = 50
-	b, instances, exact := backlogOf(t, n, "reverse", 0)
-	if exact != [3]uint64{} {
-		t.Errorf("%d are not inferred, and no message has a token", exact)
-	}
+	b, instances := inferredBacklog(t, n, "reverse")
 	var lo, hi int64
 	wrong := 0
 	for i := range n {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/erlang"
@@ -72,13 +73,14 @@ func (a *answer) intervals(n int) []interval {
 	return all
 }
 
-// collected collects outcomes of a VM, and streams all of their instances.
+// collected collects outcomes of a VM, and streams all of their instances. The windows are
+// long, as the machine may be busy: what is read too late is lost.
 func collected(t *testing.T, vm *erlang.VM, outcomes ...bpf.Outcome) (*vmtest.Collector, func() []bpf.Instance) {
 	t.Helper()
 	for i := range outcomes {
 		outcomes[i].Stream = bpf.StreamAll
 	}
-	c := vmtest.NewCollector(t, bpf.Options{Outcomes: outcomes, RingBytes: 1 << 24})
+	c := vmtest.NewCollector(t, bpf.Options{Outcomes: outcomes, Window: int64(time.Second / 2), RingBytes: 1 << 24})
 	c.Observe(vm)
 	if err := c.ObserveThreads(vm.PID()); err != nil {
 		t.Fatal(err)

@@ -80,7 +80,7 @@ func deliveries() []Builtin {
 		pairing  = "Which send a message belongs to is not told but for those with a seq_trace token: the others are paired in their order, for each receiver, and counted as inferred. "
 		silent   = "Messages without a send event are the replies to an alias, such as those of gen_server:call with a finite timeout, what timers and ports send, messages from other nodes and those of the VM itself. They end nothing, or the oldest instance of the receiver in place of its own end. "
 		gone     = "Messages that the receiver never fetches, because it exits, time out. "
-		tooQuick = "Messages of several senders at once may be put into the queue in another order than that of their events."
+		tooQuick = "Messages of several senders at once may be put into the queue in another order than that of their events. Where the operating system interrupts a receiver while it tells what it fetched, some of those messages are lost as unpaired, and as many ends are orphans."
 		selected = "A selective receive takes messages out of their order, which mixes up the delays of those that are waiting; their number and their sum stay right once all are taken. "
 	)
 	return []Builtin{
@@ -129,7 +129,7 @@ func lifetimes() []Builtin {
 		Rule:   Rule{Start: events("process-spawn"), End: events("process-exit"), Key: Key{"pid", "pid"}, Pairing: Last},
 		Starts: "A process is spawned.",
 		Ends:   "It begins to exit, for whatever reason: any exit is a success here.",
-		Blind:  "Processes that live longer than dMax time out, which is no fault of theirs; those that lived before the observation end as orphans. What takes place between the exit and the end of the process, such as telling its links, is not in the delay.",
+		Blind:  "Processes that live longer than dMax time out, which is no fault of theirs; those that lived before the observation end as orphans. The VM tells of a spawn when the process may run already: of one that exits at once on another scheduler the exit can come first, which is an orphan then, and the spawn times out. What takes place between the exit and the end of the process, such as telling its links, is not in the delay.",
 		Cost:   "Two events for each process, moderately hot.",
 	}}
 }

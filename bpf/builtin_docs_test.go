@@ -1,0 +1,50 @@
+package bpf_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/internal/config"
+)
+
+// The reference says of each built-in outcome what the code says, in the same order, and
+// its scope files are right.
+func TestBuiltinsAreDocumented(t *testing.T) {
+	document, err := os.ReadFile("../docs/vm-outcomes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest := string(document)
+	for _, b := range dtrace.Builtins() {
+		section := fmt.Sprintf("### %s\n%s", b.Name, reference(b))
+		_, after, ok := strings.Cut(rest, section)
+		if !ok {
+			t.Errorf("docs/vm-outcomes.md lacks, or has too early:\n%s", section)
+			continue
+		}
+		rest = after
+		next, _, _ := strings.Cut(after, "\n### ")
+		if !strings.Contains(next, "{vm: "+b.Name) {
+			t.Errorf("%s: the reference has no example", b.Name)
+		}
+	}
+	for _, block := range regexp.MustCompile("(?s)```yaml (\\S+)\n(.*?)```").FindAllStringSubmatch(string(document), -1) {
+		c, err := config.Parse(block[1], []byte(block[2]))
+		if err == nil {
+			_, err = c.System()
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// reference is what the reference has of a built-in outcome from the code.
+func reference(b dtrace.Builtin) string {
+	return fmt.Sprintf("| | |\n|---|---|\n| starts | %s |\n| ends | %s |\n| cannot see | %s |\n| scale | dMax %v, %d bins |\n",
+		b.Starts, b.Ends, b.Blind, b.DMax, b.Bins)
+}
