@@ -66,7 +66,7 @@ func specialize(o Outcome, e ruleEvent) (specialization, error) {
 		Pairing: pairing(r.Pairing),
 		Loose:   flag(r.Loose),
 		Staged:  flag(len(r.Via) > 0),
-		Synced:  flag(len(r.Sync) > 0 || len(r.Via) > 0),
+		Synced:  flag(r.Synced()),
 		Armed:   flag(len(r.Arm) > 0),
 		Amount:  noArg,
 		Label:   c.named("label"),

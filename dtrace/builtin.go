@@ -78,7 +78,7 @@ const localSend = `message-send[receiver="<0.*"]`
 func deliveries() []Builtin {
 	const (
 		pairing  = "Which send a message belongs to is not told but for those with a seq_trace token: the others are paired in their order, for each receiver, and counted as inferred. "
-		silent   = "Messages without a send event are the replies to an alias, such as those of gen_server:call with a finite timeout, what timers and ports send, messages from other nodes and those of the VM itself. They end nothing, or the oldest instance of the receiver in place of its own end. "
+		silent   = "Messages without a send event are the replies to an alias, such as those of gen_server:call with a finite timeout, what timers and ports send, messages from other nodes and those of the VM itself. They end nothing, or the oldest instance of the receiver in place of its own end. What was sent before the receiver fetched, and is left over, is lost as unpaired when it fetches again. "
 		gone     = "Messages that the receiver never fetches, because it exits, time out. "
 		tooQuick = "Messages of several senders at once may be put into the queue in another order than that of their events. Where the operating system interrupts a receiver while it tells what it fetched, some of those messages are lost as unpaired, and as many ends are orphans."
 		selected = "A selective receive takes messages out of their order, which mixes up the delays of those that are waiting; their number and their sum stay right once all are taken. "
@@ -90,7 +90,7 @@ func deliveries() []Builtin {
 			Starts: "A message is sent to a process of the same node.",
 			Ends:   "The receiver fetches it from its outer queue, which it does when it runs and wants a message: the delay is that of waking it up.",
 			Blind:  pairing + silent + gone + tooQuick,
-			Cost:   "Two events for each message, hot.",
+			Cost:   "Three events for each message, hot.",
 		},
 		{
 			Name: "mailbox", DMax: 100 * time.Millisecond, Bins: 1000,

@@ -67,7 +67,11 @@ func path(r dtrace.Rule) string {
 	if r.Via != nil {
 		steps = append(steps, code(r.Via))
 	}
-	return strings.Join(append(steps, code(r.End)), " → ")
+	steps = append(steps, code(r.End))
+	if r.Sync != nil {
+		steps[len(steps)-1] += " synced by " + code(r.Sync)
+	}
+	return strings.Join(steps, " → ")
 }
 
 func code(e dtrace.Expr) string { return "`" + e.String() + "`" }

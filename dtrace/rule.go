@@ -21,7 +21,7 @@ type Rule struct {
 	// Sync are events which say that a receiver has got to work on what it had fetched,
 	// with [FIFO] only: what started before it last fetched anything, and has not left
 	// the first stage by then, never will, and is given up as unpaired. Receivers fetch
-	// all there is at a time. With Via, the ends say it too.
+	// all there is at a time. With message-queued for Via, the ends say it.
 	Sync Expr
 
 	// Arm are events without which a start is none: the last one of the same key
@@ -42,6 +42,12 @@ type Rule struct {
 	// processor. The operating system's scheduler tells of them, no probe: everything
 	// else is empty.
 	RunQueue bool
+}
+
+// Synced reports whether it is known when receivers have fetched all there was: there are
+// Sync events, or the instances pass through message-queued, where receivers fetch.
+func (r Rule) Synced() bool {
+	return len(r.Sync) > 0 || slices.ContainsFunc(r.Via, func(e Event) bool { return e.Probe.Name == "message__queued" })
 }
 
 // Probes returns the probes that a rule waits for, each once, in the order in which it

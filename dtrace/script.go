@@ -56,6 +56,7 @@ type ScriptTarget struct {
 //	s OUTCOME PID KEY NS [ARMEDBY] [TOKEN]  a start
 //	e OUTCOME PID KEY NS [=AMOUNT] [TOKEN]  an end
 //	v OUTCOME PID KEY NS [TOKEN]            an event between them
+//	y OUTCOME PID KEY NS                    a receiver works on what it has fetched
 //	a OUTCOME PID KEY ARMED NS              an event that arms starts
 //
 // PID is of the operating system; NS are nanoseconds of the clock that the tracer
@@ -99,7 +100,7 @@ const scriptVersion = "beamscope events 1"
 // A scriptLine is what a script does at an event: it writes a line.
 type scriptLine struct {
 	outcome string
-	kind    byte // s, e, v or a
+	kind    byte // s, e, v, y or a
 	event   Event
 	fields  []scriptField // in their order
 	token   bool          // a field with the seq_trace token follows, where there is one
@@ -141,7 +142,7 @@ func (o ScriptOutcome) lines() ([]scriptLine, error) {
 			b := lineBuilder{probe: event.Probe, fields: []scriptField{{kind: fieldProcess}}}
 			fields(&b)
 			err = cmp.Or(err, b.err)
-			token := r.Pairing == FIFO && kind != 'a' && event.Probe.index(tokenLabel) >= 0
+			token := r.Pairing == FIFO && kind != 'a' && kind != 'y' && event.Probe.index(tokenLabel) >= 0
 			lines = append(lines, scriptLine{o.Name, kind, event, b.fields, token})
 		}
 	}
@@ -153,6 +154,10 @@ func (o ScriptOutcome) lines() ([]scriptLine, error) {
 		}
 	})
 	add('v', r.Via, func(b *lineBuilder) {
+		b.operand(r.Key.End, "")
+		b.time()
+	})
+	add('y', r.Sync, func(b *lineBuilder) {
 		b.operand(r.Key.End, "")
 		b.time()
 	})

@@ -89,6 +89,7 @@ func scriptBPFtrace(lines []scriptLine, target ScriptTarget) (string, error) {
 	s := scriptor{bpftrace{}, target.pidBits()}
 	var b strings.Builder
 	fmt.Fprintf(&b, "#!/usr/bin/env bpftrace\n// Run it with: bpftrace -q -p %d SCRIPT\n", target.PID)
+	b.WriteString("// Where it says that events are lost, BPFTRACE_PERF_RB_PAGES=1024 in its environment gives them more room.\n")
 	fmt.Fprintf(&b, "\nBEGIN { printf(\"%s\\n\"); }\n\ninterval:ms:100 { printf(\"t %%lld\\n\", nsecs); }\n", scriptVersion)
 	for _, action := range actions(lines) {
 		fmt.Fprintf(&b, "\n%s\n/ pid == %d /\n{\n\t$now = nsecs;\n%s", bpftraceProbe(action[0].event.Probe, path), target.PID, declarations(action))

@@ -104,6 +104,7 @@ func TestBPFtraceScript(t *testing.T) {
 // scriptLine is the form of what scripts write.
 var scriptLine = regexp.MustCompile(`^(beamscope events 1|t \d+|` +
 	`[sev] \w+ \d+ (<0\.\d+\.\d+>|#Port<0\.\d+>|\d+) \d+( <0\.\d+\.\d+>)?( =\d+)?( #-?\d+\.-?\d+)?|` +
+	`y \w+ \d+ <0\.\d+\.\d+> \d+|` +
 	`a \w+ \d+ <0\.\d+\.\d+> <0\.\d+\.\d+> \d+)$`)
 
 // builtins returns the built-in outcomes that scripts can tell.
@@ -122,6 +123,9 @@ func kinds(o dtrace.ScriptOutcome) []string {
 	list := []string{"s", "e"}
 	if o.Rule.Via != nil {
 		list = append(list, "v")
+	}
+	if o.Rule.Sync != nil {
+		list = append(list, "y")
 	}
 	if o.Rule.Arm != nil {
 		list = append(list, "a")

@@ -130,5 +130,5 @@ func (f scriptFlags) target(format dtrace.Format, c config.Config) (dtrace.Scrip
 	if len(found) > 1 {
 		return dtrace.ScriptTarget{}, fmt.Errorf("%s: %d VMs run, and a script for bpftrace is for one: choose it with --pid", c.Target, len(found))
 	}
-	return dtrace.ScriptTarget{Exe: found[0].Exe.Name, PID: found[0].PID()}, nil
+	return dtrace.ScriptTarget{Exe: found[0].Exe.Name, PID: found[0].PID(), PIDBits: found[0].PIDBits()}, nil
 }

@@ -59,6 +59,11 @@ erlang$target:::message-queued
 	printf("e hop %d %s %d\n", pid, copyinstr(arg0), timestamp);
 }
 
+erlang$target:::message-receive
+{
+	printf("y hop %d %s %d\n", pid, copyinstr(arg0), timestamp);
+}
+
 erlang$target:::message-send
 / substr(copyinstr(arg1), 0, 3) == "<0." && ((int32_t)arg3 != 0 || (int32_t)arg5 != 0) /
 {

@@ -69,7 +69,7 @@ func ConfigOf(r *dtrace.Rule, dMax time.Duration) Config {
 		Via:     fifo && len(r.Via) > 0,
 		Arm:     len(r.Arm) > 0,
 		Loose:   r.Loose,
-		Synced:  fifo && (len(r.Sync) > 0 || len(r.Via) > 0),
+		Synced:  fifo && r.Synced(),
 	}
 }
 

@@ -330,3 +330,22 @@ func TestConfigOf(t *testing.T) {
 		}
 	}
 }
+
+// When keys fetched is forgotten as late as it was last of use, however often that was.
+func TestFetchesForgotten(t *testing.T) {
+	e := pairing.New(pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Synced: true, Remember: dMax, Room: pairing.NewRoom(10)})
+	e.Add(nil, at(start, 1, key("l")))
+	for i := range int64(10_000) {
+		e.Add(nil, at(start, 10+2*i))
+		e.Add(nil, at(end, 11+2*i))
+	}
+	const last = 11 + 2*9_999
+	for _, test := range []struct {
+		at   int64
+		idle bool
+	}{{last*us + 2*int64(dMax), false}, {last*us + 2*int64(dMax) + 1, true}} {
+		if e.Advance(nil, test.at); e.Idle() != test.idle {
+			t.Errorf("idle at %d: %v", test.at, e.Idle())
+		}
+	}
+}

@@ -115,6 +115,7 @@ type builtinLine struct {
 	Start    string    `json:"start"`    // expressions
 	Arm      string    `json:"arm"`
 	Via      string    `json:"via"`
+	Sync     string    `json:"sync"`
 	End      string    `json:"end"`
 	Key      [2]string `json:"key"` // of start and end
 	Pairing  string    `json:"pairing"`
@@ -137,6 +138,7 @@ func (l Listing) builtin(b Builtin) builtinLine {
 		Start:    b.Rule.Start.String(),
 		Arm:      b.Rule.Arm.String(),
 		Via:      b.Rule.Via.String(),
+		Sync:     b.Rule.Sync.String(),
 		End:      b.Rule.End.String(),
 		Key:      [2]string{b.Rule.Key.Start, b.Rule.Key.End},
 		Pairing:  b.Rule.Pairing.String(),

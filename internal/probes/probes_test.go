@@ -134,7 +134,7 @@ func TestBuiltins(t *testing.T) {
 		"run":      nil,
 		"run-wait": nil,
 		"os-wait":  nil,
-		"hop":      {"message-queued"},
+		"hop":      {"message-queued", "message-receive"},
 		"call":     {"process-demonitor", "process-monitor"},
 	} {
 		if got, ok := missing[name]; !ok || !slices.Equal(got, want) {

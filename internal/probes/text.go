@@ -86,7 +86,11 @@ func path(b Builtin) []string {
 	if len(b.Rule.Via) > 0 {
 		lines = append(lines, b.Rule.Via.String())
 	}
-	return append(lines, b.Rule.End.String())
+	lines = append(lines, b.Rule.End.String())
+	if len(b.Rule.Sync) > 0 {
+		lines[len(lines)-1] += ", synced by " + b.Rule.Sync.String()
+	}
+	return lines
 }
 
 // title says whose probes they are.

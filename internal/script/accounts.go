@@ -105,11 +105,14 @@ func (a *accounts) miss(e *era, i *item) {
 }
 
 // late accounts for an event that came too late to be put in order. The instance that
-// it is of is not known any more.
+// it is of is not known any more. A sync is of none, and nothing is wrong without it.
 func (a *accounts) late(e *era, r record, at int64) {
 	c := e.wants(r.outcome)
 	if c == nil {
 		a.refuse(r.outcome)
+		return
+	}
+	if r.event.Kind == pairing.Sync {
 		return
 	}
 	if at >= a.since {

@@ -12,6 +12,7 @@
 //	s OUTCOME PID KEY NS [ARMED BY] [#LABEL.CUR]          a start
 //	v OUTCOME PID KEY NS [#LABEL.CUR]                     a via
 //	e OUTCOME PID KEY NS [=AMOUNT] [#LABEL.CUR]           an end
+//	y OUTCOME PID KEY NS                                  a sync
 //	a OUTCOME PID KEY ARMED NS                            an arm
 //
 // see [pairing.Event]. NS are nanoseconds of CLOCK_MONOTONIC, PID is that of the VM

@@ -22,7 +22,7 @@ const (
 var (
 	errLong    = fmt.Errorf("longer than %d bytes", maxLine)
 	errHalf    = errors.New("the text ended within it")
-	errKind    = errors.New("it begins with none of t, s, v, e and a and a space")
+	errKind    = errors.New("it begins with none of t, s, v, e, y and a and a space")
 	errOutcome = errors.New("no outcome")
 	errPID     = errors.New("no process id behind the outcome")
 	errKey     = fmt.Errorf("no key behind the process id, or one of more than %d bytes", maxKey)
@@ -76,6 +76,8 @@ func parse(text string) record {
 		r, err = parseEvent(text[2:], pairing.Via)
 	case 'e':
 		r, err = parseEvent(text[2:], pairing.End)
+	case 'y':
+		r, err = parseEvent(text[2:], pairing.Sync)
 	case 'a':
 		r, err = parseEvent(text[2:], pairing.Arm)
 	default:
@@ -168,7 +170,9 @@ func (r *record) parseRest(text string) (err error) {
 	if ev.Time, err = parseTime(digits); err != nil {
 		return err
 	}
-	rest, ev.Token = cutToken(rest)
+	if ev.Kind != pairing.Sync {
+		rest, ev.Token = cutToken(rest)
+	}
 	switch {
 	case rest == "":
 		return nil

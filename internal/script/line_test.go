@@ -32,6 +32,7 @@ func TestParse(t *testing.T) {
 		"e o 7 k 99 =5":                    told(pairing.Event{Kind: pairing.End, Key: "k", Time: 99, Amount: 5}),
 		"e o 7 k 99 =-1 #2.3":              told(pairing.Event{Kind: pairing.End, Key: "k", Time: 99, Amount: 1<<64 - 1, Token: pairing.Token{Label: 2, Cur: 3}}),
 		"e o 7 k 99 =18446744073709551615": told(pairing.Event{Kind: pairing.End, Key: "k", Time: 99, Amount: 1<<64 - 1}),
+		"y o 7 <0.1.0> 99":                 told(pairing.Event{Kind: pairing.Sync, Key: "<0.1.0>", Time: 99}),
 		"a o 7 k <0.2.0> 99":               told(pairing.Event{Kind: pairing.Arm, Key: "k", Text: "<0.2.0>", Time: 99}),
 		"a o 7 k a b 99":                   told(pairing.Event{Kind: pairing.Arm, Key: "k", Text: "a b", Time: 99}),
 	} {
@@ -71,6 +72,8 @@ func TestParseRejects(t *testing.T) {
 		{"s o 7 k l", errTime, true},
 		{"s o 7 k 99 " + strings.Repeat("x", maxKey+1), errTail, true},
 		{"v o 7 k 99 x", errTail, true},
+		{"y o 7 k 99 x", errTail, true},
+		{"y o 7 k 99 #1.2", errTail, true},
 		{"e o 7 k 99 x", errTail, true},
 		{"e o 7 k 99 =x", errTail, true},
 		{"e o 7 k 99 =1 2", errTail, true},
@@ -89,7 +92,7 @@ func TestParseRejects(t *testing.T) {
 // Whatever a line is, what it says is within bounds.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
-		"t 1", "s o 7 k 99 x #1.2", "e o 7 k 99 =5 #1.2", "v o 7 k 99", "a o 7 k x 99",
+		"t 1", "s o 7 k 99 x #1.2", "e o 7 k 99 =5 #1.2", "v o 7 k 99", "y o 7 k 99", "a o 7 k x 99",
 		"Lost 17 events", "dtrace: 5 drops on CPU 0", "s o 7 k", "",
 	} {
 		f.Add(text)

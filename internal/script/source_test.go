@@ -163,12 +163,12 @@ func TestOrder(t *testing.T) {
 		for range rapid.IntRange(0, 50).Draw(rt, "events") {
 			now += float64(rapid.IntRange(1, 20_000).Draw(rt, "pause")) / 1000
 			ev := pairing.Event{
-				Kind: rapid.SampledFrom([]pairing.Kind{pairing.Start, pairing.End}).Draw(rt, "kind"),
+				Kind: rapid.SampledFrom([]pairing.Kind{pairing.Start, pairing.End, pairing.Sync}).Draw(rt, "kind"),
 				Key:  rapid.SampledFrom([]string{"<0.1.0>", "<0.2.0>"}).Draw(rt, "key"),
 				Time: int64(now * float64(ms)),
 			}
 			facts = engine.Add(facts, ev)
-			begin := map[pairing.Kind]string{pairing.Start: "s", pairing.End: "e"}[ev.Kind] + " hop 7 " + ev.Key
+			begin := map[pairing.Kind]string{pairing.Start: "s", pairing.End: "e", pairing.Sync: "y"}[ev.Kind] + " hop 7 " + ev.Key
 			entries = append(entries, entry{at(begin, now), now + float64(rapid.IntRange(0, 499).Draw(rt, "late"))})
 		}
 		for beat := 100.0; beat < now+1000; beat += 100 {
@@ -241,6 +241,23 @@ func TestLate(t *testing.T) {
 	tell(at("e gc 7 12", 4044), at("e gc 7 13", 4055), at("t", 4600), at("t", 5000))
 	p.want(outcome.Counts{Starts: 2, Ends: 1, Successes: 1, Bins: bins(20, 15), Loss: outcome.Loss{Missed: 1, Cut: 1}})
 	p.want(outcome.Counts{})
+}
+
+// What a receiver left over when it fetched is lost when it fetches again.
+func TestSync(t *testing.T) {
+	p := recorded(t, plan(0, spec("hop", 20)), "t 0",
+		at("s hop 7 <0.1.0>", 10), at("s hop 7 <0.1.0>", 11), at("e hop 7 <0.1.0>", 12), at("y hop 7 <0.1.0>", 13),
+		at("s hop 7 <0.1.0>", 14), at("e hop 7 <0.1.0>", 17), at("t", 1000))
+	p.want(outcome.Counts{Starts: 3, Ends: 2, Successes: 2, Inferred: 2, Bins: bins(20, 2, 3), Loss: outcome.Loss{Unpaired: 1}})
+}
+
+// A sync that comes too late is passed over: nothing is lost by that.
+func TestLateSync(t *testing.T) {
+	p, tell := live(t, 5000*ms, plan(4000*ms, spec("hop", 20)))
+	tell(header, at("t", 4000), at("s hop 7 <0.1.0>", 4040), at("t", 4545), at("t", 4555))
+	p.Watch() // which accounts for what was before 4055 ms
+	tell(at("y hop 7 <0.1.0>", 4044), at("e hop 7 <0.1.0>", 4055), at("t", 4600), at("t", 5000))
+	p.want(outcome.Counts{Starts: 1, Ends: 1, Successes: 1, Inferred: 1, Bins: bins(20, 15)})
 }
 
 // Where lines are missing, what is open is given up and does not time out, and neither
@@ -578,6 +595,7 @@ func FuzzSource(f *testing.F) {
 		"t 0\ns gc 7 12 10000000\ne gc 7 12 12000000 =5\nt 1000000000\n",
 		"t 0\ns hop 7 <0.1.0> 1 #0.0\ne hop 7 <0.1.0> 2 #1.2\nLost 3 events\nt 900000000",
 		"s call 7 <0.1.0> 9 <0.2.0>\na call 7 <0.1.0> <0.2.0> 8\nt 1\nnonsense\ns gc\ne gc 7 4611686018427387903 4611686018427387903\n",
+		"t 0\ns hop 7 k 10\ne hop 7 k 200000\ny hop 7 k 200001\ns hop 7 k 250000\ne hop 7 k 300000\nt 900000000\ny hop 7 k 5\n",
 		"t 4611686018427387903\nt 0\nv message 7 k 10\nt 4611686018427387903\n",
 	} {
 		f.Add(text, int64(0), true)
