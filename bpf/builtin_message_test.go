@@ -103,7 +103,7 @@ const (
 )
 
 // attempts is how often messages without a token are sent, until none of them was lost as
-// unpaired: the operating system may interrupt a receiver while it tells what it fetched, and
+// unpaired: the operating system may interrupt a sender before its message is in the queue, and
 // then some are.
 const attempts = 5
 
