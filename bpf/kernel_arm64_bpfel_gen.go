@@ -187,18 +187,19 @@ type kernelQueue struct {
 }
 
 type kernelRule struct {
-	_       structs.HostLayout
-	Pairing uint8
-	Loose   uint8
-	Staged  uint8
-	Synced  uint8
-	Armed   uint8
-	BySpawn uint8
-	Tests   uint8
-	Amount  uint8
-	Label   uint8
-	Serial  uint8
-	Key     struct {
+	_         structs.HostLayout
+	Pairing   uint8
+	Loose     uint8
+	Overtaken uint8
+	Staged    uint8
+	Synced    uint8
+	Armed     uint8
+	BySpawn   uint8
+	Tests     uint8
+	Amount    uint8
+	Label     uint8
+	Serial    uint8
+	Key       struct {
 		_    structs.HostLayout
 		Kind uint8
 		Arg  uint8

@@ -42,6 +42,7 @@ struct operand {
 struct rule {
 	__u8 pairing;
 	__u8 loose;    /* ends come without starts as a rule */
+	__u8 overtaken; /* ends may be told before their starts */
 	__u8 staged;   /* instances go through a second stage */
 	__u8 synced;   /* what leaves the first stage does so all at a time */
 	__u8 armed;    /* starts count only where they are armed */
@@ -81,7 +82,7 @@ struct test {
 
 const volatile struct test tests[MAX_TESTS];
 
-/* What arms a start, by its key. */
+/* What arms a start, by its key; or when an end came that no start was seen of. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1); /* set when loading */
@@ -418,6 +419,29 @@ static __always_inline enum head take_first(struct rule_event *e, bool second, s
 	return HEAD_NONE;
 }
 
+/* How long before its start an end may be told. */
+#define OVERTAKING 1000000000
+
+/* Ends what has just started if its end was told before: the start is told on one thread,
+ * while the process may run, and exit, on another. */
+static __always_inline void end_overtaken(struct rule_event *e)
+{
+	__u64 *ended_ns = bpf_map_lookup_elem(&arming, &e->key);
+	struct ending end = {.end_ns = e->now, .status = SUCCESSES};
+	bool hashed, timed_out, soon;
+	struct span open, *v;
+
+	if (!ended_ns)
+		return;
+	soon = *ended_ns + OVERTAKING >= e->now;
+	bpf_map_delete_elem(&arming, &e->key);
+	if (!soon)
+		return;
+	v = find_open(&e->key, &open, &hashed, &timed_out);
+	if (v && take_found(v, &open, hashed))
+		settle(e->outcome, &e->series, e->row, &open, &end);
+}
+
 static __noinline int rule_start(struct rule_event *e)
 {
 	struct span v = {}, open;
@@ -456,6 +480,8 @@ static __noinline int rule_start(struct rule_event *e)
 			count(&e->series, e->row, UNPAIRED);
 	}
 	put_open(e, &v);
+	if (rule.overtaken)
+		end_overtaken(e);
 	return 0;
 }
 
@@ -519,6 +545,14 @@ static __noinline int rule_end(struct rule_event *e)
 		v = find_open(&e->key, &open, &hashed, &timed_out);
 		if (timed_out)
 			bpf_map_delete_elem(&spans, &e->key);
+		if (!v && !timed_out && rule.overtaken) {
+			/* Whoever starts looks for this, and we look again for what has
+			 * started meanwhile: one sees the other. */
+			bpf_map_update_elem(&arming, &e->key, &e->now, BPF_ANY);
+			v = find_open(&e->key, &open, &hashed, &timed_out);
+			if (v)
+				bpf_map_delete_elem(&arming, &e->key);
+		}
 		if (v && !take_found(v, &open, hashed))
 			v = NULL;
 	}

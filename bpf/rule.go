@@ -65,12 +65,14 @@ func specialize(o Outcome, e ruleEvent) (specialization, error) {
 	c.out.rule = kernelRule{
 		Pairing: pairing(r.Pairing),
 		Loose:   flag(r.Loose),
-		Staged:  flag(len(r.Via) > 0),
-		Synced:  flag(r.Synced()),
-		Armed:   flag(len(r.Arm) > 0),
-		Amount:  noArg,
-		Label:   c.named("label"),
-		Serial:  c.named("cur"),
+
+		Overtaken: flag(r.Overtaken),
+		Staged:    flag(len(r.Via) > 0),
+		Synced:    flag(r.Synced()),
+		Armed:     flag(len(r.Arm) > 0),
+		Amount:    noArg,
+		Label:     c.named("label"),
+		Serial:    c.named("cur"),
 	}
 	c.out.rule.Key.Kind, c.out.rule.Key.Arg = c.operand(key).parts()
 	switch e.program {

@@ -114,11 +114,12 @@ func TestRulesAreAsTheModel(t *testing.T) {
 		return r
 	}
 	for name, rule := range map[string]dtrace.Rule{
-		"first": plain,
-		"last":  with(func(r *dtrace.Rule) { r.Pairing = dtrace.Last }),
-		"loose": with(func(r *dtrace.Rule) { r.Pairing, r.Loose = dtrace.Last, true }),
-		"fifo":  with(func(r *dtrace.Rule) { r.Pairing = dtrace.FIFO }),
-		"via":   with(func(r *dtrace.Rule) { r.Pairing, r.Via = dtrace.FIFO, signals(pairing.Via) }),
+		"first":     plain,
+		"last":      with(func(r *dtrace.Rule) { r.Pairing = dtrace.Last }),
+		"loose":     with(func(r *dtrace.Rule) { r.Pairing, r.Loose = dtrace.Last, true }),
+		"overtaken": with(func(r *dtrace.Rule) { r.Pairing, r.Overtaken = dtrace.Last, true }),
+		"fifo":      with(func(r *dtrace.Rule) { r.Pairing = dtrace.FIFO }),
+		"via":       with(func(r *dtrace.Rule) { r.Pairing, r.Via = dtrace.FIFO, signals(pairing.Via) }),
 		"armed": with(func(r *dtrace.Rule) {
 			r.Pairing, r.Arm, r.Armed, r.ArmedBy = dtrace.Last, signals(pairing.Arm), "text", "text"
 		}),

@@ -126,10 +126,10 @@ func deliveries() []Builtin {
 func lifetimes() []Builtin {
 	return []Builtin{{
 		Name: "lifetime", DMax: 10 * time.Second, Bins: 1000,
-		Rule:   Rule{Start: events("process-spawn"), End: events("process-exit"), Key: Key{"pid", "pid"}, Pairing: Last},
+		Rule:   Rule{Start: events("process-spawn"), End: events("process-exit"), Key: Key{"pid", "pid"}, Pairing: Last, Overtaken: true},
 		Starts: "A process is spawned.",
 		Ends:   "It begins to exit, for whatever reason: any exit is a success here.",
-		Blind:  "Processes that live longer than dMax time out, which is no fault of theirs; those that lived before the observation end as orphans. The VM tells of a spawn when the process may run already: of one that exits at once on another scheduler the exit can come first, which is an orphan then, and the spawn times out. What takes place between the exit and the end of the process, such as telling its links, is not in the delay.",
+		Blind:  "Processes that live longer than dMax time out, which is no fault of theirs; those that lived before the observation end as orphans. The VM tells of a spawn when the process may run already: of one that exits at once on another scheduler the exit can come first, which is an orphan then, and makes its spawn a success without delay. What takes place between the exit and the end of the process, such as telling its links, is not in the delay.",
 		Cost:   "Two events for each process, moderately hot.",
 	}}
 }

@@ -38,6 +38,11 @@ type Rule struct {
 	// and not as orphans.
 	Loose bool
 
+	// Overtaken says that an end may be told before its start, by a second at most, as
+	// they come from different threads: such an instance is a success without delay, and
+	// its end has been counted as an orphan before. Without [FIFO] and Arm only.
+	Overtaken bool
+
 	// RunQueue says that the instances are the waits of the VM's scheduler threads for a
 	// processor. The operating system's scheduler tells of them, no probe: everything
 	// else is empty.
@@ -82,6 +87,9 @@ func (r Rule) Validate() error {
 	}
 	if len(r.Sync) > 0 && (r.Pairing != FIFO || len(r.Via) > 0) {
 		return fmt.Errorf("sync goes with the pairing %s only, and without via", FIFO)
+	}
+	if r.Overtaken && (r.Pairing == FIFO || len(r.Arm) > 0) {
+		return fmt.Errorf("ends that overtake their starts do not go with the pairing %s, nor with arm", FIFO)
 	}
 	return errors.Join(r.validateKey(), r.validateArm(), r.validateAmount())
 }

@@ -186,9 +186,17 @@ func (e *Engine) arm(facts []Fact, ev Event) []Fact {
 	if !e.cfg.Arm {
 		return facts
 	}
+	if !e.note(ev) {
+		return append(facts, Fact{What: NoRoom, Key: ev.Key, Time: ev.Time})
+	}
+	return facts
+}
+
+// note notes an event for the start that is to come; false where there is no room.
+func (e *Engine) note(ev Event) bool {
 	l := e.line(ev.Key)
 	if !l.armed && e.full() {
-		return append(facts, Fact{What: NoRoom, Key: ev.Key, Time: ev.Time})
+		return false
 	}
 	e.unnote(l)
 	l.armed, l.note, l.notedAt = true, ev.Text, ev.Time
@@ -196,7 +204,7 @@ func (e *Engine) arm(facts []Fact, ev Event) []Fact {
 	if e.cfg.Remember > 0 {
 		e.notes.push(noted{ev.Key, ev.Time})
 	}
-	return facts
+	return true
 }
 
 // unnote takes away the note of a key, if it has one.
@@ -217,6 +225,13 @@ func (e *Engine) start(facts []Fact, ev Event) []Fact {
 		}
 	}
 	facts = append(facts, Fact{What: Started, Key: ev.Key, Time: ev.Time})
+	if e.cfg.Overtaken && l.armed {
+		ended := ev.Time - l.notedAt
+		e.unnote(l)
+		if ended <= int64(Overtaking) {
+			return append(facts, Fact{What: Succeeded, Key: ev.Key, Time: ev.Time, Start: ev.Time})
+		}
+	}
 	switch {
 	case e.exactly(ev):
 		if old := e.exact[ticket{ev.Key, ev.Token}]; old != nil {
@@ -298,6 +313,9 @@ func (e *Engine) finish(facts []Fact, ev Event) []Fact {
 func (e *Engine) orphan(facts []Fact, ev Event) []Fact {
 	if e.cfg.Loose {
 		return append(facts, Fact{What: Dropped, Key: ev.Key, Time: ev.Time})
+	}
+	if e.cfg.Overtaken {
+		e.note(ev) // without room its start will time out, as without the end
 	}
 	return append(facts, Fact{What: Ended, Key: ev.Key, Time: ev.Time}, Fact{What: Orphaned, Key: ev.Key, Time: ev.Time})
 }

@@ -35,6 +35,9 @@ type Config struct {
 	Arm   bool // a start counts only where the note of its key says the same as it
 	Loose bool // ends without a start are dropped, and are no orphans
 
+	// Overtaken says that an end may come before its start: see dtrace.Rule.
+	Overtaken bool
+
 	// Synced says that receivers fetch all there is at a time, and that it is known
 	// when they have done so: at sync events and, with Via, at ends. With FIFO only.
 	Synced bool
@@ -69,9 +72,15 @@ func ConfigOf(r *dtrace.Rule, dMax time.Duration) Config {
 		Via:     fifo && len(r.Via) > 0,
 		Arm:     len(r.Arm) > 0,
 		Loose:   r.Loose,
-		Synced:  fifo && r.Synced(),
+
+		Overtaken: r.Overtaken,
+		Synced:    fifo && r.Synced(),
 	}
 }
+
+// Overtaking is how long before its start an end may come that is of an instance all the
+// same, where ends may overtake starts.
+const Overtaking = time.Second
 
 // A Kind says what an event is to an outcome.
 type Kind uint8

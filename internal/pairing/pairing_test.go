@@ -115,6 +115,10 @@ func TestExamples(t *testing.T) {
 			[]pairing.Event{at(end, 9), at(start, 10), at(end, 15), at(start, 20), at(end, 1500)},
 			[]string{"dropped@9", "start@10", "end@15", "success@15<10", "start@20", "timeout@1020<20", "end@1500", "late@1500"}},
 
+		{"an end overtakes its start", pairing.Config{DMax: dMax, Pairing: dtrace.Last, Overtaken: true},
+			[]pairing.Event{at(end, 9), at(start, 10), at(end, 15), at(start, 20), at(start, 30), at(end, 31)},
+			[]string{"end@9", "orphan@9", "start@10", "success@10<10", "end@15", "orphan@15", "start@20", "success@20<20", "start@30", "end@31", "success@31<30"}},
+
 		{"fifo: in order", fifo,
 			[]pairing.Event{at(start, 10), at(start, 11), at(end, 15, amount(3)), at(end, 16), at(end, 17)},
 			[]string{"start@10", "start@11", "end@15", "success@15<10=3~", "end@16", "success@16<11~", "end@17", "orphan@17"}},
