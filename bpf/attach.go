@@ -182,7 +182,10 @@ func (a *Attachment) Detach() error {
 	a.c.mu.Lock()
 	defer a.c.mu.Unlock()
 	a.c.targets = slices.DeleteFunc(a.c.targets, func(t *Attachment) bool { return t == a })
-	return a.close()
+	if len(a.c.targets) > 0 {
+		return a.close()
+	}
+	return errors.Join(a.close(), a.c.closeTraces(func(int) bool { return true }))
 }
 
 // wanted returns what is to be attached to, each with what for.
@@ -207,7 +210,7 @@ func (c *Collector) wanted() map[tap]string {
 			switch {
 			case o.Rule == nil:
 				taps[labelTap(Label(o.Name))] = what
-			case !o.Rule.RunQueue:
+			case !o.Rule.RunQueue && c.entries[p.entries[n]].used:
 				taps[ruleTap(p.entries[n])] = what
 			}
 		}

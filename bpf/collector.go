@@ -18,7 +18,7 @@ import (
 const MaxNameLen = 255
 
 // NamesPerLabel is how many outcomes can have names of the same [Label]: as many as
-// the programs compare, see OUTCOMES_PER_LABEL in span.bpf.c.
+// the programs compare, see OUTCOMES_PER_LABEL in span.bpf.h.
 const NamesPerLabel = 8
 
 // ErrOptions is wrapped by the errors of [New] that the caller's options cause.
@@ -167,6 +167,7 @@ type Collector struct {
 	oldest  uint64         // number of the oldest window that is not read
 	entries []entry        // by index in the map outcomes
 	arena   arena          // of the cells that no entry has
+	rules   uint32         // entries that had rules so far
 	numbers map[string]int // of IDs; what the outcomes are called in counts
 
 	discovered int // names that were passed on
@@ -271,6 +272,9 @@ func (c *Collector) load() error {
 	}
 	if c.memory, err = mapMaps(&c.maps); err != nil {
 		return err
+	}
+	for i := range c.memory.outcomes {
+		c.memory.outcomes[i].SinceNs = forever // until there is an entry
 	}
 	for slot := range c.opts.VMs {
 		if err := c.maps.FreeSlots.Put(nil, uint32(slot)); err != nil {

@@ -34,7 +34,7 @@ enum column {
 	ORPHANS,     /* ends without a start that we know of */
 	LATES,       /* ends of instances that had ended before */
 	READ_ERRORS, /* events lost: an argument could not be read */
-	MAP_FULL,    /* starts lost: no room among the open spans */
+	MAP_FULL,    /* instances lost: no room among the open spans, or for their queue */
 	RING_FULL,   /* instances not streamed: no room in the ring buffer */
 	CUT,         /* open instances given up because nobody will see their end */
 	EXITS_LOST,  /* exits of processes that were not noted */
@@ -67,7 +67,7 @@ struct outcome {
 	__u32 previous; /* 1 + index of the entry that this one replaces, 0: none */
 	__u32 next;     /* 1 + index of the next outcome on this label, 0: none */
 	__u32 flags;
-	__u32 pad;
+	__u32 rule;     /* what its keys have for a number, where it has a rule: no other entry had it */
 	__u64 name_len; /* in bytes, without the NUL */
 	char name[NAME_MAX + 1];
 };

@@ -65,8 +65,7 @@ struct group_text {
 };
 
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1); /* set when loading */
 	__type(key, __u64);
 	__type(value, struct group_text);

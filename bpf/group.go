@@ -22,7 +22,7 @@ type Group struct {
 	Delays                        []uint32 // of successes, in the buckets of DelayBuckets
 }
 
-// DelayBuckets is how many buckets the delays of a [Group] are in: see count_group of
+// DelayBuckets is how many buckets the delays of a [Group] are in: see delay_bucket of
 // group.bpf.h.
 const DelayBuckets = len(kernelGroup{}.Delays)
 
@@ -143,6 +143,9 @@ func (c *Collector) text(group uint64) string {
 	var t kernelGroupText
 	if err := c.maps.TextsSeen.Lookup(group, &t); err != nil {
 		return ""
+	}
+	if len(c.groups.texts) >= textsMost {
+		clear(c.groups.texts)
 	}
 	raw := unsafe.Slice((*byte)(unsafe.Pointer(&t.Text[0])), len(t.Text))
 	text, _, _ := bytes.Cut(raw, []byte{0})

@@ -157,7 +157,7 @@ type kernelOutcome struct {
 	Previous uint32
 	Next     uint32
 	Flags    uint32
-	Pad      uint32
+	Rule     uint32
 	NameLen  uint64
 	Name     [256]int8
 }

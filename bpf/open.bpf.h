@@ -17,8 +17,8 @@
 #include <bpf/bpf_helpers.h>
 
 struct span_key {
-	__u32 number; /* of the outcome's name, whichever entry the span is counted at; of
-		       * an outcome of VM probes, of its entry */
+	__u32 number; /* of the outcome's name, whichever entry the span is counted at; with
+		       * a rule that of the entry alone */
 	__u32 pid;    /* of the VM */
 	__u64 id;     /* of a span, or the key of its events */
 	__u64 seq;    /* tells apart what has the same key, 0 where nothing has */

@@ -12,8 +12,8 @@
 /* "<0.1234.5>" is at most three numbers of ten digits. */
 #define PID_MAX 40
 
-/* Packs the Erlang pid that the string at addr holds. 0: not a pid, or not
- * readable. */
+/* Packs the Erlang pid that the string at addr holds. 0: not a pid, not
+ * readable, or too large to be packed. */
 static __noinline __u64 erlang_pid(__u64 addr)
 {
 	char text[PID_MAX] = {};
@@ -34,7 +34,7 @@ static __noinline __u64 erlang_pid(__u64 addr)
 		else if (c == '.' && parts == 1)
 			number = part;
 		else if (c == '>' && parts == 2)
-			return number | part << 32 | node << 48;
+			return node >> 15 || part >> 16 ? 0 : number | part << 32 | node << 48;
 		else
 			return 0;
 		parts++;

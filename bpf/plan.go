@@ -243,6 +243,8 @@ func (c *Collector) link(i int, since int64) error {
 		out.Name[j] = int8(b)
 	}
 	if e.outcome.Rule != nil {
+		c.rules++
+		out.Rule = c.rules | ruleNumber
 		c.memory.outcomes[i] = out
 		return nil
 	}
@@ -398,6 +400,9 @@ func (c *Collector) freeDrained() error {
 	}
 	return nil
 }
+
+// ruleNumber is set in the numbers of rules: RULE_NUMBER of open.bpf.h.
+const ruleNumber = 1 << 31
 
 // noLabel is no label of any event.
 const noLabel = math.MaxUint32

@@ -52,13 +52,12 @@ static __always_inline struct queue *make_queue(const struct span_key *key, bool
 	struct queue *q = queue_at(key, second);
 	struct queue empty = {.outcome = outcome, .worked = true};
 	struct span_key k = *key;
-	__u32 of_queues = QUEUES;
 
 	if (q)
 		return q;
 	k.seq = second;
 	if (!bpf_map_update_elem(&queues, &k, &empty, BPF_NOEXIST))
-		arrived(of_queues);
+		arrived(QUEUES);
 	return queue_at(key, second);
 }
 

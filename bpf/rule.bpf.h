@@ -326,6 +326,24 @@ static __always_inline void put_open(struct rule_event *e, const struct span *v)
 		arrived(SPANS);
 }
 
+/* Ends an open instance that was taken if its deadline is past, which no sweep has seen
+ * yet: it is remembered, so that its end is known to be late. False where it is not. */
+static __noinline int settle_expired(struct rule_event *e, struct span *open)
+{
+	struct ending end = {.end_ns = e->now};
+	struct outcome *o = e->outcome;
+	struct span_key k = open->key;
+
+	end.status = verdict(o, open, SUCCESSES, &end.end_ns);
+	if (end.status == SUCCESSES || is_placeholder(open))
+		return false;
+	settle(o, &e->series, row_at(end.end_ns), open, &end);
+	open->start_ns |= ENDED;
+	if (!bpf_map_update_elem(&spans, &k, open, BPF_ANY))
+		arrived(SPANS);
+	return true;
+}
+
 /* Puts an instance at the end of the queue of its key. */
 static __always_inline void put_in_queue(struct rule_event *e, struct span *v, bool second)
 {
@@ -414,7 +432,10 @@ static __always_inline enum head take_first(struct rule_event *e, bool second, s
 			return HEAD_NONE;
 		if (open->start_ns >= floor)
 			return HEAD_OPEN;
-		count(&e->series, e->row, UNPAIRED);
+		if (settle_expired(e, open))
+			bpf_map_delete_elem(&spans, &k); /* nothing will end it */
+		else
+			count(&e->series, e->row, UNPAIRED);
 	}
 	return HEAD_NONE;
 }
@@ -473,11 +494,15 @@ static __noinline int rule_start(struct rule_event *e)
 		return 0;
 	}
 	found = find_open(&e->key, &open, &hashed, &timed_out);
-	if (found) {
-		if (rule.pairing == PAIR_FIRST)
-			return 0;
-		if (take_found(found, &open, hashed))
+	if (found && e->now <= open.start_ns + e->outcome->dmax_ns && rule.pairing == PAIR_FIRST)
+		return 0;
+	if (found && take_found(found, &open, hashed) && !settle_expired(e, &open)) {
+		count(&e->series, e->row, UNPAIRED);
+		if (e->key.seq) {
+			/* Two messages have one token: no end tells which is which. */
 			count(&e->series, e->row, UNPAIRED);
+			return 0;
+		}
 	}
 	put_open(e, &v);
 	if (rule.overtaken)
@@ -515,7 +540,9 @@ static __noinline int rule_via(struct rule_event *e)
 		keep_timed_out(e, &open);
 		return 0;
 	}
-	/* What comes now did not start, or has timed out: its place has to be kept. */
+	if (!e->current)
+		return 0;
+	/* What comes now did not start: its place has to be kept. */
 	open = (struct span){
 		.start_ns = e->now,
 		.key = e->key,
@@ -603,13 +630,13 @@ static __always_inline bool is_of_rule(void *ctx, struct rule_event *e)
 	e->now = bpf_ktime_get_ns();
 	e->index = bpf_get_attach_cookie(ctx);
 	e->key.pid = current_pid();
-	e->key.number = e->index | RULE_NUMBER;
 	if (!e->key.pid)
 		return false;
 	count_other(HITS);
 	e->outcome = bpf_map_lookup_elem(&outcomes, &e->index);
 	if (!e->outcome || e->now < e->outcome->since_ns)
 		return false;
+	e->key.number = e->outcome->rule;
 	e->current = e->now < e->outcome->until_ns;
 	e->series = series_of(e->outcome, e->key.pid);
 	e->row = row_at(e->now);

@@ -254,6 +254,35 @@ func TestQueuesGetInStepAgain(t *testing.T) {
 	}
 }
 
+// A deadline that is past counts also where no sweep has come by since: a start finds a
+// timeout in its place, and not an instance that it replaces or joins.
+func TestDeadlinesBetweenSweeps(t *testing.T) {
+	vm := vmtest.Start(t, erlang.Options{})
+	for name, p := range map[string]dtrace.Pairing{"first": dtrace.First, "last": dtrace.Last} {
+		t.Run(name, func(t *testing.T) {
+			const dMax = 200 * time.Millisecond
+			rule := dtrace.Rule{
+				Start: signals(pairing.Start), End: signals(pairing.End),
+				Key: dtrace.Key{Start: "key", End: "key"}, Pairing: p,
+			}
+			c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{ruled(rule, dMax)}, Window: int64(time.Hour)})
+			c.Observe(vm)
+			start, end := pairing.Event{Kind: pairing.Start, Key: "1"}, pairing.Event{Kind: pairing.End, Key: "1"}
+			vmtest.Eval(t, vm, signalsOf([]pairing.Event{start}))
+			vmtest.WaitUntil(monotonic.Now() + int64(2*dMax))
+			vmtest.Eval(t, vm, signalsOf([]pairing.Event{start, end, end}))
+			counts, _, err := c.Read(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := bpf.Counters{Starts: 2, Ends: 2, Successes: 1, Timeouts: 1, Lates: 1, Dropped: 4}
+			if diff := cmp.Diff(want, counts[0].Counters); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
 // conditions are tests of all kinds and their combinations, with what they mean.
 func conditions() map[string]struct {
 	where dtrace.Condition

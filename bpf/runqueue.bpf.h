@@ -19,6 +19,7 @@
 /* What we need of the kernel's struct; where it is there the loader finds out. */
 struct task_struct {
 	int pid;
+	int on_cpu;
 	unsigned int __state;
 	char comm[16];
 } __attribute__((preserve_access_index));
@@ -81,12 +82,12 @@ static __always_inline bool thread_event(struct rule_event *e, __u32 pid, __u32 
 		return false;
 	e->now = bpf_ktime_get_ns();
 	e->index = runqueue_outcome;
-	e->key.pid = pid;
-	e->key.number = e->index | RULE_NUMBER;
-	e->key.id = tid;
 	e->outcome = bpf_map_lookup_elem(&outcomes, &e->index);
 	if (!e->outcome || e->now < e->outcome->since_ns)
 		return false;
+	e->key.pid = pid;
+	e->key.number = e->outcome->rule;
+	e->key.id = tid;
 	count_other(HITS);
 	e->current = e->now < e->outcome->until_ns;
 	e->series = series_of(e->outcome, pid);
@@ -101,12 +102,13 @@ static __always_inline __u32 vm_of(__u32 tid)
 	return pid ? *pid : 0;
 }
 
+/* A thread that is running may be woken, before it gets to sleep: it does not wait. */
 static __always_inline int woken(struct task_struct *p)
 {
 	struct rule_event e = {};
 	__u32 tid = p->pid;
 
-	if (thread_event(&e, vm_of(tid), tid))
+	if (!p->on_cpu && thread_event(&e, vm_of(tid), tid))
 		rule_start(&e);
 	return 0;
 }

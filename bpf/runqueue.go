@@ -47,7 +47,8 @@ func (c *Collector) openTraces() error {
 		for _, name := range []string{kernelProgThreadSwitch, kernelProgThreadWakeup} {
 			l, err := c.trace(name, i)
 			if err != nil {
-				return fmt.Errorf("%w: outcome %q: %w", ErrNoTracepoints, e.outcome.Name, err)
+				err = fmt.Errorf("%w: outcome %q: %w", ErrNoTracepoints, e.outcome.Name, err)
+				return errors.Join(err, c.closeTraces(func(entry int) bool { return entry == i }))
 			}
 			c.traces[i] = append(c.traces[i], l)
 		}

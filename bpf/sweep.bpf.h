@@ -131,7 +131,7 @@ static long sweep_queue(void *map, const struct span_key *k, struct queue *q,
 	__u32 index = q->outcome;
 	struct outcome *o = bpf_map_lookup_elem(&outcomes, &index);
 
-	if (!o || *(volatile __u64 *)&q->used_ns + o->dmax_ns < w->forget_ns)
+	if (!o || o->rule != key.number || *(volatile __u64 *)&q->used_ns + o->dmax_ns < w->forget_ns)
 		bpf_map_delete_elem(&queues, &key);
 	else
 		w->queues++;

@@ -214,7 +214,8 @@ func (c *Collector) Skip(n uint64) ([]Counts, error) {
 	})
 	// What has ended is freed with the next read, when spans of it will be swept.
 	err := c.advance(n)
-	for row := range windows {
+	for m := from; m < min(n, from+windows); m++ {
+		row := int(m % windows)
 		c.clearWorst(row)
 		err = errors.Join(err, c.clearGroups(uint32(row)))
 	}

@@ -234,7 +234,11 @@ func (e *Engine) start(facts []Fact, ev Event) []Fact {
 	}
 	switch {
 	case e.exactly(ev):
-		if old := e.exact[ticket{ev.Key, ev.Token}]; old != nil {
+		if old := e.exact[ticket{ev.Key, ev.Token}]; old != nil && old.state == open {
+			// Two messages have one token: no end tells which is which.
+			facts = e.giveUp(facts, old, Unpaired)
+			return append(facts, Fact{What: Unpaired, Key: ev.Key, Time: ev.Time, Start: ev.Time})
+		} else if old != nil {
 			facts = e.giveUp(facts, old, Unpaired)
 		}
 	case e.cfg.Pairing == dtrace.First && l.first.len() > 0:

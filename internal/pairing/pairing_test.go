@@ -136,7 +136,7 @@ func TestExamples(t *testing.T) {
 			[]string{"start@10", "timeout@1010<10", "end@1011", "late@1011", "end@1012", "orphan@1012"}},
 		{"fifo: a token that comes again", fifo,
 			[]pairing.Event{at(start, 10, token(1, 5)), at(start, 11, token(1, 5)), at(end, 12, token(1, 5))},
-			[]string{"start@10", "start@11", "unpaired@11<10", "end@12", "success@12<11"}},
+			[]string{"start@10", "start@11", "unpaired@11<10", "unpaired@11<11", "end@12", "orphan@12"}},
 
 		{"via: in order, with its own start", through,
 			[]pairing.Event{at(start, 10), at(start, 11), at(via, 12), at(via, 13), at(end, 15), at(end, 16), at(end, 17)},
