@@ -103,7 +103,7 @@ func (s *Source) Plan(p outcome.Plan) error {
 	if s.closed {
 		return errClosed
 	}
-	if p.From < s.done {
+	if p.From < max(s.done, s.next) {
 		return fmt.Errorf("%w: events behind its beginning are counted", outcome.ErrLate)
 	}
 	before := s.eras
@@ -118,7 +118,11 @@ func (s *Source) Plan(p outcome.Plan) error {
 	if err != nil {
 		return err
 	}
+	was := s.eraAt(s.done)
 	s.eras = append(slices.Clip(before), next)
+	if s.eraAt(s.done) == next { // settle is there already
+		s.turn(was, next)
+	}
 	s.disown(next)
 	return nil
 }
@@ -147,13 +151,24 @@ func (s *Source) Collect(ctx context.Context, w outcome.Window) (outcome.Batch, 
 	}
 	batch := outcome.Batch{Window: w, Time: monotonic.Wall(w.To), Rejected: s.rejected.Take()}
 	s.collect(&batch, e, unobserved)
-	for len(s.eras) > 1 && s.eras[1].From <= s.next {
-		s.eras = s.eras[1:]
-	}
+	s.trim()
 	if over {
 		return batch, s.ended
 	}
 	return batch, nil
+}
+
+// trim forgets the eras that are over, both for windows and for events: a silent script
+// may be far behind the windows, and settle has yet to turn from its era. Before the
+// script has begun there is nothing to turn.
+func (s *Source) trim() {
+	over := s.next
+	if s.begun {
+		over = min(over, s.done)
+	}
+	for len(s.eras) > 1 && s.eras[1].From <= over {
+		s.eras = s.eras[1:]
+	}
 }
 
 // await takes in what is read until a window is over for the script too, or that has

@@ -507,6 +507,62 @@ func TestPlan(t *testing.T) {
 	)
 }
 
+// A plan that begins while the script is silent is followed when the script goes on: what
+// was open is cut, and what has ended is counted by the new grid. What was open of an
+// outcome that is gone is gone too.
+func TestPlanInSilence(t *testing.T) {
+	p, tell := live(t, 10_000*ms, plan(4000*ms, spec("gc", 1000), spec("file-io", 1000)))
+	tell(header, at("t", 4000), at("s gc 7 1", 4050), at("s file_io 7 1", 4050), at("t", 4600))
+	p.want(outcome.Counts{Starts: 1}, outcome.Counts{Starts: 1})
+	changed := plan(4200*ms, spec("file-io", 20))
+	if err := p.Plan(changed); err != nil {
+		t.Fatal(err)
+	}
+	p.want(outcome.Counts{Unobserved: true}, outcome.Counts{Unobserved: true})
+	p.plan = changed
+	p.want(outcome.Counts{Unobserved: true})
+	tell(at("s file_io 7 1", 4310), at("e file_io 7 1", 4340), at("s file_io 7 1", 4350), at("e file_io 7 1", 4352), at("t", 6000))
+	p.want(outcome.Counts{Starts: 2, Ends: 2, Successes: 1, Timeouts: 1, Lates: 1, Bins: bins(20, 2), Loss: outcome.Loss{Cut: 1}})
+	if len(p.eras) != 1 {
+		t.Errorf("%d eras are kept", len(p.eras))
+	}
+}
+
+// A plan that begins where all is counted up to is turned to at once, and so is one that
+// replaces it.
+func TestPlanAtOnce(t *testing.T) {
+	for _, plans := range [][]outcome.Plan{
+		{plan(100*ms, spec("file-io", 20))},
+		{plan(100*ms, spec("gc", 40)), plan(100*ms, spec("file-io", 20))},
+	} {
+		p := recorded(t, plan(0, spec("gc", 40), spec("file-io", 40)),
+			"t 0", at("s gc 7 1", 90), at("s file_io 7 1", 90), at("s file_io 7 1", 110), at("e file_io 7 1", 135), at("t", 2000))
+		p.want(outcome.Counts{Starts: 1}, outcome.Counts{Starts: 1})
+		for _, next := range plans {
+			if err := p.Plan(next); err != nil {
+				t.Fatal(err)
+			}
+			p.plan = next
+		}
+		cut := outcome.Loss{Cut: 1}
+		if len(plans) > 1 {
+			cut = outcome.Loss{} // by the plan without it
+		}
+		p.want(outcome.Counts{Starts: 1, Ends: 1, Timeouts: 1, Lates: 1, Bins: bins(20), Loss: cut})
+	}
+}
+
+// No plan begins before a window that was collected, though the script is behind it.
+func TestPlanBehind(t *testing.T) {
+	p, tell := live(t, 10_000*ms, plan(4000*ms, spec("gc", 20)))
+	tell(header, at("t", 4000), at("s gc 7 1", 4050), at("t", 4600))
+	p.want(outcome.Counts{Starts: 1, Timeouts: 1})
+	p.want(outcome.Counts{Unobserved: true})
+	if err := p.Plan(plan(4100*ms, spec("gc", 30))); !errors.Is(err, outcome.ErrLate) {
+		t.Errorf("error %v, want %v", err, outcome.ErrLate)
+	}
+}
+
 // A plan that has not begun is replaced, as if it had never been.
 func TestReplacedPlan(t *testing.T) {
 	p := recorded(t, plan(0, spec("gc", 40)), "t 0", at("s gc 7 1", 90), at("e gc 7 1", 110.5), at("t", 2000))
