@@ -98,6 +98,7 @@ func TestParseExprErrors(t *testing.T) {
 	const of = "sender (pid), receiver (pid), size (words), label (int), prev (int), cur (int)"
 	deep := "message-send[" + strings.Repeat("(", 40) + "size=1" + strings.Repeat(")", 40) + "]"
 	many := "message-send[size=0" + strings.Repeat(" or size=1", MaxTests) + "]"
+	crowd := "message-send" + strings.Repeat(" or process-exit", maxEvents)
 	long := `process-exit[reason="` + strings.Repeat("x", MaxText+1) + `"]`
 	for _, test := range []struct {
 		text, marked, message string // marked: what the error points at, and all that follows
@@ -164,6 +165,7 @@ func TestParseExprErrors(t *testing.T) {
 
 		{deep, deep[len("message-send[")+maxDepth:], "conditions are nested up to 32 deep"},
 		{many, "size=1]", "a condition has at most 16 tests"},
+		{crowd, "process-exit", "an expression has at most 16 events"},
 		{long, long[len("process-exit[reason="):], "the text has 128 bytes, and there is room for 127: compare with its beginning"},
 	} {
 		_, err := ParseExpr(test.text)

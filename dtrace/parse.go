@@ -7,7 +7,7 @@ import (
 )
 
 // ParseExpr parses an expression: events joined by "or", each a probe with an
-// optional condition in brackets.
+// optional condition in brackets. There are at most 16.
 //
 //	gc_minor-start or gc_major-start
 //	message-send[receiver="<0.*" and not (size<100 or sender=<0.42.0>)]
@@ -17,6 +17,9 @@ func ParseExpr(text string) (Expr, error) {
 	p := &parser{text: text}
 	var expr Expr
 	for {
+		if p.skip(); len(expr) == maxEvents {
+			return nil, p.fail(p.pos, "an expression has at most %d events", maxEvents)
+		}
 		event, err := p.event()
 		if err != nil {
 			return nil, err
@@ -30,6 +33,9 @@ func ParseExpr(text string) (Expr, error) {
 		}
 	}
 }
+
+// maxEvents is how many events an expression may have.
+const maxEvents = 16
 
 // maxDepth is how deep conditions may be nested. It bounds the stack of the parser.
 const maxDepth = 32

@@ -131,8 +131,25 @@ func bpftraceProbe(p Probe, path string) string {
 	return fmt.Sprintf("uprobe:%s:%s", path, p.Function.Symbol)
 }
 
+// bpftraceFields checks that the fields of a line are whole: a text that is cut may be
+// the beginning of several.
+func bpftraceFields(l scriptLine) error {
+	for _, f := range l.fields {
+		if f.kind != fieldArg {
+			continue
+		}
+		if arg := l.event.Probe.Args[f.arg]; arg.Type == MFA || arg.Type == Node {
+			return fmt.Errorf("bpftrace cuts texts behind %d bytes, where %s of %s may be another one: take a key that is a process, a port, an integer or %s, or a script for dtrace", bpftraceText-1, arg.Name, l.event.Probe.DTraceName(), Thread)
+		}
+	}
+	return nil
+}
+
 // bpftraceAction returns the statements that write a line, if the event is meant.
 func bpftraceAction(s scriptor, l scriptLine) (string, error) {
+	if err := bpftraceFields(l); err != nil {
+		return "", err
+	}
 	condition, err := s.condition(l)
 	if err != nil {
 		return "", err

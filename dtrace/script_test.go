@@ -80,6 +80,9 @@ func TestScriptErrors(t *testing.T) {
 	long := exit
 	long.Key = Key{"pid", "pid"}
 	long.Start = events(`process-exit[reason="` + strings.Repeat("x", 63) + `"]`)
+	function := Rule{Start: events("nif-entry"), End: events("nif-return"), Key: Key{"mfa", "mfa"}}
+	node := Rule{Start: events("dist-monitor"), End: events("dist-monitor"), Key: Key{"remote", "remote"}}
+	const cut = "a: bpftrace cuts texts behind 63 bytes, where %s may be another one: take a key that is a process, a port, an integer or thread, or a script for dtrace"
 	target := ScriptTarget{Exe: "/beam.smp", PID: 1}
 	for _, test := range []struct {
 		format   Format
@@ -98,6 +101,8 @@ func TestScriptErrors(t *testing.T) {
 		{FormatBPFtrace, []ScriptOutcome{{"a", &gc.Rule}}, ScriptTarget{Exe: "/beam.smp"}, "a bpftrace script is for one process: its pid is needed, for the probes of others stay off"},
 		{FormatBPFtrace, []ScriptOutcome{{"a", &gc.Rule}}, ScriptTarget{PID: 1}, "a bpftrace script needs the path of the VM's executable"},
 		{FormatBPFtrace, []ScriptOutcome{{"a", &gc.Rule}}, ScriptTarget{Exe: "/a:b", PID: 1}, `bpftrace does not take the path "/a:b" as it is: link it to one without any of "\:*?[],{}`},
+		{FormatBPFtrace, []ScriptOutcome{{"a", &function}}, target, fmt.Sprintf(cut, "mfa of nif-return")},
+		{FormatBPFtrace, []ScriptOutcome{{"a", &node}}, target, fmt.Sprintf(cut, "remote of dist-monitor")},
 		{FormatBPFtrace, []ScriptOutcome{{"a", &long}}, target, fmt.Sprintf("a: bpftrace looks at 62 bytes of a text, and %q is longer: compare with its beginning", strings.Repeat("x", 63))},
 	} {
 		var script strings.Builder

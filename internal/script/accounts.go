@@ -149,11 +149,13 @@ func (v *vm) engine(c *course) *pairing.Engine {
 	return e
 }
 
-// each calls a function with each engine, and books what it finds out.
+// each calls a function with each engine of an era, and books what it finds out.
 func (a *accounts) each(e *era, do func(*pairing.Engine, []pairing.Fact) []pairing.Fact) {
 	for pid, v := range a.vms {
 		for name, engine := range v.engines {
-			a.book(e, e.byName[name], pid, do(engine, a.facts[:0]))
+			if c := e.byName[name]; c != nil {
+				a.book(e, c, pid, do(engine, a.facts[:0]))
+			}
 		}
 	}
 }

@@ -31,6 +31,10 @@
 // one for half a second of the script's time, which t tells. What comes later than
 // that is lost as missed, and with it what is open of the same key.
 //
+// A t of more than ten seconds ahead of the last one is rejected, unless the t before it
+// was rejected for that and is no later: one bad line is nothing that all others are late
+// by, and a script that was stopped goes on with its second t.
+//
 // Windows end when t has passed them by that half second. A window that began before
 // the script did, or that waits for a t that does not come, is unobserved.
 //

@@ -29,6 +29,7 @@ var (
 	errTime    = errors.New("no time behind the key: whole nanoseconds below 2^62")
 	errTail    = errors.New("something behind its end that is neither an =AMOUNT nor a #LABEL.CUR")
 	errAhead   = fmt.Errorf("it is more than %v ahead of the last t", maxAhead)
+	errLeap    = fmt.Errorf("it is more than %v ahead of the last t: only the next t behind it is believed", maxAhead)
 )
 
 // A recordKind says what a line tells.
@@ -41,7 +42,8 @@ const (
 	rejected                   // nothing that could be understood
 )
 
-// A record is what a line tells.
+// A record is what a line tells. Its texts are its own, for those that are kept should not
+// keep all of the line.
 type record struct {
 	kind    recordKind
 	outcome string // also of one rejected, where it is certain
@@ -86,13 +88,20 @@ func parse(text string) record {
 	if err != nil {
 		return reject(r, text, err)
 	}
+	r.event.Key, r.event.Text = strings.Clone(r.event.Key), strings.Clone(r.event.Text)
+	r.outcome = strings.Clone(r.outcome)
 	return r
+}
+
+// bytes returns how long the texts of a record are.
+func (r *record) bytes() int {
+	return len(r.outcome) + len(r.event.Key) + len(r.event.Text) + len(r.text)
 }
 
 // reject makes a record of a line that means nothing, but perhaps whose it is.
 func reject(r record, text string, err error) record {
 	const most = 80 // bytes of the text: all that is ever shown
-	return record{kind: rejected, outcome: r.outcome, pid: r.pid, text: strings.Clone(text[:min(len(text), most)]), err: err}
+	return record{kind: rejected, outcome: strings.Clone(r.outcome), pid: r.pid, text: strings.Clone(text[:min(len(text), most)]), err: err}
 }
 
 // parseLost parses what tracers say of lines for which they had no room.

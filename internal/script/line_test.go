@@ -3,6 +3,7 @@ package script
 import (
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -39,6 +40,24 @@ func TestParse(t *testing.T) {
 		if diff := cmp.Diff(want, parse(text), cmp.AllowUnexported(record{})); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", text, diff)
 		}
+	}
+}
+
+// A record keeps nothing of its line but what it says.
+func TestParsePins(t *testing.T) {
+	line := "s outcome 7 key 99 text"
+	r := parse(line)
+	within := func(part string) bool {
+		begin, at := uintptr(unsafe.Pointer(unsafe.StringData(line))), uintptr(unsafe.Pointer(unsafe.StringData(part)))
+		return begin <= at && at < begin+uintptr(len(line))
+	}
+	for _, part := range []string{r.outcome, r.event.Key, r.event.Text} {
+		if part == "" || within(part) {
+			t.Errorf("%q is a part of the line", part)
+		}
+	}
+	if line = "s outcome 7 key x"; within(parse(line).outcome) {
+		t.Error("the outcome of what is rejected is a part of the line")
 	}
 }
 

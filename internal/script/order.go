@@ -13,6 +13,7 @@ type item struct {
 type waiting struct {
 	items items
 	seq   uint64
+	bytes int // of the texts of all
 }
 
 func (w *waiting) len() int { return len(w.items) }
@@ -22,10 +23,15 @@ func (w *waiting) first() int64 { return w.items[0].at }
 
 func (w *waiting) push(at int64, r record) {
 	w.seq++
+	w.bytes += r.bytes()
 	heap.Push(&w.items, &item{r, at, w.seq})
 }
 
-func (w *waiting) pop() *item { return heap.Pop(&w.items).(*item) }
+func (w *waiting) pop() *item {
+	i := heap.Pop(&w.items).(*item)
+	w.bytes -= i.bytes()
+	return i
+}
 
 // items are a heap.
 type items []*item

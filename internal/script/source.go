@@ -23,14 +23,17 @@ const (
 	// it takes at most until a line has come.
 	foreign = int64(10 * time.Second)
 
-	// maxAhead is how far an event may be ahead of the last time.
+	// maxAhead is how far an event may be ahead of the last time, and a time too unless
+	// a second one confirms it.
 	maxAhead = 10 * time.Second
 
 	// patience is how long Collect waits for the time to come.
 	patience = 2 * time.Second
 
-	// maxWaiting bounds the events that wait to be put into order.
-	maxWaiting = 1 << 19
+	// maxWaiting bounds the records that wait to be put into order, and maxWaitingBytes
+	// their texts.
+	maxWaiting      = 1 << 19
+	maxWaitingBytes = 1 << 26
 )
 
 var errClosed = fmt.Errorf("closed: %w", outcome.ErrEnded)
@@ -63,6 +66,7 @@ type Source struct {
 	offset int64 // of our clock to that of the script
 	beat   int64 // the last time that was told
 	latest int64 // of all times
+	leap   int64 // a time too far ahead that was the last one told; 0: none was
 	ended  error // nil while there is more to read
 
 	waiting waiting
@@ -103,7 +107,7 @@ func (s *Source) Plan(p outcome.Plan) error {
 	if s.closed {
 		return errClosed
 	}
-	if p.From < s.done {
+	if p.From < max(s.done, s.next) {
 		return fmt.Errorf("%w: events behind its beginning are counted", outcome.ErrLate)
 	}
 	before := s.eras
@@ -118,7 +122,11 @@ func (s *Source) Plan(p outcome.Plan) error {
 	if err != nil {
 		return err
 	}
+	was := s.eraAt(s.done)
 	s.eras = append(slices.Clip(before), next)
+	if s.eraAt(s.done) == next { // settle is there already
+		s.turn(was, next)
+	}
 	s.disown(next)
 	return nil
 }
@@ -147,13 +155,24 @@ func (s *Source) Collect(ctx context.Context, w outcome.Window) (outcome.Batch, 
 	}
 	batch := outcome.Batch{Window: w, Time: monotonic.Wall(w.To), Rejected: s.rejected.Take()}
 	s.collect(&batch, e, unobserved)
-	for len(s.eras) > 1 && s.eras[1].From <= s.next {
-		s.eras = s.eras[1:]
-	}
+	s.trim()
 	if over {
 		return batch, s.ended
 	}
 	return batch, nil
+}
+
+// trim forgets the eras that are over, both for windows and for events: a silent script
+// may be far behind the windows, and settle has yet to turn from its era. Before the
+// script has begun there is nothing to turn.
+func (s *Source) trim() {
+	over := s.next
+	if s.begun {
+		over = min(over, s.done)
+	}
+	for len(s.eras) > 1 && s.eras[1].From <= over {
+		s.eras = s.eras[1:]
+	}
 }
 
 // await takes in what is read until a window is over for the script too, or that has
@@ -218,9 +237,7 @@ func (s *Source) take(c chunk) {
 func (s *Source) enter(r record) {
 	switch r.kind {
 	case beat:
-		at := s.ours(r.event.Time)
-		s.beat = max(s.beat, at)
-		s.latest = max(s.latest, at)
+		s.enterBeat(r)
 	case event:
 		s.enterEvent(r)
 	case lost:
@@ -232,6 +249,20 @@ func (s *Source) enter(r record) {
 			s.doubt(r.outcome, r)
 		}
 	}
+}
+
+// enterBeat takes in the time. One bad line should not make all that comes late, so a
+// time far ahead counts only where the one before it was such a time, and no later.
+func (s *Source) enterBeat(r record) {
+	at := s.ours(r.event.Time)
+	if at > s.beat+int64(maxAhead) && (s.leap == 0 || at < s.leap) {
+		s.leap = at
+		s.enter(reject(r, fmt.Sprintf("t %d", r.event.Time), errLeap))
+		return
+	}
+	s.leap = 0
+	s.beat = max(s.beat, at)
+	s.latest = max(s.latest, at)
 }
 
 func (s *Source) enterEvent(r record) {
@@ -246,8 +277,14 @@ func (s *Source) enterEvent(r record) {
 		return
 	}
 	s.latest = max(s.latest, at)
+	s.wait(at, r)
+}
+
+// wait has a record wait for its turn, which comes early for the first where there is no
+// room for more.
+func (s *Source) wait(at int64, r record) {
 	s.waiting.push(at, r)
-	if s.waiting.len() > maxWaiting {
+	for s.waiting.len() > maxWaiting || s.waiting.bytes > maxWaitingBytes {
 		s.settle(s.waiting.first() + 1)
 	}
 }
@@ -262,7 +299,7 @@ func (s *Source) doubt(name string, r record) {
 			}
 		}
 	}
-	s.waiting.push(max(s.latest, s.done), r)
+	s.wait(max(s.latest, s.done), r)
 }
 
 // begin relates the script's clock to ours by its first time, which was read at now.

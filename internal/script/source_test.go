@@ -316,6 +316,60 @@ func TestStrange(t *testing.T) {
 	}
 }
 
+// A time far ahead is not believed before a second one that is not before it: one bad line
+// makes nothing else late, and does not go on behind the end of the text.
+func TestLeap(t *testing.T) {
+	p := recorded(t, plan(0, spec("gc", 20)),
+		"t 0", at("t", 30_000_000), at("s gc 7 12", 10), at("e gc 7 12", 12.5), at("t", 100), at("s gc 7 12", 110), at("e gc 7 12", 112.5), at("t", 120), at("t", 30_000_000))
+	b := p.want(outcome.Counts{Starts: 1, Ends: 1, Successes: 1, Bins: bins(20, 2)})
+	if want := fmt.Sprintf("%q: %v", at("t", 30_000_000), errLeap); b.Rejected.Count != 2 || b.Rejected.Last != want {
+		t.Errorf("%+v", b.Rejected)
+	}
+	p.wantEnd(outcome.Counts{Starts: 1, Ends: 1, Successes: 1, Bins: bins(20, 2)})
+}
+
+// After a real pause the time goes on.
+func TestPause(t *testing.T) {
+	p := recorded(t, outcome.Plan{Window: 20 * time.Second, Specs: []outcome.Spec{spec("gc", 20)}},
+		"t 0", at("t", 19_900), at("t", 20_000), at("s gc 7 12", 20_010), at("e gc 7 12", 20_012.5), at("t", 20_100), at("t", 21_000))
+	p.wantNone(false)
+	p.wantEnd(outcome.Counts{Starts: 1, Ends: 1, Successes: 1, Bins: bins(20, 2)})
+}
+
+// What waits is bounded, also by the bytes of its texts: more is accounted for before its
+// time, and none of it is lost.
+func TestWaitingBytes(t *testing.T) {
+	p := recorded(t, plan(0, spec("gc", 20)), "t 0")
+	p.window()
+	n := maxWaitingBytes/maxKey + 100
+	for i := range n {
+		key := fmt.Sprintf("%0*d", maxKey, i)
+		p.enter(record{kind: event, outcome: "gc", pid: 7, event: pairing.Event{Kind: pairing.Start, Key: key, Time: int64(200*ms) + int64(i)}})
+		if p.waiting.bytes > maxWaitingBytes {
+			t.Fatalf("%d bytes wait", p.waiting.bytes)
+		}
+	}
+	if len := p.waiting.len(); len < n/2 || len >= n {
+		t.Errorf("%d of %d wait", len, n)
+	}
+	p.settle(300 * ms)
+	if p.waiting.len() != 0 || p.waiting.bytes != 0 {
+		t.Errorf("%d wait, with %d bytes", p.waiting.len(), p.waiting.bytes)
+	}
+}
+
+// Lines that are no events wait too, and are as many as may be.
+func TestWaitingLost(t *testing.T) {
+	p := recorded(t, plan(0, spec("gc", 20)), "t 0")
+	p.window()
+	for range maxWaiting + 10 {
+		p.enter(record{kind: lost, count: 1})
+	}
+	if p.waiting.len() > maxWaiting {
+		t.Errorf("%d wait", p.waiting.len())
+	}
+}
+
 // VMs are apart, and those beyond what can be told apart are counted together.
 func TestVMs(t *testing.T) {
 	lines := []string{"t 0"}
@@ -505,6 +559,62 @@ func TestPlan(t *testing.T) {
 		outcome.Counts{Dropped: 1, Loss: outcome.Loss{Cut: 1}},
 		outcome.Counts{Ends: 1, Successes: 1, Bins: bins(40, 20)},
 	)
+}
+
+// A plan that begins while the script is silent is followed when the script goes on: what
+// was open is cut, and what has ended is counted by the new grid. What was open of an
+// outcome that is gone is gone too.
+func TestPlanInSilence(t *testing.T) {
+	p, tell := live(t, 10_000*ms, plan(4000*ms, spec("gc", 1000), spec("file-io", 1000)))
+	tell(header, at("t", 4000), at("s gc 7 1", 4050), at("s file_io 7 1", 4050), at("t", 4600))
+	p.want(outcome.Counts{Starts: 1}, outcome.Counts{Starts: 1})
+	changed := plan(4200*ms, spec("file-io", 20))
+	if err := p.Plan(changed); err != nil {
+		t.Fatal(err)
+	}
+	p.want(outcome.Counts{Unobserved: true}, outcome.Counts{Unobserved: true})
+	p.plan = changed
+	p.want(outcome.Counts{Unobserved: true})
+	tell(at("s file_io 7 1", 4310), at("e file_io 7 1", 4340), at("s file_io 7 1", 4350), at("e file_io 7 1", 4352), at("t", 6000))
+	p.want(outcome.Counts{Starts: 2, Ends: 2, Successes: 1, Timeouts: 1, Lates: 1, Bins: bins(20, 2), Loss: outcome.Loss{Cut: 1}})
+	if len(p.eras) != 1 {
+		t.Errorf("%d eras are kept", len(p.eras))
+	}
+}
+
+// A plan that begins where all is counted up to is turned to at once, and so is one that
+// replaces it.
+func TestPlanAtOnce(t *testing.T) {
+	for _, plans := range [][]outcome.Plan{
+		{plan(100*ms, spec("file-io", 20))},
+		{plan(100*ms, spec("gc", 40)), plan(100*ms, spec("file-io", 20))},
+	} {
+		p := recorded(t, plan(0, spec("gc", 40), spec("file-io", 40)),
+			"t 0", at("s gc 7 1", 90), at("s file_io 7 1", 90), at("s file_io 7 1", 110), at("e file_io 7 1", 135), at("t", 2000))
+		p.want(outcome.Counts{Starts: 1}, outcome.Counts{Starts: 1})
+		for _, next := range plans {
+			if err := p.Plan(next); err != nil {
+				t.Fatal(err)
+			}
+			p.plan = next
+		}
+		cut := outcome.Loss{Cut: 1}
+		if len(plans) > 1 {
+			cut = outcome.Loss{} // by the plan without it
+		}
+		p.want(outcome.Counts{Starts: 1, Ends: 1, Timeouts: 1, Lates: 1, Bins: bins(20), Loss: cut})
+	}
+}
+
+// No plan begins before a window that was collected, though the script is behind it.
+func TestPlanBehind(t *testing.T) {
+	p, tell := live(t, 10_000*ms, plan(4000*ms, spec("gc", 20)))
+	tell(header, at("t", 4000), at("s gc 7 1", 4050), at("t", 4600))
+	p.want(outcome.Counts{Starts: 1, Timeouts: 1})
+	p.want(outcome.Counts{Unobserved: true})
+	if err := p.Plan(plan(4100*ms, spec("gc", 30))); !errors.Is(err, outcome.ErrLate) {
+		t.Errorf("error %v, want %v", err, outcome.ErrLate)
+	}
 }
 
 // A plan that has not begun is replaced, as if it had never been.
