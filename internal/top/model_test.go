@@ -100,7 +100,7 @@ func TestQuantileIsThatOfDelays(t *testing.T) {
 			tl := tallyOf(&outcome.Group{Successes: uint64(len(part)), Delays: d})
 			sum.add(&tl)
 		}
-		_, hi, ok := all.Quantile(p)
+		_, hi, ok := all.Quantile(p, 0)
 		if got := sum.quantile(p); got.Some != ok || got.Beyond || got.AtMost != hi {
 			r.Errorf("quantile %v is %+v, want %v %v", p, got, hi, ok)
 		}
