@@ -157,9 +157,9 @@ func groupColumns(p *scope.Probe, width int) []groupColumn {
 		return groupColumn{fmt.Sprintf("p%g", q*100), 13, least, func(g *outcome.Group) string { return groupQuantile(g, q, p.Spec.DMax()) }}
 	}
 	columns := []groupColumn{
-		{"n", 7, 0, func(g *outcome.Group) string { return mark + fmt.Sprint(scope.GroupInstances(g)) }},
+		{"n", 7, 0, func(g *outcome.Group) string { return mark + fmt.Sprint(g.Instances()) }},
 		{"per s", 7, 90, func(g *outcome.Group) string {
-			return perSecond(float64(scope.GroupInstances(g)) / p.Window.Duration().Seconds())
+			return perSecond(float64(g.Instances()) / p.Window.Duration().Seconds())
 		}},
 		{"in all", 7, 0, func(g *outcome.Group) string { return figures.Delay(g.Total) }},
 		{"share", 7, 60, func(g *outcome.Group) string { return groupShare(g, all) }},
@@ -188,7 +188,7 @@ func groupQuantile(g *outcome.Group, q float64, dMax time.Duration) string {
 	switch {
 	case ok:
 		return figures.Between(within)
-	case scope.GroupInstances(g) == 0:
+	case g.Instances() == 0:
 		return "-"
 	}
 	return "∞"

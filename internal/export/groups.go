@@ -56,7 +56,7 @@ func groupOf(g *outcome.Group, dMax time.Duration) group {
 	out := group{
 		Key:       g.Key,
 		Name:      g.Name,
-		N:         scope.GroupInstances(g),
+		N:         g.Instances(),
 		OK:        g.Successes,
 		Failed:    g.Failures,
 		Timeout:   g.Timeouts,
@@ -99,7 +99,7 @@ func groupLabel(g *outcome.Group) string {
 
 // groupRow writes the row of a group of a probe.
 func (c columns) groupRow(p *scope.Probe, label string, g *outcome.Group) {
-	n := scope.GroupInstances(g)
+	n := g.Instances()
 	c.cell(label)
 	c.cell(n)
 	for _, q := range scope.Quantiles() {
@@ -124,7 +124,7 @@ func groupQuantile(g *outcome.Group, q float64, dMax time.Duration) string {
 	switch {
 	case ok:
 		return figures.AtMost(within.Hi)
-	case scope.GroupInstances(g) == 0:
+	case g.Instances() == 0:
 		return "-"
 	}
 	return "∞"

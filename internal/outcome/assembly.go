@@ -103,6 +103,9 @@ func (a *assembly) at(st *stage, outcome, pid int) *Counts {
 	return &a.counts[i*len(a.vms)+j]
 }
 
+// spec returns the spec of the i-th entry.
+func (a *assembly) spec(st *stage, i int) *Spec { return &st.specs[i/len(a.vms)] }
+
 // addInstances passes on the instances that the specs ask for.
 func (a *assembly) addInstances(st *stage, all []bpf.Instance) {
 	a.instances = a.instances[:0]

@@ -1,6 +1,7 @@
 package outcome
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -74,18 +75,18 @@ func (d *Delays) Add(other Delays) {
 	}
 }
 
-// Quantile returns bounds of the delay that a share p of the successes do not exceed; ok
-// is false where there are none.
-func (d Delays) Quantile(p float64) (lo, hi time.Duration, ok bool) {
-	var total uint64
+// Quantile returns bounds of the delay that a share p of the successes do not exceed, and
+// of so many other instances, which have no delay because they did not succeed. ok is
+// false where the quantile is among those, or there are no instances.
+func (d Delays) Quantile(p float64, others uint64) (lo, hi time.Duration, ok bool) {
+	all := others
 	for _, n := range d {
-		total += uint64(n)
+		all += uint64(n)
 	}
-	if total == 0 {
+	if all == 0 {
 		return 0, 0, false
 	}
-	rank := uint64(p*float64(total) + 0.999999999)
-	rank = min(max(rank, 1), total)
+	rank := rankOf(p, all)
 	var below uint64
 	for i, n := range d {
 		if below += uint64(n); below >= rank {
@@ -94,4 +95,14 @@ func (d Delays) Quantile(p float64) (lo, hi time.Duration, ok bool) {
 		}
 	}
 	return 0, 0, false
+}
+
+// rounding is by how much a share times a number may be too large at most, relatively: 7
+// of 100 are 0.07 · 100, which is 7.000000000000001.
+const rounding = 1e-15
+
+// rankOf returns which of n instances in their order, from 1 on, is the quantile p.
+func rankOf(p float64, n uint64) uint64 {
+	rank := math.Ceil(p * float64(n) * (1 - rounding))
+	return min(max(uint64(rank), 1), n)
 }

@@ -41,7 +41,7 @@ func TestBuckets(t *testing.T) {
 
 // A quantile is within the bounds that are told.
 func TestDelaysQuantile(t *testing.T) {
-	if _, _, ok := outcome.Delays(nil).Quantile(0.5); ok {
+	if _, _, ok := outcome.Delays(nil).Quantile(0.5, 0); ok {
 		t.Error("no delays have a quantile")
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -54,12 +54,42 @@ func TestDelaysQuantile(t *testing.T) {
 		}
 		slices.Sort(delays)
 		n := rapid.IntRange(1, len(delays)).Draw(t, "rank")
-		lo, hi, ok := d.Quantile(float64(n) / float64(len(delays)))
+		lo, hi, ok := d.Quantile(float64(n)/float64(len(delays)), 0)
 		want := time.Duration(delays[n-1])
 		if !ok || want < lo || want >= hi {
 			t.Fatalf("quantile %d of %d is %d: from %d to %d, %v", n, len(delays), want, lo, hi, ok)
 		}
 	})
+}
+
+// The rank of a quantile is exact also where there are very many delays, and where a share
+// cannot be written exactly.
+func TestDelaysQuantileRank(t *testing.T) {
+	fast, slow := outcome.Bucket(time.Microsecond), outcome.Bucket(time.Second)
+	for _, tt := range []struct {
+		p          float64
+		fast, slow uint32
+		others     uint64
+		want       time.Duration
+		beyond     bool
+	}{
+		{p: 0.5, fast: 1 << 31, slow: 1 << 31, want: time.Microsecond},
+		{p: 0.5, fast: 1<<31 - 1, slow: 1<<31 + 1, want: time.Second},
+		{p: 0.75, fast: 3 << 24, slow: 1 << 24, want: time.Microsecond},
+		{p: 0.07, fast: 7, slow: 93, want: time.Microsecond},
+		{p: 0.99, fast: 99, others: 1, want: time.Microsecond},
+		{p: 0.99, fast: 98, others: 2, beyond: true},
+		{p: 0.5, others: 3, beyond: true},
+		{p: 1, fast: 1, want: time.Microsecond},
+		{p: 0, fast: 1, slow: 5, want: time.Microsecond},
+	} {
+		d := make(outcome.Delays, outcome.DelayBuckets)
+		d[fast], d[slow] = tt.fast, tt.slow
+		lo, hi, ok := d.Quantile(tt.p, tt.others)
+		if ok == tt.beyond || ok && (tt.want < lo || tt.want >= hi) {
+			t.Errorf("%+v: from %v to %v, %v", tt, lo, hi, ok)
+		}
+	}
 }
 
 // grouped is the built-in outcome of messages' waits in mailboxes, grouped.

@@ -7,8 +7,8 @@ import (
 	"github.com/beamscope/beamscope/internal/procname"
 )
 
-// namedMost is how many groups of an outcome are named in a window: those that took
-// longest. Each name costs some reads of the VM's memory.
+// namedMost is how many processes are named of an outcome and VM in a window: those that
+// took longest. Each name costs some reads of the VM's memory.
 const namedMost = 200
 
 // nameGroups names the groups that are processes, and groups those further that are to
@@ -20,24 +20,47 @@ func (s *VMSource) nameGroups(st *stage) {
 			continue
 		}
 		name := s.namerOf(c.VM.PID)
-		for j := range c.Groups[:min(len(c.Groups), namedMost)] {
-			g := &c.Groups[j]
-			if g.Process == 0 {
-				continue
-			}
-			n, _ := name(g.Process)
-			g.Name = n.String()
-			if st.specs[i/len(s.batch.vms)].Group == GroupMFA {
-				g.Name = ""
-				if f := cmp.Or(n.Initial, n.Spawned); f != "" {
-					g.Key, g.Process = f, 0
-				}
-			}
-		}
-		if st.specs[i/len(s.batch.vms)].Group == GroupMFA {
-			c.Groups = mergeGroups(c.Groups)
+		if s.batch.spec(st, i).Group == GroupMFA {
+			c.Groups = groupByFunction(c.Groups, name)
+		} else {
+			nameProcesses(c.Groups, name)
 		}
 	}
+}
+
+// nameProcesses names the first of the processes among the groups.
+func nameProcesses(groups []Group, name func(PID) (procname.Name, bool)) {
+	named := 0
+	for i := range groups {
+		g := &groups[i]
+		if g.Process == 0 {
+			continue
+		}
+		if named++; named > namedMost {
+			return
+		}
+		n, _ := name(g.Process)
+		g.Name = n.String()
+	}
+}
+
+// groupByFunction groups the first of the processes by the functions that they were
+// spawned with. All others are part of the rest: a row of theirs would make that of their
+// function too small, and nobody could tell.
+func groupByFunction(groups []Group, name func(PID) (procname.Name, bool)) []Group {
+	named := 0
+	for i := range groups {
+		g := &groups[i]
+		if g.Process == 0 {
+			continue
+		}
+		var n procname.Name
+		if named++; named <= namedMost {
+			n, _ = name(g.Process)
+		}
+		g.Key, g.Name, g.Process = cmp.Or(n.Initial, n.Spawned), "", 0
+	}
+	return mergeGroups(groups)
 }
 
 // namerOf returns what names the processes of a VM, and says once where it cannot.

@@ -1,7 +1,6 @@
 package scope
 
 import (
-	"slices"
 	"time"
 
 	"github.com/beamscope/beamscope/dq"
@@ -23,40 +22,16 @@ func TopGroups(groups []outcome.Group, k int) (top []outcome.Group, rest outcome
 			continue
 		}
 		others++
-		rest = addGroups(rest, g)
+		rest = rest.Add(*g)
 	}
 	return top, rest, others
 }
-
-// addGroups returns two groups as one without a key.
-func addGroups(a outcome.Group, b *outcome.Group) outcome.Group {
-	delays := slices.Clone(a.Delays)
-	delays.Add(b.Delays)
-	return outcome.Group{
-		Successes: a.Successes + b.Successes,
-		Failures:  a.Failures + b.Failures,
-		Timeouts:  a.Timeouts + b.Timeouts,
-		Total:     a.Total + b.Total,
-		Amount:    a.Amount + b.Amount,
-		Delays:    delays,
-	}
-}
-
-// GroupInstances returns how many instances a group has.
-func GroupInstances(g *outcome.Group) uint64 { return g.Successes + g.Failures + g.Timeouts }
 
 // GroupQuantile returns what the delay lies between within which a share p of all of a
 // group's instances ended, of which none succeeded later than dMax; ok is false where so
 // many did not succeed, or there are none.
 func GroupQuantile(g *outcome.Group, p float64, dMax time.Duration) (within dq.Interval, ok bool) {
-	if g.Successes == 0 {
-		return dq.Interval{}, false
-	}
-	ofSuccesses := p * float64(GroupInstances(g)) / float64(g.Successes)
-	if ofSuccesses > 1+dq.Tolerance {
-		return dq.Interval{}, false
-	}
-	within.Lo, within.Hi, ok = g.Delays.Quantile(min(ofSuccesses, 1))
+	within.Lo, within.Hi, ok = g.Delays.Quantile(p, g.Failures+g.Timeouts)
 	within.Hi = min(within.Hi, dMax)
 	return within, ok
 }

@@ -15,17 +15,32 @@ import (
 // nothing was seen of an outcome.
 const missingAfter = 5
 
-// A missing says once of which spans nothing is seen: their names may be wrong. It is
-// an observer, and used by the goroutine of the run alone.
+// A missing says once of which spans and outcomes of the VM nothing is seen: names may be
+// wrong. It is an observer, and used by the goroutine of the run alone.
 type missing struct {
 	session *Session
-	waiting map[string]int // windows for which a span was not seen, by its name
-	known   map[string]bool
+	waiting map[sight]int // windows for which one was not seen
+	known   map[sight]bool
 	notices []outcome.Notice
 }
 
+// A sight is what may be seen, or not: spans, or an outcome of the VM.
+type sight struct{ span, outcome string }
+
+// sightOf returns what there is to see of a spec; ok is false where it is another
+// source's.
+func sightOf(s outcome.Spec) (seen sight, ok bool) {
+	switch {
+	case s.Span != "":
+		return sight{span: s.Span}, true
+	case s.OfVM():
+		return sight{outcome: s.Name}, true
+	}
+	return sight{}, false
+}
+
 func newMissing(s *Session) *missing {
-	return &missing{session: s, waiting: make(map[string]int), known: make(map[string]bool)}
+	return &missing{session: s, waiting: make(map[sight]int), known: make(map[sight]bool)}
 }
 
 // A noticingSource is a source with the notices of a missing.
@@ -41,16 +56,16 @@ func (s *noticingSource) Watch() []outcome.Notice {
 	return notices
 }
 
-// Configured implements [scope.Observer]: what is waited for are spans of outcomes that
-// have an entry, or that the diagram does not define.
+// Configured implements [scope.Observer]: what is waited for are outcomes that have an
+// entry, or that the diagram does not define.
 func (m *missing) Configured(s *scope.System, _ outcome.Plan) error {
 	m.session.mu.Lock()
 	c := m.session.config
 	m.session.mu.Unlock()
-	waiting := make(map[string]int)
+	waiting := make(map[sight]int)
 	for _, p := range s.Probes {
-		if asked(c, s, p.Spec.Name) && p.Spec.Span != "" && !m.known[p.Spec.Span] {
-			waiting[p.Spec.Span] = m.waiting[p.Spec.Span]
+		if what, ok := sightOf(p.Spec); ok && asked(c, s, p.Spec.Name) && !m.known[what] {
+			waiting[what] = m.waiting[what]
 		}
 	}
 	m.waiting = waiting
@@ -69,36 +84,55 @@ func (m *missing) Framed(_ *outcome.Batch, f *scope.Frame) error {
 	if len(m.waiting) == 0 {
 		return nil
 	}
-	observed := make(map[string]bool)
+	observed := make(map[sight]bool)
 	for i := range f.Probes {
 		p := &f.Probes[i]
-		if c := &p.Counts; c.Starts+c.Ends+c.Instances()+c.Loss.Total() > 0 {
-			m.known[p.Spec.Span] = true
-			delete(m.waiting, p.Spec.Span)
-		} else if !c.Unobserved && p.VM != (outcome.VM{}) {
-			observed[p.Spec.Span] = true
-		}
-	}
-	var names []string
-	for name := range observed {
-		if _, ok := m.waiting[name]; !ok {
+		what, ok := sightOf(p.Spec)
+		if !ok {
 			continue
 		}
-		if m.waiting[name]++; m.waiting[name] == missingAfter {
-			names = append(names, name)
-			m.known[name] = true
-			delete(m.waiting, name)
+		if c := &p.Counts; c.Starts+c.Ends+c.Instances()+c.Loss.Total() > 0 {
+			m.known[what] = true
+			delete(m.waiting, what)
+		} else if !c.Unobserved && p.VM != (outcome.VM{}) {
+			observed[what] = true
 		}
 	}
-	if len(names) > 0 {
-		slices.Sort(names)
-		m.say(names)
-	}
+	m.count(observed)
 	return nil
 }
 
-// say says that spans were not seen, and which others there are, where it is known.
-func (m *missing) say(names []string) {
+// count counts a window in which nothing was seen of what was observed, and says of what
+// that was so for long enough.
+func (m *missing) count(observed map[sight]bool) {
+	var spans, outcomes []string
+	for what := range observed {
+		if _, ok := m.waiting[what]; !ok {
+			continue
+		}
+		if m.waiting[what]++; m.waiting[what] < missingAfter {
+			continue
+		}
+		m.known[what] = true
+		delete(m.waiting, what)
+		if what.span != "" {
+			spans = append(spans, what.span)
+		} else {
+			outcomes = append(outcomes, what.outcome)
+		}
+	}
+	slices.Sort(spans)
+	slices.Sort(outcomes)
+	if len(spans) > 0 {
+		m.saySpans(spans)
+	}
+	if len(outcomes) > 0 {
+		m.say(fmt.Sprintf("nothing of outcome %s has been seen: does the VM do it, and does it have the probes? beamscope probes shows them", listed(outcomes)))
+	}
+}
+
+// saySpans says that spans were not seen, and which others there are, where it is known.
+func (m *missing) saySpans(names []string) {
 	text := fmt.Sprintf("no span named %s has been seen: is that the name, and is it started in this VM?", listed(names))
 	if f := m.session.finder; f != nil {
 		m.session.mu.Lock()
@@ -108,6 +142,10 @@ func (m *missing) say(names []string) {
 			text += " Discovered were " + listed(seen)
 		}
 	}
+	m.say(text)
+}
+
+func (m *missing) say(text string) {
 	m.notices = append(m.notices, outcome.Notice{Time: monotonic.Now(), Text: text})
 }
 

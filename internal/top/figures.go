@@ -36,7 +36,7 @@ type sum struct {
 	successes, failures, timeouts uint64
 	total                         time.Duration
 	amount                        uint64
-	delays                        [outcome.DelayBuckets]uint64
+	delays                        [outcome.DelayBuckets]uint32
 
 	observed time.Duration // of the windows in which the kind was
 	inferred bool
@@ -50,7 +50,7 @@ func (s *sum) add(t *tally) {
 	s.total += t.total
 	s.amount += t.amount
 	for _, b := range t.delays {
-		s.delays[b.index] += uint64(b.count)
+		s.delays[b.index] += b.count
 	}
 }
 
@@ -59,22 +59,12 @@ func (s *sum) instances() uint64 { return s.successes + s.failures + s.timeouts 
 // quantile returns the quantile p, from 0 to 1, of all instances whose delay was noted,
 // and of those that did not succeed.
 func (s *sum) quantile(p float64) Quantile {
-	n := s.failures + s.timeouts
-	for _, count := range s.delays {
-		n += count
+	_, hi, ok := outcome.Delays(s.delays[:]).Quantile(p, s.failures+s.timeouts)
+	if ok {
+		return Quantile{Some: true, AtMost: hi}
 	}
-	if n == 0 {
-		return Quantile{}
-	}
-	rank := min(max(uint64(p*float64(n)+0.999999999), 1), n)
-	for i, count := range s.delays {
-		if rank <= count {
-			_, hi := outcome.BucketBounds(i)
-			return Quantile{Some: true, AtMost: hi}
-		}
-		rank -= count
-	}
-	return Quantile{Some: true, Beyond: true}
+	some := s.failures+s.timeouts > 0
+	return Quantile{Some: some, Beyond: some}
 }
 
 func (s *sum) figures() Figures {

@@ -19,13 +19,14 @@ const DefaultShare = 0.1
 // unmeasured is what an event is taken to cost where that is not known.
 const unmeasured = 2 * time.Microsecond
 
-// patience is after how many windows in a row above the limit something is given up.
-const patience = 2
+// patience is for how long observing may be above the limit before something is given up.
+const patience = 2 * time.Second
 
 // A guard tells when observing costs too much.
 type guard struct {
-	limit Limit
-	above int // windows in a row
+	limit    Limit
+	patience time.Duration // one whole window at least
+	above    time.Duration // of windows in a row
 }
 
 // judge takes the cost of a window, and returns why less is to be observed from now on;
@@ -36,7 +37,7 @@ func (g *guard) judge(c outcome.Cost, window time.Duration) string {
 		g.above = 0
 		return ""
 	}
-	if g.above++; g.above < patience {
+	if g.above += window; g.above < g.patience {
 		return ""
 	}
 	g.above = 0

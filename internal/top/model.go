@@ -23,6 +23,8 @@ type Model struct {
 	wantBy string // likewise
 	begun  bool   // what is wanted was observed in the window before
 	gaveUp string // why the level is not Everything, "" where it is
+	most   Level  // that can be observed
+	lack   string // why that is not Everything, "" where it is
 
 	sort    Column
 	reverse bool
@@ -34,7 +36,10 @@ type Model struct {
 // NewModel returns a model that observes everything, within a limit, and has seen
 // nothing yet.
 func NewModel(by string, l Limit) *Model {
-	return &Model{live: &history{by: by}, guard: guard{limit: l}, want: Everything, wantBy: by, sort: ByRun, average: 1}
+	return &Model{
+		live: &history{by: by}, guard: guard{limit: l, patience: patience},
+		want: Everything, most: Everything, wantBy: by, sort: ByRun, average: 1,
+	}
 }
 
 // Wanted returns what should be observed: at which level, and by what its rows are.
@@ -83,8 +88,14 @@ func (m *Model) Add(b *outcome.Batch) (notice string, err error) {
 	return fmt.Sprintf("gave up %s: %s", Kind(m.want), why), nil
 }
 
-// Retry wants everything to be observed again.
-func (m *Model) Retry() { m.want, m.gaveUp = Everything, "" }
+// Lack notes that no more than a level can be observed, and why.
+func (m *Model) Lack(most Level, why string) {
+	m.most, m.lack = most, why
+	m.Retry()
+}
+
+// Retry wants everything to be observed again that can be.
+func (m *Model) Retry() { m.want, m.gaveUp = m.most, m.lack }
 
 // Refused notes that what is wanted cannot be had: it goes on with what there is.
 func (m *Model) Refused() { m.want, m.wantBy = m.live.level, m.live.by }
@@ -132,7 +143,8 @@ type Table struct {
 	Windows  int       // that the figures are of, the last of them is Window; 0: there are none yet
 	By       string    // what the rows are
 	Level    Level     // what is observed
-	GaveUp   string    // why that is not everything
+	Most     Level     // what can be
+	GaveUp   string    // why not everything is
 	DMax     [kinds]time.Duration
 	VMs      []outcome.VM
 	Rows     []Row // in their order
@@ -159,7 +171,7 @@ func (m *Model) Table() *Table {
 		h = m.frozen
 	}
 	t := &Table{
-		By: h.by, Level: m.live.level, DMax: h.dmax, VMs: h.vms(),
+		By: h.by, Level: m.live.level, Most: m.most, DMax: h.dmax, VMs: h.vms(),
 		Sort: m.sort, Reverse: m.reverse, Filter: m.filter, Frozen: m.frozen != nil, shown: h,
 	}
 	if t.Level < Everything {

@@ -100,7 +100,7 @@ func TestQuantileIsThatOfDelays(t *testing.T) {
 			tl := tallyOf(&outcome.Group{Successes: uint64(len(part)), Delays: d})
 			sum.add(&tl)
 		}
-		_, hi, ok := all.Quantile(p)
+		_, hi, ok := all.Quantile(p, 0)
 		if got := sum.quantile(p); got.Some != ok || got.Beyond || got.AtMost != hi {
 			r.Errorf("quantile %v is %+v, want %v %v", p, got, hi, ok)
 		}
@@ -360,7 +360,7 @@ func TestConfigure(t *testing.T) {
 	}
 }
 
-// What costs too much for two windows in a row is given up, the dearest first.
+// What costs too much for two seconds on end is given up, the dearest first.
 func TestGivesUp(t *testing.T) {
 	m := fed(t, 2, shop)
 	n := 2
@@ -405,6 +405,30 @@ func TestGivesUp(t *testing.T) {
 	m.Retry()
 	if level, _ := m.Wanted(); level != Everything {
 		t.Errorf("again: level %d", level)
+	}
+}
+
+// How long it takes until something is given up does not depend on the windows, but that
+// it is one at least.
+func TestPatience(t *testing.T) {
+	for window, want := range map[time.Duration]int{
+		100 * time.Millisecond: 20, 300 * time.Millisecond: 7, time.Second: 2, 2 * time.Second: 1, 10 * time.Second: 1,
+	} {
+		g := guard{limit: Limit{Rate: 1}, patience: patience}
+		much := outcome.Cost{Events: 100}
+		for range want - 1 {
+			if why := g.judge(much, window); why != "" {
+				t.Fatalf("%v: %s", window, why)
+			}
+		}
+		g.judge(outcome.Cost{}, window)
+		n := 1
+		for g.judge(much, window) == "" {
+			n++
+		}
+		if n != want {
+			t.Errorf("windows of %v: %d, want %d", window, n, want)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/beamscope/beamscope/internal/figures"
+	"github.com/beamscope/beamscope/internal/outcome"
 )
 
 // A Text printer writes tables for people.
@@ -95,8 +96,20 @@ func (t *Table) others() (n uint64) {
 	return n
 }
 
+// othersName is what the line of the others is called where there is little room.
+func (t *Table) othersName() string {
+	if t.By == outcome.GroupMFA {
+		return "others"
+	}
+	return "no room"
+}
+
 func (t *Table) othersText() string {
-	return fmt.Sprintf("others: %d instances that found no room among the rows", t.others())
+	text := fmt.Sprintf("others: %d instances that found no room among the rows", t.others())
+	if t.By == outcome.GroupMFA {
+		text += ", or of processes without a known function"
+	}
+	return text
 }
 
 // title says of what the table is.

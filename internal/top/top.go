@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
@@ -63,7 +64,8 @@ type Top struct {
 // attaching is how long it takes to attach, as a rule.
 const attaching = 700 * time.Millisecond
 
-// Open opens the source. The caller closes the Top.
+// Open opens the source. Where that fails because there is no probe of the run time, it
+// does without. The caller closes the Top.
 func Open(o Options) (*Top, error) {
 	if o.System == nil {
 		o.System = NewSystem
@@ -74,21 +76,38 @@ func Open(o Options) (*Top, error) {
 	}
 	t.model.SortBy(o.Sort)
 	t.model.Filter(o.Filter)
-	system, err := o.System(Everything, o.By, o.Window)
+	err := t.open(Everything)
+	if errors.Is(err, bpf.ErrNoProbe) {
+		if again := t.open(Level(Run)); again != nil {
+			return nil, errors.Join(err, again)
+		}
+		t.model.Lack(Level(Run), err.Error())
+		t.notice(fmt.Sprintf("without %s: %v", Run, err))
+		err = nil
+	}
 	if err != nil {
 		return nil, err
 	}
+	return t, nil
+}
+
+// open opens the source at a level.
+func (t *Top) open(l Level) error {
+	system, err := t.opts.System(l, t.opts.By, t.opts.Window)
+	if err != nil {
+		return err
+	}
 	plan := system.Plan(monotonic.Now() + int64(attaching))
-	if t.source, err = o.Source(plan); err != nil {
-		return nil, err
+	if t.source, err = t.opts.Source(plan); err != nil {
+		return err
 	}
 	if now := monotonic.Now(); now > plan.From {
 		t.late = time.Duration(plan.At(plan.Number(now)).To - plan.From)
 	}
 	if t.scope, err = scope.New(t.source, system, plan, t); err != nil {
-		return nil, errors.Join(err, t.Close())
+		return errors.Join(err, t.Close())
 	}
-	return t, nil
+	return nil
 }
 
 // Close detaches.

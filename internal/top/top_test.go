@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
@@ -23,6 +24,7 @@ type fakeSource struct {
 	n      int
 	closed bool
 	refuse error // plans but the first
+	most   int   // specs of the first plan; 0: any
 }
 
 func (s *fakeSource) Plan(p outcome.Plan) error {
@@ -72,14 +74,22 @@ type told struct {
 	notices []string
 }
 
+const testWindow = 20 * time.Millisecond
+
 // open opens a Top on a source, in short windows.
 func open(t *testing.T, s *fakeSource) (*Top, *told) {
 	t.Helper()
 	goleak.VerifyNone(t)
 	said := &told{}
+	if s.most == 0 {
+		s.most = int(Everything)
+	}
 	x, err := Open(Options{
-		Window: 20 * time.Millisecond, By: outcome.GroupPID, Sort: ByRun, Limit: Limit{Share: DefaultShare},
+		Window: testWindow, By: outcome.GroupPID, Sort: ByRun, Limit: Limit{Share: DefaultShare},
 		Source: func(p outcome.Plan) (outcome.Source, error) {
+			if len(p.Specs) > s.most {
+				return nil, fmt.Errorf("pid 1: %w: erts_schedule", bpf.ErrNoProbe)
+			}
 			s.plans = append(s.plans, p)
 			return s, nil
 		},
@@ -92,6 +102,7 @@ func open(t *testing.T, s *fakeSource) (*Top, *told) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	x.model.guard.patience = 2 * testWindow
 	t.Cleanup(func() {
 		if err := x.Close(); err != nil || !s.closed {
 			t.Errorf("close: error %v, closed: %v", err, s.closed)
@@ -144,7 +155,7 @@ func TestFallsBack(t *testing.T) {
 func TestWants(t *testing.T) {
 	s := &fakeSource{}
 	s.change = func(n int, b *outcome.Batch) error {
-		if n < patience {
+		if n < 3 {
 			b.Cost.Events = 3000
 		}
 		return nil
@@ -172,6 +183,48 @@ func TestWants(t *testing.T) {
 	}
 	if last := said.tables[len(said.tables)-1]; last.By != outcome.GroupMFA || last.GaveUp != "" {
 		t.Errorf("by %s, %q", last.By, last.GaveUp)
+	}
+}
+
+// Where a VM has no probes of the run time the other kinds are observed, that is said, and
+// the run time is not asked for again.
+func TestWithoutRunProbes(t *testing.T) {
+	s := &fakeSource{most: int(Run)}
+	x, said := open(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	inner := x.opts.Tabled
+	x.opts.Tabled = func(table *Table) error {
+		if len(said.tables) == 0 {
+			x.Do((*Model).Retry)
+		} else {
+			cancel()
+		}
+		return inner(table)
+	}
+	if err := x.Run(ctx, 0); err != nil {
+		t.Fatal(err)
+	}
+	const why = "pid 1: no such probe: erts_schedule"
+	if want := []string{"without run: " + why}; !slices.Equal(said.notices, want) {
+		t.Errorf("notices %q, want %q", said.notices, want)
+	}
+	if len(s.plans) != 1 || len(s.plans[0].Specs) != int(Run) {
+		t.Errorf("plans %+v", s.plans)
+	}
+	table := said.tables[len(said.tables)-1]
+	if text, reason := table.givenUpText(); text != "without run" || reason != why || table.Most != table.Level || table.Sort != ByGC {
+		t.Errorf("%q: %q, level %d of %d, sorted by %v", text, reason, table.Level, table.Most, table.Sort)
+	}
+}
+
+// Where there are not even other probes, that is the error.
+func TestWithoutProbes(t *testing.T) {
+	_, err := Open(Options{
+		Window: testWindow, By: outcome.GroupPID,
+		Source: func(outcome.Plan) (outcome.Source, error) { return nil, bpf.ErrNoProbe },
+	})
+	if !errors.Is(err, bpf.ErrNoProbe) {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -253,7 +253,10 @@ func (v *View) showWithout() {
 	lines := 0
 	if text != "" && v.shown.Windows > 0 {
 		lines = 1
-		v.without.SetText(v.tagged(tui.Bad, v.short(strings.TrimSuffix(text+" (r: again): "+why, ": "))))
+		if v.shown.Level < v.shown.Most {
+			text += " (r: again)"
+		}
+		v.without.SetText(v.tagged(tui.Bad, v.short(strings.TrimSuffix(text+": "+why, ": "))))
 	}
 	v.whole.ResizeItem(v.without, lines, 0)
 }

@@ -207,20 +207,17 @@ func screenfuls() []screenful {
 // giveUp has windows cost too much, until nothing more can be given up but the last.
 func (h *harness) giveUp(from int) {
 	for want := Everything; want > 1; want-- {
-		for range patience {
+		notice := ""
+		for notice == "" {
 			b := batch(h.plan, h.fed, shop)
 			b.Cost.Events = 90_000
 			h.fed++
-			h.v.top.Do(func(m *Model) {
-				if notice, _ := m.Add(b); notice != "" {
-					h.v.Notify(outcome.Notice{Text: notice})
-				}
-			})
+			h.v.top.Do(func(m *Model) { notice, _ = m.Add(b) })
 		}
-		level, by := h.v.top.model.Wanted()
-		h.configure(level, by)
+		h.v.Notify(outcome.Notice{Text: notice})
+		h.configure(h.v.top.model.Wanted())
 	}
-	h.feed(2, shop)
+	h.feed(1, shop)
 }
 
 // lose adds a window with loss, and with instances that found no room.

@@ -72,7 +72,7 @@ func (v *View) fill() {
 			v.toned(tui.Strong, v.line(c.places, "everything", "", &t.Total, figures.Sparkline(t.TotalTrend(c.trend)))),
 		}
 		if t.hasOthers() {
-			c.fixed = append(c.fixed, v.toned(tui.Doubtful, v.line(c.places, "no room", "", &t.Others, "")))
+			c.fixed = append(c.fixed, v.toned(tui.Doubtful, v.line(c.places, t.othersName(), "", &t.Others, "")))
 		}
 	}
 	v.fixed = len(c.fixed)
