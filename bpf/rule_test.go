@@ -126,7 +126,7 @@ func TestRulesAreAsTheModel(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, 2))
-			for range 8 {
+			for range 4 {
 				events := randomEvents(rng, rule)
 				c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{ruled(rule, time.Hour)}})
 				c.Observe(vm)
@@ -410,7 +410,7 @@ func groupsOf(c *vmtest.Collector, outcome int) map[any]bpf.Group {
 func TestBuiltinsAttach(t *testing.T) {
 	vm := vmtest.Start(t, erlang.Options{})
 	for _, b := range dtrace.Builtins() {
-		for _, group := range []string{"", bpf.GroupByPID, bpf.GroupByMFA} {
+		for _, group := range []string{"", bpf.GroupByPID} {
 			o := builtin(t, b.Name, group)
 			if err := bpf.CheckOutcome(o); err != nil {
 				continue
