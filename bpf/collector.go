@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -50,8 +51,8 @@ type Outcome struct {
 	// changed as long as the collector is there.
 	Rule *dtrace.Rule
 
-	// Group is what instances of a Rule are counted by besides: [GroupByPID],
-	// [GroupByMFA] or an argument of its starts; "" for nothing.
+	// Group is what instances are counted by besides: [GroupByPID], [GroupByMFA] or, with
+	// a Rule, an argument of its starts; "" for nothing.
 	Group string
 }
 
@@ -129,6 +130,9 @@ func check(start, window int64, outcomes []Outcome) error {
 			return fmt.Errorf("%w: outcome %q is there twice", ErrOptions, out.Name)
 		case out.DMax < 1 || out.BinWidth < 1 || out.Bins < 1:
 			return fmt.Errorf("%w: outcome %q: dMax %d ns, %d bins of %d ns", ErrOptions, out.Name, out.DMax, out.Bins, out.BinWidth)
+		}
+		if out.Rule == nil && !slices.Contains([]string{"", GroupByPID, GroupByMFA}, out.Group) {
+			return fmt.Errorf("%w: outcome %q: spans cannot be grouped by %s", ErrOptions, out.Name, out.Group)
 		}
 		seen[out.ID()] = true
 		if out.Rule != nil {

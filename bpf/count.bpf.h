@@ -50,6 +50,7 @@ enum column {
 #define WORST (1 << 1)      /* of these only the worst of each window */
 #define EXIT_FAILS (1 << 2) /* the death of its process ends an instance as a failure */
 #define GROUPED (1 << 3)    /* instances are counted in groups besides */
+#define BY_SPAWN (1 << 4)   /* the group of a process is the function that it was spawned with */
 
 /* An outcome as user space describes it, for as long as it stays as it is. When
  * it is to change, another entry takes its place on its label, and what started

@@ -87,6 +87,15 @@ struct {
 	__type(value, __u64);
 } spawned SEC(".maps");
 
+/* The function that a process was spawned with, or the process where it is not known. */
+static __always_inline __u64 spawn_group(__u64 process, __u32 pid)
+{
+	struct process_key k = {.process = process, .pid = pid};
+	__u64 *known = bpf_map_lookup_elem(&spawned, &k);
+
+	return known ? *known : process;
+}
+
 static __always_inline __u32 log2_of(__u64 v)
 {
 	__u32 r = 0;

@@ -326,6 +326,7 @@ const (
 	flagWorst     = 1 << 1
 	flagExitFails = 1 << 2
 	flagGrouped   = 1 << 3
+	flagBySpawn   = 1 << 4
 )
 
 func (o Outcome) flags() uint32 {
@@ -341,6 +342,9 @@ func (o Outcome) flags() uint32 {
 	}
 	if o.Group != "" {
 		f |= flagGrouped
+	}
+	if o.Group == GroupByMFA {
+		f |= flagBySpawn
 	}
 	return f
 }

@@ -248,8 +248,7 @@ static __noinline __u64 text_group(__u64 addr)
 
 static __always_inline __u64 read_group(struct rule_event *e)
 {
-	struct process_key k = {.pid = e->key.pid};
-	__u64 group = 0, *by_spawn;
+	__u64 group = 0;
 
 	if (rule.group.kind == OPERAND_NONE)
 		return 0;
@@ -260,11 +259,7 @@ static __always_inline __u64 read_group(struct rule_event *e)
 	}
 	if (read_operand(e, &rule.group, &group))
 		return 0;
-	if (!rule.by_spawn)
-		return group;
-	k.process = group;
-	by_spawn = bpf_map_lookup_elem(&spawned, &k);
-	return by_spawn ? *by_spawn : group;
+	return rule.by_spawn ? spawn_group(group, e->key.pid) : group;
 }
 
 #define KEY_SALT 0x9e3779b97f4a7c15ULL

@@ -162,8 +162,10 @@ static __always_inline void start(void *ctx, struct event *e)
 	v.outcome = e->outcome;
 	if (o->flags & STREAM)
 		read_arg(ctx, &e->block, ARG_PARENT, &v.parent);
-	if (o->flags & (STREAM | EXIT_FAILS) && !read_arg(ctx, &e->block, ARG_PID, &pid))
+	if (o->flags & (STREAM | EXIT_FAILS | GROUPED) && !read_arg(ctx, &e->block, ARG_PID, &pid))
 		v.owner = erlang_pid(pid);
+	if (o->flags & GROUPED)
+		v.group = o->flags & BY_SPAWN ? spawn_group(v.owner, e->key.pid) : v.owner;
 	if (put_recent(&v, v.start_ns))
 		return;
 	if (bpf_map_update_elem(&spans, &v.key, &v, BPF_ANY))

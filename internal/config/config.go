@@ -80,7 +80,7 @@ type Outcome struct {
 	Span      string // name of the spans of VM probes; or
 	Wrapper   string // of those that the published wrapper sends; or
 	VM        outcome.Events
-	Group     string // as of [outcome.Spec]; only with VM
+	Group     string // as of [outcome.Spec]; not with Wrapper
 	Scale     Scale
 	ExitFails bool
 	QTA       *QTA      // nil where nothing is required

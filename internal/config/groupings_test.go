@@ -9,7 +9,7 @@ import (
 // What instances can be grouped by is what a scope file can say.
 func TestGroupings(t *testing.T) {
 	for text, want := range map[string][]string{
-		"{}":              {},
+		"{span: a}":       {"pid", "mfa"},
 		"{wrapper: a}":    {},
 		"{vm: os-wait}":   {},
 		"{vm: gc}":        {"pid", "mfa"},

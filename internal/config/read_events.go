@@ -248,8 +248,13 @@ func (r *reader) group(v value, o Outcome) (string, error) {
 
 // groupable returns why instances cannot be grouped by something, nil where they can.
 func (o Outcome) groupable(by string) error {
-	if !o.ofVM() {
-		return errors.New("spans are not grouped, only what the VM does: outcomes with vm, or start and end")
+	switch {
+	case o.Wrapper != "":
+		return errors.New("what comes over TCP does not tell its processes: leave group out")
+	case !o.ofVM() && by != outcome.GroupPID && by != outcome.GroupMFA:
+		return fmt.Errorf("spans are grouped by %s, the process that starts them, or by %s, its function", outcome.GroupPID, outcome.GroupMFA)
+	case !o.ofVM():
+		return nil
 	}
 	rule, err := o.VM.Rule()
 	if err != nil {
@@ -335,14 +340,18 @@ func ofProcess(events dtrace.Expr, key string) bool {
 }
 
 // Groupings returns what the instances of an outcome can be grouped by: the process and
-// the function, and what else starts tell of processes, ports and nodes. There is
-// nothing for spans.
+// the function, and what else the events of a VM that start them tell of processes, ports
+// and nodes. There is nothing for what comes over TCP.
 func (o Outcome) Groupings() []string {
-	rule, err := o.VM.Rule()
-	if err != nil {
-		return nil // as of the zero Events
-	}
 	names := []string{outcome.GroupPID, outcome.GroupMFA}
+	var rule dtrace.Rule
+	if o.ofVM() {
+		r, err := o.VM.Rule()
+		if err != nil {
+			return nil // no scope file says it
+		}
+		rule = *r
+	}
 	for _, e := range rule.Start {
 		for _, a := range e.Probe.Args {
 			if a.Type <= dtrace.Node && a.Name != e.Probe.Subject && !slices.Contains(names, a.Name) {

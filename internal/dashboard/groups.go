@@ -20,11 +20,11 @@ const groupHelp = "who: groups by process, then by function, then the plot"
 
 // Why a probe is not grouped.
 var (
-	errNoProbe    = errors.New("there is no probe to group: choose one in the overview (o)")
-	errSeveral    = errors.New("there are several probes in this plot: choose one in the overview (o)")
-	errSpans      = errors.New("only what the VM does is grouped, as an outcome of vm: gc is: of spans nobody tells whose they are")
-	errNoGroups   = errors.New("its instances are of threads, and not of processes: there is nothing to group by")
-	errNotGrouped = errors.New("it was recorded without groups: a scope file with group: pid has them recorded")
+	errNoProbe     = errors.New("there is no probe to group: choose one in the overview (o)")
+	errSeveral     = errors.New("there are several probes in this plot: choose one in the overview (o)")
+	errNoProcesses = errors.New("this is not grouped: nobody tells whose instances they are")
+	errNoGroups    = errors.New("its instances are of threads, and not of processes: there is nothing to group by")
+	errNotGrouped  = errors.New("it was recorded without groups: a scope file with group: pid has them recorded")
 )
 
 // chosenProbe returns the probe that is chosen, in the frame that is shown; nil where
@@ -42,10 +42,11 @@ func (d *Dashboard) chosenProbe() *scope.Probe {
 	return &f.Probes[at]
 }
 
-// canGroup tells whether the probe that is chosen is one of the VM, and may have groups.
+// canGroup tells whether the probe that is chosen is observed at probes of a VM, and may
+// have groups.
 func (d *Dashboard) canGroup() bool {
 	p := d.chosenProbe()
-	return p != nil && p.Spec.VM != (outcome.Events{})
+	return p != nil && p.Spec.OfVM()
 }
 
 // group shows the groups of the probe that is chosen: what it is grouped by, then by
@@ -58,8 +59,8 @@ func (d *Dashboard) group() {
 		d.fail(errNoProbe)
 	case d.showing("plots") && len(d.grid.current().probes) > 1:
 		d.fail(errSeveral)
-	case p.Spec.VM == (outcome.Events{}):
-		d.fail(errSpans)
+	case !p.Spec.OfVM():
+		d.fail(errNoProcesses)
 	case recorded || d.scene != d.live:
 		d.showRecorded(p)
 	default:

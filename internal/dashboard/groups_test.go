@@ -12,10 +12,11 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// ofVMScope has an outcome of spans and some of the VM.
+// ofVMScope has an outcome that comes over TCP and some of the VM.
 const ofVMScope = `
+wrapper: {listen: '127.0.0.1:8080'}
 outcomes:
-  request: {}
+  request: {wrapper: request}
   pause: {vm: gc, group: pid}
   hop: {vm: hop}
   served:
@@ -137,7 +138,7 @@ func TestGroupKeyRefuses(t *testing.T) {
 	h := grouping(t, 120, 50)
 	h.key(tcell.KeyHome)
 	h.keys("g")
-	h.shows("only what the VM does is grouped")
+	h.shows("nobody tells whose instances they are")
 	h.hides("g who")
 	h.key(tcell.KeyEnd)
 	h.keys("g")

@@ -14,7 +14,7 @@ const (
 	pairedInferred = "inferred" // some of them by their order
 )
 
-// ofVM is what a line has besides for an outcome of the VM.
+// ofVM is what a line has besides for an outcome of the VM, and for one that is grouped.
 type ofVM struct {
 	Pairing  string  `json:"pairing"`
 	Inferred uint64  `json:"inferred"` // instances that were paired by their order

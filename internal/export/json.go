@@ -184,7 +184,7 @@ func lineOf(f *scope.Frame, p *scope.Probe) line {
 		Triggers:     []string{},
 		Active:       append([]string{}, p.Active...),
 	}
-	if p.Spec.VM != (outcome.Events{}) {
+	if p.Spec.VM != (outcome.Events{}) || p.Spec.Group != "" {
 		l.ofVM = ofVMOf(p)
 	}
 	if p.Judgement != nil {

@@ -171,3 +171,23 @@ func TestGroupsByMFA(t *testing.T) {
 		return otp && fun
 	})
 }
+
+// Spans are grouped by the processes that start them.
+func TestSpansByPID(t *testing.T) {
+	v := vmtest.Start(t, erlang.Options{})
+	spec := outcome.Spec{Name: "outcome", Span: "load", Group: outcome.GroupPID, BinWidth: 100 * time.Millisecond, Bins: 100}
+	s := newSourceEvery(t, vm.Target{PID: v.PID()}, 200*time.Millisecond, []outcome.Spec{spec})
+	vmtest.Call(t, v, "span_load", "run", "[#{spans => 100, procs => 4}]")
+	s.collectNow()
+	var all uint64
+	sums := s.sums()
+	for key, g := range sums {
+		all += g.Successes
+		if g.Process.String() != key || g.Successes != 25 {
+			t.Errorf("%+v", g)
+		}
+	}
+	if len(sums) != 4 || all != 100 {
+		t.Errorf("%d groups of %d spans, want 4 of 100", len(sums), all)
+	}
+}

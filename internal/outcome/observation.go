@@ -82,11 +82,12 @@ func (s Spec) kernelOutcome() (bpf.Outcome, error) {
 		Bins:      s.Bins,
 		Stream:    streaming[s.Detail],
 		ExitFails: s.ExitFails,
+		Group:     s.Group,
 	}
 	if s.Span != "" {
 		return o, nil
 	}
-	o.Name, o.Group = s.Name, s.Group
+	o.Name = s.Name
 	var err error
 	o.Rule, err = s.VM.Rule()
 	return o, err

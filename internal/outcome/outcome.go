@@ -64,8 +64,8 @@ type Spec struct {
 	Bins     int
 
 	// Group is what instances are grouped by besides, "" for nothing: [GroupPID],
-	// [GroupMFA], or the name of an argument of the events that start them. Only those
-	// of VM are grouped.
+	// [GroupMFA] or, of those of VM, the name of an argument of the events that start
+	// them. Those of Wrapper are not grouped.
 	Group string
 
 	// ExitFails makes the exit of the process that started an instance its
