@@ -347,7 +347,7 @@ func TestEndWithinDMax(t *testing.T) {
 	vm := vmtest.Start(t, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{
 		Outcomes: []bpf.Outcome{streamed(load(dMax))},
-		Window:   int64(50 * time.Millisecond),
+		Window:   int64(200 * time.Millisecond), // so long that attaching takes less than there are windows
 	})
 	c.Observe(vm)
 	streamed := c.Streamed()
