@@ -11,6 +11,7 @@ import (
 	"github.com/beamscope/beamscope/internal/atomicfile"
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/script"
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
@@ -96,12 +97,14 @@ func (f scriptFlags) check(cmd *cobra.Command) (dtrace.Format, error) {
 	return format, nil
 }
 
-// scriptOutcomes returns the outcomes of a scope file that are of the VM.
+// scriptOutcomes returns the outcomes of a scope file, all of which a script has to be
+// able to tell: who observes its output with the file would be refused otherwise.
 func scriptOutcomes(c config.Config) ([]dtrace.ScriptOutcome, error) {
 	var outcomes []dtrace.ScriptOutcome
 	for _, o := range c.Outcomes {
-		if o.VM == (outcome.Events{}) {
-			continue
+		spec := outcome.Spec{Name: o.Name, Span: o.Span, Wrapper: o.Wrapper, VM: o.VM, Group: o.Group, ExitFails: o.ExitFails}
+		if err := script.Check(spec); err != nil {
+			return nil, fmt.Errorf("outcomes.%s: %w", o.Name, err)
 		}
 		rule, err := o.VM.Rule()
 		if err != nil {

@@ -43,7 +43,8 @@ type VMSource struct {
 	refused map[usdt.Process]VMStatus // VMs that cannot be observed, which was noted
 	gone    []VMStatus                // VMs that have ended and were given up, the last ones
 	notices []Notice
-	hits    uint64 // since the cost was last asked for
+	hits    uint64 // since they were last told as a cost
+	told    bool   // no more were read since
 	counted int64  // when that was
 
 	// The first of each is that of the window that was collected last; others are
@@ -138,7 +139,7 @@ func NewVMSource(cfg VMConfig) (*VMSource, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.scanned = monotonic.Now()
-	s.counted = s.scanned
+	s.counted, s.told = s.scanned, true
 	if err := o.beginAt(s.scanned); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -428,7 +429,7 @@ func (s *VMSource) read(o *observation, n uint64) (counts []bpf.Counts, observed
 
 func (s *VMSource) readWindow(o *observation, n uint64) ([]bpf.Counts, error) {
 	counts, others, err := o.collector.Read(n)
-	s.hits += others.Hits
+	s.hits, s.told = s.hits+others.Hits, false
 	s.noteOthers(others)
 	return counts, err
 }
@@ -437,8 +438,11 @@ func (s *VMSource) readWindow(o *observation, n uint64) ([]bpf.Counts, error) {
 // cost since it was last asked for.
 func (s *VMSource) cost(w Window) Cost {
 	now := monotonic.Now()
-	c := Cost{Events: uint64(math.Round(float64(s.hits) * float64(w.Duration()) / float64(now-s.counted)))}
-	s.hits, s.counted = 0, now
+	var c Cost
+	if !s.told { // windows that were not observed are not read: their hits come with a later one
+		c.Events = uint64(math.Round(float64(s.hits) * float64(w.Duration()) / float64(now-s.counted)))
+		s.hits, s.counted, s.told = 0, now, true
+	}
 	if s.meter == nil {
 		return c
 	}
