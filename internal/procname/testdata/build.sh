@@ -2,7 +2,7 @@
 # Makes the compiled fixtures of package procname. On Debian 12: apt install gcc clang
 set -eu
 cd "$(dirname "$0")"
-flags="-O1 -fpic -shared -nostdlib -Wl,--build-id=sha1 structures.c"
+flags="-ffile-prefix-map=$PWD=. -O1 -fpic -shared -nostdlib -Wl,--build-id=sha1 structures.c"
 
 gcc -g -gdwarf-5 $flags -o dwarf5.so
 gcc -g -gdwarf-4 -gz=zlib $flags -o dwarf4-compressed.so
