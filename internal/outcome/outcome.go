@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/dtrace"
 )
 
@@ -117,8 +118,8 @@ func (e Events) Rule() (*dtrace.Rule, error) {
 
 // What instances can be grouped by, besides the arguments of their starts.
 const (
-	GroupPID = "pid" // the process
-	GroupMFA = "mfa" // the function of the event or, where it has none, that with which the process was spawned
+	GroupPID = bpf.GroupByPID // "pid": the process
+	GroupMFA = bpf.GroupByMFA // "mfa": the function of the event or, where it has none, that with which the process was spawned
 )
 
 // A Detail says which single instances of an outcome a source delivers.
