@@ -51,6 +51,10 @@ type Outcome struct {
 	// changed as long as the collector is there.
 	Rule *dtrace.Rule
 
+	// Explain has the events of the processes that take part in open instances recorded,
+	// for [Collector.Events]. Spans only.
+	Explain bool
+
 	// Group is what instances are counted by besides: [GroupByPID], [GroupByMFA] or, with
 	// a Rule, an argument of its starts; "" for nothing.
 	Group string

@@ -23,6 +23,7 @@ import (
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/internal/trace"
 )
 
 // ErrLate says that a plan would have to begin before the source is ready for it.
@@ -75,6 +76,10 @@ type Spec struct {
 
 	// Detail says which single instances are wanted besides the counts.
 	Detail Detail
+
+	// Explain says that the worst instances of each window and VM are to be explained,
+	// up to MaxWorst, for outcomes with Span: it needs Detail.
+	Explain bool
 }
 
 // Events are the events of a VM that are the starts and ends of instances, as a scope
@@ -201,19 +206,16 @@ type Instance struct {
 	Parent     uint64 // ID of the span within which it started, 0 where there is none
 	Process    PID    // that started it
 	Class      string // of a failure, "" where none was given
+
+	// Trace says where its time went; nil where that was not asked for.
+	Trace *trace.Trace
 }
 
 // Elapsed returns the delay between the start and the end.
 func (i Instance) Elapsed() time.Duration { return time.Duration(i.End - i.Start) }
 
-// A PID identifies an Erlang process within its VM: number, serial and node in
-// one integer, as the eBPF programs pack them. 0 is no process.
-type PID uint64
-
-// String returns the pid as Erlang prints it, <0.123.0>.
-func (p PID) String() string {
-	return fmt.Sprintf("<%d.%d.%d>", p>>48, p&0xffffffff, p>>32&0xffff)
-}
+// A PID identifies an Erlang process within its VM.
+type PID = trace.PID
 
 // Counts are what was counted of one outcome in one VM in one window.
 type Counts struct {

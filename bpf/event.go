@@ -1,0 +1,63 @@
+package bpf
+
+// An EventKind says what happened.
+type EventKind uint8
+
+// The kinds of events. Process is whom it happened to unless it says otherwise.
+const (
+	EventWatch     EventKind = iota + 1 // events of Process are recorded from here on: Other sent it a message, or it started a span (Other is 0)
+	EventUnwatched                      // there was no room to watch Process
+	EventSpanStart                      // Process starts the span ID of Outcome, on Thread
+	EventSpanEnd                        // Process ends it, whoever started it
+	EventIn                             // a scheduler begins to run Process, on Thread
+	EventOut                            // it stops; State and Reductions tell how
+	EventGCStart
+	EventGCEnd
+	EventNIFStart // a dirty scheduler calls a native function; Text says which
+	EventNIFEnd
+	EventSend    // Process sends a message to Other
+	EventQueued  // Process fetches a message from its outer queue
+	EventReceive // Process takes a message out of its mailbox
+	EventSuspend // Process is suspended; Other is the number of the port that is busy, 0 where it is none
+	EventExit
+	EventOSWait    // Thread, of the VM's schedulers, waited for a processor from From until Time; no Process
+	EventNeighbour // Process, which begins to run on Thread, could not before: Other ran there from From until To
+)
+
+// States of [Event.State], and whether there is one.
+const (
+	StateKnown     = 1 << iota // the others say something
+	StateActive                // the process could go on: it was preempted, or moves to another scheduler
+	StateSuspended             // it must be resumed first
+	StateDirty                 // it goes on on a dirty scheduler
+	StateExiting
+)
+
+// An Event is something that happened to a process that takes part in an open span of
+// an outcome with Explain, or is sent a message by one that does.
+type Event struct {
+	Time    int64 // nanoseconds of CLOCK_MONOTONIC
+	VM      int   // pid of the operating system
+	Thread  int   // of the operating system, in the initial pid namespace
+	Kind    EventKind
+	Process uint64 // as [Instance.Process]
+	Other   uint64
+
+	Outcome int    // number of the outcome's name, see [Collector.Outcome]
+	ID      uint64 // of the span
+
+	// Of messages: the size in words, the seq_trace token where Label, Prev and Cur are
+	// not all 0, and, when received or queued, how many messages there were in the inner
+	// queue, this one included. Alias says that it was sent to an alias: then the size
+	// is 0, and so is Cur where it cannot be known; Inner of what is queued is that of
+	// the whole fetch.
+	Size             uint32
+	Label, Prev, Cur int32
+	Inner            uint32
+	Alias            bool
+
+	State      uint8 // of EventOut: a set of States
+	Reductions int32 // of EventOut
+	From, To   int64 // nanoseconds of CLOCK_MONOTONIC
+	Text       string
+}
