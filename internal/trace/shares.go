@@ -55,7 +55,7 @@ func (t *Trace) Shares() []Share {
 			at = len(shares)
 			index[k] = at
 			shares = append(shares, Share{
-				Kind: kind, Process: s.Process, Own: s.Process != 0 && s.Process == t.Spans[0].Process,
+				Kind: kind, Process: s.Process, Own: t.own(i),
 				Detail: s.Detail, Reason: s.Reason,
 			})
 		}
@@ -72,6 +72,11 @@ func (t *Trace) Shares() []Share {
 	}
 	slices.SortStableFunc(shares, func(a, b Share) int { return -cmp.Compare(a.Duration, b.Duration) })
 	return shares
+}
+
+// own tells whether the process of a span is that of the instance itself.
+func (t *Trace) own(i int) bool {
+	return t.Spans[i].Process != 0 && t.Spans[i].Process == t.Spans[0].Process
 }
 
 // leaves tells of each span whether it has no children.
