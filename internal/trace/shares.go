@@ -74,6 +74,15 @@ func (t *Trace) Shares() []Share {
 	return shares
 }
 
+// Part returns what a span's time was, as if it were all that was spent so.
+func (t *Trace) Part(i int) Share {
+	s := &t.Spans[i]
+	return Share{
+		Kind: s.Kind, Process: s.Process, Name: s.Name, Own: t.own(i), Other: s.Other, OtherName: s.OtherName,
+		Behind: s.Behind, Detail: s.Detail, Reason: s.Reason, Mark: s.Mark, Duration: s.Duration(),
+	}
+}
+
 // own tells whether the process of a span is that of the instance itself.
 func (t *Trace) own(i int) bool {
 	return t.Spans[i].Process != 0 && t.Spans[i].Process == t.Spans[0].Process

@@ -104,11 +104,10 @@ func (d *drawing) line(share, duration, bar, branch, label string) {
 // label says what a span was.
 func (d *drawing) label(i int) string {
 	s := &d.t.Spans[i]
-	share := Share{
-		Kind: s.Kind, Process: s.Process, Name: shortened(s.Name, maxName), Own: d.t.own(i),
-		Other: s.Other, OtherName: shortened(s.OtherName, maxName), Behind: s.Behind, Detail: shortened(s.Detail, maxName), Reason: s.Reason,
-	}
-	text := strings.TrimPrefix(strings.TrimPrefix(share.Clause(), "was "), "is ")
+	part := d.t.Part(i)
+	part.Name, part.OtherName, part.Detail = shortened(s.Name, maxName), shortened(s.OtherName, maxName), shortened(s.Detail, maxName)
+	part.Mark = Exact // its sign says the same
+	text := strings.TrimPrefix(strings.TrimPrefix(part.Clause(), "was "), "is ")
 	text = shortened(text, maxLabel)
 	if s.Mark < Marks {
 		d.marked[s.Mark] = true
