@@ -58,6 +58,7 @@ func newObservation(p Plan, discover bool) (*observation, error) {
 		files:     make(map[file]*bpf.Attachment),
 		ready:     make(map[uint64][]bpf.Counts),
 		stream:    streamed{over: make(map[streamKey]uint64)},
+		record:    record{most: recordMost},
 	}, nil
 }
 

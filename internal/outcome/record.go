@@ -9,17 +9,14 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-const (
-	// recordMost is how many events are kept for explanations.
-	recordMost = 1 << 20
-
-	// chunkMost is how many events are given up at a time where there are too many.
-	chunkMost = 1 << 13
-)
+// recordMost is how many events are kept for explanations.
+const recordMost = 1 << 20
 
 // A record is what happened to the processes that take part in open instances, until
 // nothing can need it any more.
 type record struct {
+	most int // events that are kept
+
 	mu     sync.Mutex
 	log    explain.Log
 	batch  []bpf.Event // as it is read
@@ -28,7 +25,7 @@ type record struct {
 	lost   uint64      // since that was last asked for
 }
 
-// A chunk is so many events up to a time.
+// A chunk is so many events up to a time, which are given up together.
 type chunk struct {
 	until int64
 	n     int
@@ -52,18 +49,18 @@ func (r *record) add(events []bpf.Event, lost uint64) {
 		return
 	}
 	r.log.Add(events, lost > 0)
-	for len(events) > 0 {
-		if len(r.chunks) == 0 || r.chunks[len(r.chunks)-1].n == chunkMost {
+	for most := max(1, r.most/128); len(events) > 0; {
+		if len(r.chunks) == 0 || r.chunks[len(r.chunks)-1].n == most {
 			r.chunks = append(r.chunks, chunk{})
 		}
 		last := &r.chunks[len(r.chunks)-1]
-		n := min(len(events), chunkMost-last.n)
+		n := min(len(events), most-last.n)
 		last.n += n
 		last.until = max(last.until, events[n-1].Time)
 		r.held += n
 		events = events[n:]
 	}
-	for r.held > recordMost {
+	for r.held > r.most {
 		r.lost += uint64(r.chunks[0].n)
 		r.giveUp(r.chunks[0].until + 1)
 	}
