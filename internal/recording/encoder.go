@@ -95,7 +95,7 @@ func appendSpec(b []byte, s outcome.Spec) []byte {
 	}
 	b = binary.AppendVarint(b, int64(s.BinWidth))
 	b = binary.AppendUvarint(b, uint64(s.Bins))
-	return append(b, byte(s.VM.Pairing), boolByte(s.ExitFails), byte(s.Detail))
+	return append(b, byte(s.VM.Pairing), boolByte(s.ExitFails), byte(s.Detail), boolByte(s.Explain))
 }
 
 // AppendNotice appends a notice.
