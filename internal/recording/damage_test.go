@@ -117,7 +117,7 @@ func TestMessages(t *testing.T) {
 		"not a header":    {append(bytes.Clone(data[:16]), data[at[0]:]...), recording.ErrDamaged, "it does not begin with a header"},
 		"length":          {flipped(at[2] + 2), recording.ErrDamaged, "the head of the block does not match its check"},
 		"payload":         {flipped(at[4] + 9), recording.ErrDamaged, "damaged recording: after 1 window, at byte"},
-		"cut":             {data[:at[5]+11], recording.ErrTorn, "torn: after 1 window, at byte 599: it breaks off within a block of"},
+		"cut":             {data[:at[5]+11], recording.ErrTorn, "torn: after 1 window, at byte 632: it breaks off within a block of"},
 		"no end":          {data[:at[6]], recording.ErrTorn, "after 2 windows, at byte"},
 		"behind the end":  {append(bytes.Clone(data), 0), recording.ErrDamaged, "something follows the end"},
 		"a block less":    {append(bytes.Clone(data[:at[4]]), data[at[5]:]...), recording.ErrDamaged, "the end is that of 7 blocks and 2 windows, and there are 6 and 2"},
