@@ -36,32 +36,8 @@ func causeOf(s *trace.Share) Cause {
 
 // String says in a few words what the time went to, as "mailbox wait of queue_2".
 func (c Cause) String() string {
-	who := c.Who()
-	switch {
-	case c.Kind == trace.Waiting && who == "":
-		return c.Kind.String()
-	case c.Kind == trace.Waiting:
-		return "waiting for " + who
-	case c.Kind == trace.OSWait && who != "":
-		return c.Kind.String() + " for " + who
-	case who == "" || c.Kind == trace.Unexplained && c.Own:
-		return c.Kind.String()
-	}
-	return c.Kind.String() + " of " + who
-}
-
-// Who names the process: "own process" for that of the instances, "" where it is not
-// known.
-func (c Cause) Who() string {
-	switch {
-	case c.Own:
-		return "own process"
-	case c.Name == "" && c.Process == 0:
-		return ""
-	case c.Name == "":
-		return c.Process.String()
-	}
-	return c.Name
+	s := trace.Share{Kind: c.Kind, Own: c.Own, Name: c.Name, Process: c.Process}
+	return s.What()
 }
 
 // A Share is what part of the time of a window's explained instances went to a cause.
@@ -133,7 +109,10 @@ func (x *Explained) clone() *Explained {
 }
 
 // wholePercent shows a share in percent.
-func wholePercent(share float64) string { return fmt.Sprintf("%.0f %%", share*100) }
+func wholePercent(share float64) string {
+	const whole = 1e9
+	return trace.Percent(int64(share*whole), whole)
+}
 
 // WorstExplained returns the worst of the instances that has a trace, nil where none has.
 func (p *Probe) WorstExplained() *outcome.Instance {
@@ -155,7 +134,7 @@ func (p *Probe) explanation() string {
 		parts = append(parts, p.Explained.Shift.String())
 	}
 	if i := p.WorstExplained(); i != nil {
-		parts = append(parts, i.Trace.Sentence(p.Name, i.ID))
+		parts = append(parts, i.Trace.Sentence(fmt.Sprintf("%s #%d", p.Name, i.ID)))
 	}
 	return strings.Join(parts, "; ")
 }
