@@ -55,7 +55,7 @@ func (t *Trace) Shares() []Share {
 			at = len(shares)
 			index[k] = at
 			shares = append(shares, Share{
-				Kind: kind, Process: s.Process, Own: s.Process != 0 && s.Process == t.Spans[0].Process,
+				Kind: kind, Process: s.Process, Own: t.own(i),
 				Detail: s.Detail, Reason: s.Reason,
 			})
 		}
@@ -72,6 +72,20 @@ func (t *Trace) Shares() []Share {
 	}
 	slices.SortStableFunc(shares, func(a, b Share) int { return -cmp.Compare(a.Duration, b.Duration) })
 	return shares
+}
+
+// Part returns what a span's time was, as if it were all that was spent so.
+func (t *Trace) Part(i int) Share {
+	s := &t.Spans[i]
+	return Share{
+		Kind: s.Kind, Process: s.Process, Name: s.Name, Own: t.own(i), Other: s.Other, OtherName: s.OtherName,
+		Behind: s.Behind, Detail: s.Detail, Reason: s.Reason, Mark: s.Mark, Duration: s.Duration(),
+	}
+}
+
+// own tells whether the process of a span is that of the instance itself.
+func (t *Trace) own(i int) bool {
+	return t.Spans[i].Process != 0 && t.Spans[i].Process == t.Spans[0].Process
 }
 
 // leaves tells of each span whether it has no children.
