@@ -74,7 +74,7 @@ type Shift struct {
 
 // String says in a sentence what has grown.
 func (s *Shift) String() string {
-	return fmt.Sprintf("since %s %v grew from %s to %s", s.Since.Local().Format("15:04:05"), s.Cause, wholePercent(s.From), wholePercent(s.To))
+	return fmt.Sprintf("since %s %v grew from %s to %s", s.Since.Local().Format("15:04:05"), s.Cause, Percent(s.From), Percent(s.To))
 }
 
 // Sentence says in a sentence where the time went: what has grown or, where nothing has,
@@ -91,7 +91,7 @@ func (x *Explained) Sentence() string {
 	if x.Instances > 1 {
 		instances = fmt.Sprintf("%d instances", x.Instances)
 	}
-	return fmt.Sprintf("%s of the time of %s was %v", wholePercent(largest.Of), instances, largest.Cause)
+	return fmt.Sprintf("%s of the time of %s was %v", Percent(largest.Of), instances, largest.Cause)
 }
 
 // clone returns a copy that holds for good; nil of nil.
@@ -108,8 +108,8 @@ func (x *Explained) clone() *Explained {
 	return &c
 }
 
-// wholePercent shows a share in percent.
-func wholePercent(share float64) string {
+// Percent shows a share in percent, without decimals.
+func Percent(share float64) string {
 	const whole = 1e9
 	return trace.Percent(int64(share*whole), whole)
 }
