@@ -202,11 +202,9 @@ type showing struct {
 
 // head prints why the snapshot was made: first where the time went.
 func (s *showing) head() {
-	said := ""
-	for _, c := range s.snapshot.Causes {
-		if c.Explanation != "" && c.Explanation != said {
-			fmt.Fprintln(s.w, c.Explanation)
-			said = c.Explanation
+	for i, c := range s.snapshot.Causes {
+		if text := export.Explanation(s.snapshot.Causes, i); text != "" {
+			fmt.Fprintln(s.w, text)
 		}
 		fmt.Fprintf(s.w, "%s: %s of %v: %s\n", c.Trigger, c.Probe, c.VM, c.Text)
 	}

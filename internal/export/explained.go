@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/beamscope/beamscope/internal/recording"
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
@@ -77,6 +78,15 @@ func explain(w io.Writer, f *scope.Frame) {
 			fmt.Fprintf(w, "%s: %s\n", label(p, several), p.Explained.Sentence())
 		}
 	}
+}
+
+// Explanation returns what is to be said before one of the causes of a snapshot: where the
+// time went, and "" where that is not known or was said before.
+func Explanation(causes []recording.Cause, i int) string {
+	if i > 0 && causes[i-1].Explanation == causes[i].Explanation {
+		return ""
+	}
+	return causes[i].Explanation
 }
 
 // Why says in a line why a trigger fired: what the time of the instances went to comes
