@@ -2,7 +2,7 @@
 %%%
 %%% All take the same options and return when every process is done:
 %%% `procs', how many processes (4); `spans', how many spans altogether
-%%% (250000); `name' (<<"load">>); `loops', fictional work inside each span (0); `attrs'
+%%% (250000); `name' (`<<"load">>'); `loops', fictional work inside each span (0); `attrs'
 %%% of those that run/1 and calling/1 start (#{}).
 -module(span_load).
 
