@@ -178,6 +178,10 @@ func (b *mailbox) block(at int64) {
 	b.rejected = len(b.private)
 }
 
+// goOn says that the process does something that it cannot do in a receive: if it waited
+// in one, that came to its end without a message.
+func (b *mailbox) goOn() { b.blocked, b.rejected = false, 0 }
+
 // lapse removes what was sent so long before a fetch that it would have been in it, had
 // it come at all.
 func (b *mailbox) lapse(pending []*send, fetch int64) []*send {
@@ -214,7 +218,7 @@ func (b *mailbox) receive(e *bpf.Event, sent []*send) receipt {
 	if r.send != nil {
 		r.send.fate, r.send.received = taken, e.Time
 	}
-	b.blocked, b.rejected = false, 0
+	b.goOn()
 	b.lastAt = e.Time
 	return r
 }
