@@ -57,7 +57,8 @@ func (x *explaining) explain(instances []outcome.Instance, end time.Time) *Expla
 	x.now.Instances, x.now.Total = x.tally.Instances, x.tally.Total
 	before := x.now.Shift
 	x.now.Quiet = quiet(x.past)
-	x.now.Shares, x.now.Others, x.now.Causes = x.tally.appendShares(x.now.Shares[:0])
+	sortTimes(x.tally.times) // until it is reset
+	x.now.Shares, x.now.Others, x.now.Causes = appendShares(x.now.Shares[:0], x.tally.times, x.tally.Total)
 	for i := range x.now.Shares {
 		s := &x.now.Shares[i]
 		s.Usual, _ = usual(x.past, s.Cause)

@@ -13,8 +13,8 @@ type Tally struct {
 	Instances int           // that have a trace
 	Total     time.Duration // of them all
 
-	times []causeTime   // the longest first
-	index map[Cause]int // of times, while they are added to
+	times []causeTime
+	index map[Cause]int // of times
 }
 
 // A causeTime is the time that went to a cause.
@@ -27,10 +27,6 @@ type causeTime struct {
 func (t *Tally) Add(instances []outcome.Instance) {
 	if t.index == nil {
 		t.index = make(map[Cause]int)
-	}
-	clear(t.index)
-	for i := range t.times {
-		t.index[t.times[i].cause] = i
 	}
 	for i := range instances {
 		if instances[i].Trace == nil {
@@ -49,27 +45,42 @@ func (t *Tally) Add(instances []outcome.Instance) {
 			t.Total += time.Duration(s.Duration)
 		}
 	}
-	slices.SortFunc(t.times, func(a, b causeTime) int {
+}
+
+func (t *Tally) reset() {
+	t.Instances, t.Total, t.times = 0, 0, t.times[:0]
+	clear(t.index)
+}
+
+// Causes returns how many things the time went to.
+func (t *Tally) Causes() int { return len(t.times) }
+
+// Shares returns the largest shares, the largest first, and what the further causes come
+// to. What is usual is not known of them.
+func (t *Tally) Shares() (shares []Share, others time.Duration) {
+	times := slices.Clone(t.times)
+	sortTimes(times)
+	shares, others, _ = appendShares(nil, times, t.Total)
+	return shares, others
+}
+
+// sortTimes puts the longest first.
+func sortTimes(times []causeTime) {
+	slices.SortFunc(times, func(a, b causeTime) int {
 		return cmp.Or(cmp.Compare(b.time, a.time), a.cause.compare(b.cause))
 	})
 }
 
-func (t *Tally) reset() { t.Instances, t.Total, t.times = 0, 0, t.times[:0] }
-
-// Shares returns the largest shares, the largest first, and what the further causes come
-// to, of which there are so many. What is usual is not known of them.
-func (t *Tally) Shares() (shares []Share, others time.Duration, causes int) {
-	return t.appendShares(nil)
-}
-
-func (t *Tally) appendShares(shares []Share) (all []Share, others time.Duration, causes int) {
-	for i, c := range t.times {
+// appendShares appends the first of times as shares of a total, and returns what the
+// others come to, of which there are so many.
+func appendShares(shares []Share, times []causeTime, total time.Duration) (all []Share, others time.Duration, causes int) {
+	for i, c := range times {
 		if i >= MaxShares {
 			others += c.time
 			causes++
 			continue
 		}
-		shares = append(shares, Share{Cause: c.cause, Time: c.time, Of: float64(c.time) / float64(t.Total)})
+		shares = append(shares, Share{Cause: c.cause, Time: c.time, Of: float64(c.time) / float64(total)})
 	}
 	return shares, others, causes
 }
