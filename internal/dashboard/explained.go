@@ -171,7 +171,11 @@ func (d *Dashboard) instanceRow(i *explainedInstance) row {
 	}
 	most := ""
 	if shares := i.Trace.Shares(); len(shares) > 0 {
-		most = trace.Percent(shares[0].Duration, i.Trace.Spans[0].Duration()) + " " + shares[0].What()
+		s := shares[0]
+		if s.Name != "" && !s.Own {
+			s.Process = 0 // there is little room: the name will do
+		}
+		most = trace.Percent(s.Duration, i.Trace.Spans[0].Duration()) + " " + s.What()
 	}
 	r.cells = []cell{
 		{text: i.start().Format("15:04:05.000"), width: clockWidth}, {text: fmt.Sprintf("#%d", i.ID), width: idWidth, right: true},
@@ -211,7 +215,7 @@ func (d *Dashboard) explanationOf(i *explainedInstance, width int) string {
 	heading := func(text string) { b.WriteString("\n" + d.theme.Tag(strong) + tview.Escape(text) + "[-:-:-]\n") }
 	heading("the shares of its time")
 	for _, s := range i.Trace.Shares() {
-		line := fmt.Sprintf("%5s %8s  %s", trace.Percent(s.Duration, i.Trace.Spans[0].Duration()), figures.Delay(time.Duration(s.Duration)), s.What())
+		line := fmt.Sprintf("%5s %8s  %s", trace.Percent(s.Duration, i.Trace.Spans[0].Duration()), figures.Delay(time.Duration(s.Duration)), s.Clause())
 		b.WriteString(tview.Escape(line) + "\n")
 	}
 	if x := i.probe.Explained; x != nil {
