@@ -359,7 +359,7 @@ func (d *Dashboard) instances(f *scope.Frame, p *scope.Probe, lines [][]string, 
 		}
 		if x := p.Instances[i]; x.Trace != nil {
 			r.open = func() { d.showExplained(&explainedInstance{x, f, p}) }
-			r.detail = tview.Escape(x.Trace.Sentence(export.InstanceName(&x))) + ": Enter shows when.\n" + r.detail
+			r.detail = tview.Escape(x.Trace.Sentence(x.Name())) + ": Enter shows when.\n" + r.detail
 		}
 		rows = append(rows, r)
 	}

@@ -214,6 +214,9 @@ type Instance struct {
 	Trace *trace.Trace
 }
 
+// Name is what the instance is called: its outcome and the id of its span.
+func (i Instance) Name() string { return fmt.Sprintf("%s #%d", i.Outcome, i.ID) }
+
 // Elapsed returns the delay between the start and the end.
 func (i Instance) Elapsed() time.Duration { return time.Duration(i.End - i.Start) }
 
