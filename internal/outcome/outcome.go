@@ -210,7 +210,7 @@ type Instance struct {
 	Process    PID    // that started it
 	Class      string // of a failure, "" where none was given
 
-	// Trace says where its time went; nil where that was not asked for.
+	// Trace says where its time went; nil where that was not asked for. Nobody changes it.
 	Trace *trace.Trace
 }
 
