@@ -150,14 +150,12 @@ func (f *traceFlags) wanted() string {
 
 // live observes, and shows what was explained meanwhile.
 func (f *traceFlags) live(ctx context.Context, out, log io.Writer) error {
-	f.observe.explain = true
-	c, err := f.observe.load()
+	c, err := f.configured()
 	if err != nil {
 		return err
 	}
-	c = withoutTriggers(c)
 	k := f.keeper()
-	o := observation{duration: f.observe.duration, discover: f.observe.config == "", target: f.observe.named(c), printer: keeping{k}}
+	o := f.observation(c, keeping{k})
 	if err := o.advise(observe(ctx, c, o, log)); err != nil {
 		return err
 	}
@@ -170,13 +168,20 @@ func (f *traceFlags) live(ctx context.Context, out, log io.Writer) error {
 	return f.print(out, k)
 }
 
-// withoutTriggers returns a configuration that keeps no snapshots.
-func withoutTriggers(c config.Config) config.Config {
-	c = c.Clone()
+// configured returns what is to be observed: all spans are explained, and nothing makes a
+// snapshot.
+func (f *traceFlags) configured() (config.Config, error) {
+	f.observe.explain = true
+	c, err := f.observe.load()
 	for i := range c.Outcomes {
 		c.Outcomes[i].Triggers = nil
 	}
-	return c
+	return c, err
+}
+
+// observation returns how it is observed.
+func (f *traceFlags) observation(c config.Config, p printer) observation {
+	return observation{duration: f.observe.duration, discover: f.observe.config == "", target: f.observe.named(c), printer: p}
 }
 
 // keeping is a printer that keeps the worst instances of what it is to print.
