@@ -31,6 +31,10 @@ type VMConfig struct {
 	// Discover has the names of spans noted that no spec of the plan has, for
 	// [VMSource.Discovered]. It makes the start of every span of the VMs an event.
 	Discover bool
+
+	// Explain has everything ready for specs with Explain that come with a later plan:
+	// otherwise what is open when the first one comes is lost as cut.
+	Explain bool
 }
 
 // A VMSource observes running Erlang VMs with eBPF: the spans of the wrapper,
@@ -57,6 +61,8 @@ type VMSource struct {
 	swept   int64 // when exits were last made room for
 
 	batch assembly
+
+	toldUnrecorded bool // that events for explanations were lost
 
 	layouts   procname.Layouts // of the VMs' memory
 	guessed   []string         // of which VMs the layout is not known, and was not said yet
@@ -131,7 +137,7 @@ func NewVMSource(cfg VMConfig) (*VMSource, error) {
 		refused: make(map[usdt.Process]VMStatus),
 		unnamed: make(map[int]bool),
 	}
-	o, err := newObservation(cfg.Plan, cfg.Discover)
+	o, err := newObservation(cfg.Plan, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -309,7 +315,7 @@ func (s *VMSource) Plan(p Plan) error {
 
 // takeOver has another observation begin with a plan, where the one until now ends.
 func (s *VMSource) takeOver(old *observation, p Plan) (o *observation, missing, err error) {
-	if o, err = newObservation(p, s.cfg.Discover); err != nil {
+	if o, err = newObservation(p, s.cfg); err != nil {
 		return nil, nil, err
 	}
 	missing = o.attachLike(old)
@@ -408,6 +414,9 @@ func (s *VMSource) Collect(_ context.Context, w Window) (Batch, error) {
 		for i := range batch.Counts {
 			batch.Counts[i].Unobserved = true
 		}
+	}
+	if err := s.explain(st, w, batch.Instances); err != nil {
+		return Batch{}, err
 	}
 	if err := s.bury(w); err != nil {
 		return Batch{}, err

@@ -1,0 +1,131 @@
+package explain
+
+import (
+	"iter"
+
+	"github.com/beamscope/beamscope/internal/trace"
+)
+
+// A segment is a part of the time of a process, in one state.
+type segment struct {
+	interval
+	change        // the state
+	until  int64  // the end of the state, which may be after the segment; forever if there is none yet
+	os     bool   // its thread waited for a processor
+	why    string // of unknown
+}
+
+// segments returns the segments of a process in [from, to), in the order of time.
+func (w *walk) segments(p *process, from, to int64) iter.Seq[segment] {
+	return func(yield func(segment) bool) {
+		watched := int64(forever)
+		if len(p.changes) > 0 {
+			watched = p.changes[0].at
+		}
+		for _, none := range []struct {
+			until int64
+			why   string
+		}{{w.log.begin, w.log.why}, {watched, whyNotWatched}} {
+			until := min(none.until, to)
+			if from >= until {
+				continue
+			}
+			if !yield(segment{interval: interval{from, until}, change: change{at: from, detail: none.why}, until: until}) {
+				return
+			}
+			from = until
+		}
+		for i := max(0, after(p.changes, from+1, changedAt)-1); i < len(p.changes) && p.changes[i].at < to; i++ {
+			until := int64(forever)
+			if i+1 < len(p.changes) {
+				until = p.changes[i+1].at
+			}
+			s := segment{change: p.changes[i], until: until}
+			s.interval = interval{max(from, s.at), min(to, until)}
+			if s.from < s.to && !w.lapsed(p, s, yield) {
+				return
+			}
+		}
+	}
+}
+
+// lapsed yields a segment without the times in it when the process was not watched.
+func (w *walk) lapsed(p *process, s segment, yield func(segment) bool) bool {
+	for _, l := range p.lapses[after(p.lapses, s.from+1, seenAt):] {
+		if l.last >= s.to || l.seen >= w.end {
+			break
+		}
+		before, none := s, s
+		before.to, before.until = max(s.from, l.last), l.last
+		none.from, none.to = before.to, min(s.to, l.seen)
+		none.change = change{at: none.from, detail: whyNotWatched}
+		if before.from < before.to && !w.vm.cutOut(before, yield) || !yield(none) {
+			return false
+		}
+		s.from = none.to
+	}
+	return s.from >= s.to || w.vm.cutOut(s, yield)
+}
+
+func changedAt(c change) int64 { return c.at }
+
+// cutOut yields a segment, and apart from it the times in it when its thread waited for
+// a processor.
+func (v *vm) cutOut(s segment, yield func(segment) bool) bool {
+	switch s.state {
+	case running, ready, collects, native:
+	default:
+		return yield(s)
+	}
+	rest := s
+	waited := v.threads[s.thread]
+	for i := after(waited, s.from+1, func(w interval) int64 { return w.to }); i < len(waited) && waited[i].from < s.to; i++ {
+		w := rest
+		w.os = true
+		w.from, w.to = max(rest.from, waited[i].from), min(rest.to, waited[i].to)
+		if w.from >= w.to {
+			continue
+		}
+		before := rest
+		before.to = w.from
+		if before.from < before.to && !yield(before) || !yield(w) {
+			return false
+		}
+		rest.from = w.to
+	}
+	return rest.from >= rest.to || yield(rest)
+}
+
+// state returns the state of a process at a time.
+func (w *walk) state(p *process, at int64) state {
+	i := after(p.changes, at+1, changedAt)
+	if i == 0 || at < w.log.begin {
+		return unknown
+	}
+	if j := after(p.lapses, at+1, seenAt); j < len(p.lapses) && p.lapses[j].last <= at && p.lapses[j].seen < w.end {
+		return unknown
+	}
+	return p.changes[i-1].state
+}
+
+// minNeighbour is the part of the time a process was ready, as its inverse, that
+// another one must have run on the same scheduler to be named.
+const minNeighbour = 5
+
+// beside returns the process that ran for the longest part of the time that p was
+// ready, 0 if none ran for long.
+func (p *process) beside(s segment) trace.PID {
+	var pid trace.PID
+	from, to := s.at, min(s.until, p.last)
+	longest := max(1, (to-from+minNeighbour-1)/minNeighbour)
+	for i := after(p.neighbours, from, func(n neighbour) int64 { return n.at }); i < len(p.neighbours); i++ {
+		n := p.neighbours[i]
+		if n.at > to+near {
+			break
+		}
+		if o := n.overlap(from, to); o >= longest {
+			pid, longest = n.pid, o+1
+		}
+	}
+	return pid
+}
