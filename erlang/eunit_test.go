@@ -30,6 +30,7 @@ func TestEUnit(t *testing.T) {
 		{"encoding", "beamscope_listening_tests", []string{listening}, "ok"},
 		{"built without probes", "beamscope_silent_tests", []string{silent}, "ok"},
 		{"no runtime_tools", "beamscope_silent_tests", nil, noRuntimeTools},
+		{"seq_trace", "beamscope_token_tests", []string{listening}, "ok"},
 		{"OpenTelemetry", "beamscope_otel_tests", []string{listening, otel}, "ok"},
 		{"OpenTelemetry without probes", "beamscope_otel_tests", []string{silent, otel}, "ok"},
 		{"mm1k", "mm1k_tests", nil, "ok"},
@@ -39,6 +40,8 @@ func TestEUnit(t *testing.T) {
 		{"workers", "workers_tests", []string{listening}, "ok"},
 		{"span_load", "span_load_tests", nil, "ok"},
 		{"vm_events", "vm_events_tests", nil, "ok"},
+		{"causes", "causes_tests", []string{listening}, "ok"},
+		{"server_pool", "server_pool_tests", []string{listening}, "ok"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			args := []string{"-noinput"}

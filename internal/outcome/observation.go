@@ -26,6 +26,7 @@ type observation struct {
 	stray      []bpf.Counts
 
 	stream streamed
+	record record
 	stop   func() // ends that the stream is followed; nil while it is not
 }
 
@@ -41,14 +42,14 @@ func (o *observation) beginAt(now int64) error {
 	return err
 }
 
-// newObservation makes an observation that begins with a plan, and discovers names
-// where it is to.
-func newObservation(p Plan, discover bool) (*observation, error) {
+// newObservation makes an observation that begins with a plan, and discovers names and
+// is ready to explain where it is to.
+func newObservation(p Plan, cfg VMConfig) (*observation, error) {
 	outcomes, err := kernelOutcomes(p.Specs)
 	if err != nil {
 		return nil, err
 	}
-	c, err := bpf.New(bpf.Options{Start: p.From, Window: int64(p.Window), Outcomes: outcomes, Discover: discover})
+	c, err := bpf.New(bpf.Options{Start: p.From, Window: int64(p.Window), Outcomes: outcomes, Discover: cfg.Discover, Explain: cfg.Explain})
 	if err != nil {
 		return nil, err
 	}
@@ -57,6 +58,7 @@ func newObservation(p Plan, discover bool) (*observation, error) {
 		files:     make(map[file]*bpf.Attachment),
 		ready:     make(map[uint64][]bpf.Counts),
 		stream:    streamed{over: make(map[streamKey]uint64)},
+		record:    record{most: recordMost},
 	}, nil
 }
 
@@ -83,6 +85,7 @@ func (s Spec) kernelOutcome() (bpf.Outcome, error) {
 		Stream:    streaming[s.Detail],
 		ExitFails: s.ExitFails,
 		Group:     s.Group,
+		Explain:   s.Explain && s.Span != "",
 	}
 	if s.Span != "" {
 		return o, nil
@@ -101,23 +104,26 @@ func (s Spec) kernelID() string {
 	return bpf.RuleID(s.Name)
 }
 
-// attach attaches to a file, unless it is attached to.
-func (o *observation) attach(f file, target bpf.Target) error {
+// attach attaches to a file, unless it is attached to. missing says what cannot be
+// explained of what happens there.
+func (o *observation) attach(f file, target bpf.Target) (missing, err error) {
 	if _, attached := o.files[f]; attached {
-		return nil
+		return nil, nil
 	}
 	a, err := o.collector.Attach(target)
-	if err == nil {
-		o.files[f] = a
+	if err != nil {
+		return nil, err
 	}
-	return err
+	o.files[f] = a
+	return a.Missing(), nil
 }
 
 // attachLike attaches to what another observation is attached to, where it can.
 func (o *observation) attachLike(other *observation) (missing error) {
 	var errs []error
 	for f, a := range other.files {
-		errs = append(errs, o.attach(f, a.Target()))
+		missing, err := o.attach(f, a.Target())
+		errs = append(errs, missing, err)
 	}
 	return errors.Join(errs...)
 }
@@ -184,7 +190,7 @@ func (o *observation) close() error {
 // worth.
 const streamPeriod = 40 * time.Millisecond
 
-// follow has the stream emptied beside everything else, or no longer.
+// follow has the stream and the events emptied beside everything else, or no longer.
 func (o *observation) follow(on bool) {
 	if on == (o.stop != nil) {
 		return
@@ -205,7 +211,7 @@ func (o *observation) follow(on bool) {
 				return
 			case <-tick.C:
 			}
-			if o.collector.Drain(o.keepStreamed) != nil {
+			if o.collector.Drain(o.keepStreamed) != nil || o.collector.Explains() && o.record.read(o.collector.Events) != nil {
 				return // whoever takes the instances finds out why
 			}
 		}

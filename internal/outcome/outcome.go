@@ -144,6 +144,9 @@ const (
 // MaxWorst is how many instances of an outcome, VM and window Worst delivers.
 const MaxWorst = 16
 
+// MaxSpans is how many spans the traces of a batch have at most, all together.
+const MaxSpans = 1 << 18
+
 // DMax returns the maximum delay of a success.
 func (s Spec) DMax() time.Duration { return s.BinWidth * time.Duration(s.Bins) }
 
@@ -207,9 +210,12 @@ type Instance struct {
 	Process    PID    // that started it
 	Class      string // of a failure, "" where none was given
 
-	// Trace says where its time went; nil where that was not asked for.
+	// Trace says where its time went; nil where that was not asked for. Nobody changes it.
 	Trace *trace.Trace
 }
+
+// Name is what the instance is called: its outcome and the id of its span.
+func (i Instance) Name() string { return fmt.Sprintf("%s #%d", i.Outcome, i.ID) }
 
 // Elapsed returns the delay between the start and the end.
 func (i Instance) Elapsed() time.Duration { return time.Duration(i.End - i.Start) }

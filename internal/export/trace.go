@@ -1,0 +1,183 @@
+package export
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/figures"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/trace"
+)
+
+// WriteTrace writes where the time of an instance went as text, for people: how it
+// ended, one sentence, and the tree. start is when it began, by the clock on the wall.
+// Spans of less than 1 % of it are folded unless all are wanted.
+func WriteTrace(w io.Writer, i *outcome.Instance, start time.Time, all bool) error {
+	root := &i.Trace.Spans[0]
+	how := i.Status.String()
+	if i.Class != "" {
+		how += " " + i.Class
+	}
+	fmt.Fprintf(w, "%s: %s after %s, start %s, %v, %s\n", i.Name(), how, figures.Delay(i.Elapsed()),
+		start.Format("15:04:05.000"), i.VM, trace.ProcessName(root.Process, root.Name))
+	if s := i.Trace.Sentence(i.Name()); s != "" {
+		fmt.Fprintln(w, s)
+	}
+	return i.Trace.WriteText(w, i.Name(), all)
+}
+
+// traceLine is the format of `beamscope trace --json`.
+type traceLine struct {
+	Outcome  string    `json:"outcome"`
+	ID       uint64    `json:"id"`
+	Parent   uint64    `json:"parent_id,omitempty"`
+	VM       vm        `json:"vm"`
+	Status   string    `json:"status"`
+	Class    string    `json:"class,omitempty"` // of a failure
+	Start    time.Time `json:"start"`
+	Began    int64     `json:"start_monotonic_ns"`
+	Duration int64     `json:"duration_ns"`
+	Sentence string    `json:"sentence"`
+	Shares   []share   `json:"shares"` // the largest first
+	Spans    []span    `json:"spans"`  // the instance itself first
+}
+
+type share struct {
+	Share     float64 `json:"share"`
+	Duration  int64   `json:"duration_ns"`
+	Own       bool    `json:"own"` // of the process of the instance itself
+	Via       string  `json:"via,omitempty"`
+	ViaName   string  `json:"via_name,omitempty"`
+	spentTime         // of the longest part
+}
+
+// span has its times since the start of the instance.
+type span struct {
+	Parent int   `json:"parent"` // index among the spans, -1 for the first
+	Start  int64 `json:"start_ns"`
+	End    int64 `json:"end_ns"`
+	Parts  int   `json:"parts,omitempty"` // that it stands for, which took turns with others
+	spentTime
+	Link *link `json:"link,omitempty"`
+}
+
+// spentTime says what time was spent on.
+type spentTime struct {
+	Kind      string `json:"kind"`
+	Process   string `json:"process,omitempty"`
+	Name      string `json:"name,omitempty"`
+	Mark      string `json:"mark"`
+	Other     string `json:"other,omitempty"`
+	OtherName string `json:"other_name,omitempty"`
+	Behind    int    `json:"behind,omitempty"`
+	Detail    string `json:"detail,omitempty"`
+	Reason    string `json:"reason,omitempty"`
+}
+
+// link is a message, with its times since the start of the instance; they may be
+// before it.
+type link struct {
+	From     string `json:"from"`
+	To       string `json:"to"`
+	Sent     int64  `json:"sent_ns"`
+	Received *int64 `json:"received_ns"` // null where it was not
+	Mark     string `json:"mark"`
+}
+
+// Trace writes where the time of an instance went, as an object. start is when it
+// began, by the clock on the wall.
+func (j *JSON) Trace(i *outcome.Instance, start time.Time) error {
+	line := traceLine{
+		Outcome: i.Outcome, ID: i.ID, Parent: i.Parent, VM: vm{i.VM.PID, i.VM.Node}, Status: i.Status.String(), Class: i.Class,
+		Start: start.UTC(), Began: i.Start, Duration: int64(i.Elapsed()), Sentence: i.Trace.Sentence(i.Name()),
+		Shares: []share{},
+	}
+	root := &i.Trace.Spans[0]
+	for _, s := range i.Trace.Shares() {
+		line.Shares = append(line.Shares, share{
+			Share: float64(s.Duration) / float64(root.Duration()), Duration: s.Duration, Own: s.Own, Via: pidOf(s.Via), ViaName: s.ViaName,
+			spentTime: spentOn(&s),
+		})
+	}
+	for n := range i.Trace.Spans {
+		s, part := &i.Trace.Spans[n], i.Trace.Part(n)
+		line.Spans = append(line.Spans, span{
+			Parent: s.Parent, Start: s.Start - root.Start, End: s.End - root.Start, Parts: s.Parts, Link: linkOf(s.Link, root.Start),
+			spentTime: spentOn(&part),
+		})
+	}
+	return j.enc.Encode(line)
+}
+
+func spentOn(s *trace.Share) spentTime {
+	return spentTime{s.Kind.Word(), pidOf(s.Process), s.Name, s.Mark.String(), pidOf(s.Other), s.OtherName, s.Behind, s.Detail, s.Reason}
+}
+
+// mostTotal is how many shares of a total are shown as text, and leastTotal the least of
+// them.
+const (
+	mostTotal  = 5
+	leastTotal = 0.01
+)
+
+// WriteTotal writes in a line where the time of all explained instances of an outcome
+// went.
+func WriteTotal(w io.Writer, name string, t *scope.Tally) error {
+	shares, _ := t.Shares()
+	var parts []string
+	rest := 1.0
+	for _, s := range shares {
+		if len(parts) < mostTotal && s.Of >= leastTotal {
+			parts = append(parts, fmt.Sprintf("%s %v", scope.Percent(s.Of), s.Cause))
+			rest -= s.Of
+		}
+	}
+	if len(parts) < t.Causes() && rest > 1e-9 { // rounding
+		parts = append(parts, scope.Percent(rest)+" other")
+	}
+	instances := "1 instance"
+	if t.Instances != 1 {
+		instances = fmt.Sprintf("%d instances", t.Instances)
+	}
+	_, err := fmt.Fprintf(w, "%s, %s explained, %s: %s\n", name, instances, figures.Delay(t.Total), strings.Join(parts, ", "))
+	return err
+}
+
+// totalLine is the format of the last lines of `beamscope trace --json`.
+type totalLine struct {
+	Outcome string      `json:"outcome"`
+	N       int         `json:"n"` // explained instances
+	Total   int64       `json:"total_ns"`
+	Shares  []timeShare `json:"shares"` // the largest first; they add up to the total
+}
+
+// Total writes where the time of all explained instances of an outcome went, as an
+// object.
+func (j *JSON) Total(name string, t *scope.Tally) error {
+	shares, others := t.Shares()
+	return j.enc.Encode(totalLine{Outcome: name, N: t.Instances, Total: int64(t.Total), Shares: timeShares(shares, others, t.Total)})
+}
+
+// linkOf returns the form of a link, nil for none.
+func linkOf(l trace.Link, start int64) *link {
+	if l == (trace.Link{}) {
+		return nil
+	}
+	out := &link{From: pidOf(l.From), To: pidOf(l.To), Sent: l.Sent - start, Mark: l.Mark.String()}
+	if l.Received != 0 {
+		received := l.Received - start
+		out.Received = &received
+	}
+	return out
+}
+
+// pidOf writes a process; "" for none.
+func pidOf(p trace.PID) string {
+	if p == 0 {
+		return ""
+	}
+	return p.String()
+}
