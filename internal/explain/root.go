@@ -25,10 +25,13 @@ const (
 // for at the end.
 func (l *Log) Explain(i Instance) *trace.Trace {
 	root := span(i.Start, max(i.Start, i.End), trace.Root, i.Owner, trace.Exact)
+	if root.Start == root.End {
+		return root.trace()
+	}
 	if v := l.vms[i.VM]; v == nil {
 		root.children = []node{unexplained(root.Start, root.End, i.Owner, trace.Exact, reasonNoEvent)}
 	} else {
-		w := &walk{log: l, vm: v, episodes: make(map[*process]episode)}
+		w := &walk{log: l, vm: v, end: i.End, episodes: make(map[*process]episode)}
 		owner := v.processes[i.Owner]
 		e := v.spans[spanKey{i.Outcome, i.ID}]
 		if e == nil {
@@ -116,6 +119,7 @@ func (c *chain) path(p *process) path {
 // handed it over, to the one that started it. The last leg is the first that is added.
 func (c *chain) backward(p *process, t int64, owner *process) {
 	label := c.label(owner, t)
+	c.leg(p, nil, t, c.end, c.has(p, t, c.end)) // should it have ended before
 	for range maxLegs {
 		if p == owner {
 			own := c.explain(p, c.start, c.clip(t), path{}.to(p.pid, c.mark))

@@ -21,16 +21,13 @@ func WriteTrace(w io.Writer, i *outcome.Instance, start time.Time, all bool) err
 	if i.Class != "" {
 		how += " " + i.Class
 	}
-	fmt.Fprintf(w, "%s: %s after %s, start %s, %v, %s\n", InstanceName(i), how, figures.Delay(i.Elapsed()),
+	fmt.Fprintf(w, "%s: %s after %s, start %s, %v, %s\n", i.Name(), how, figures.Delay(i.Elapsed()),
 		start.Format("15:04:05.000"), i.VM, trace.ProcessName(root.Process, root.Name))
-	if s := i.Trace.Sentence(InstanceName(i)); s != "" {
+	if s := i.Trace.Sentence(i.Name()); s != "" {
 		fmt.Fprintln(w, s)
 	}
-	return i.Trace.WriteText(w, InstanceName(i), all)
+	return i.Trace.WriteText(w, i.Name(), all)
 }
-
-// InstanceName is what an instance is called: its outcome and the id of its span.
-func InstanceName(i *outcome.Instance) string { return fmt.Sprintf("%s #%d", i.Outcome, i.ID) }
 
 // traceLine is the format of `beamscope trace --json`.
 type traceLine struct {
@@ -95,7 +92,7 @@ type link struct {
 func (j *JSON) Trace(i *outcome.Instance, start time.Time) error {
 	line := traceLine{
 		Outcome: i.Outcome, ID: i.ID, Parent: i.Parent, VM: vm{i.VM.PID, i.VM.Node}, Status: i.Status.String(), Class: i.Class,
-		Start: start.UTC(), Began: i.Start, Duration: int64(i.Elapsed()), Sentence: i.Trace.Sentence(InstanceName(i)),
+		Start: start.UTC(), Began: i.Start, Duration: int64(i.Elapsed()), Sentence: i.Trace.Sentence(i.Name()),
 		Shares: []share{},
 	}
 	root := &i.Trace.Spans[0]

@@ -141,7 +141,7 @@ func (x *explaining) since(most Share, before *Shift, end time.Time) Shift {
 		first = at
 		s.Since = x.past[first].time
 		from, quiet := usual(x.past[:first], s.Cause)
-		if quiet < leastQuiet {
+		if quiet == 0 {
 			return s
 		}
 		s.From = from
