@@ -30,6 +30,7 @@ func TestEUnit(t *testing.T) {
 		{"encoding", "beamscope_listening_tests", []string{listening}, "ok"},
 		{"built without probes", "beamscope_silent_tests", []string{silent}, "ok"},
 		{"no runtime_tools", "beamscope_silent_tests", nil, noRuntimeTools},
+		{"seq_trace", "beamscope_token_tests", []string{listening}, "ok"},
 		{"OpenTelemetry", "beamscope_otel_tests", []string{listening, otel}, "ok"},
 		{"OpenTelemetry without probes", "beamscope_otel_tests", []string{silent, otel}, "ok"},
 		{"mm1k", "mm1k_tests", nil, "ok"},

@@ -138,6 +138,7 @@ type demoFlags struct {
 	record   string
 	force    bool
 	headless bool
+	explain  bool
 }
 
 func newDemoCommand() *cobra.Command {
@@ -169,6 +170,7 @@ Where eBPF cannot be used it says why, and shows a recording of the same.`,
 		},
 	}
 	cmd.Flags().BoolVar(&f.headless, "headless", false, "print text frames in a terminal as well")
+	cmd.Flags().BoolVar(&f.explain, "explain", false, explainUsage)
 	cmd.Flags().Float64Var(&f.rate, "rate", 0, "messages a second (0: what suits the system)")
 	cmd.Flags().DurationVar(&f.duration, "for", 0, "end after so long (0: when interrupted, or after 30s without a terminal)")
 	cmd.Flags().StringVar(&f.record, "record", "", "also write what was seen to this file")
@@ -238,6 +240,7 @@ func live(ctx context.Context, s demoSystem, f demoFlags, out, log io.Writer) er
 		return err
 	}
 	c.Target = vm.Target{PID: beam.PID()}
+	c.Explain = c.Explain || f.explain
 	if c.Snapshots.Dir, err = s.snapshots(); err != nil {
 		return err
 	}

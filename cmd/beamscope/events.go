@@ -20,6 +20,8 @@ func (f observeFlags) checkFrom(cmd *cobra.Command) error {
 		return nil
 	case f.pid != 0:
 		return usageError(cmd, errors.New("--from and --pid: nothing is attached to where the events come from a script"))
+	case f.explain:
+		return usageError(cmd, errors.New("--from and --explain: spans are explained where they are observed, and not where the events come from a script"))
 	case f.config == "":
 		return usageError(cmd, errors.New("--from: give the scope file that the script was made of, with -c scope.yaml"))
 	}

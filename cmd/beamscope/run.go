@@ -28,6 +28,7 @@ type observeFlags struct {
 	config   string
 	pid      int
 	json     bool
+	explain  bool
 	duration time.Duration
 }
 
@@ -35,8 +36,12 @@ func (f *observeFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.config, "config", "c", "", "scope file that says what to observe")
 	cmd.Flags().IntVar(&f.pid, "pid", 0, "observe this VM instead of the scope file's target")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object a line for each window and probe")
+	cmd.Flags().BoolVar(&f.explain, "explain", false, explainUsage)
 	cmd.Flags().DurationVar(&f.duration, "for", 0, "end after so long, such as 30s (0: when interrupted)")
 }
+
+// explainUsage is what --explain does.
+const explainUsage = "find out where the time of slow spans goes, unless the scope file says false of them"
 
 func (f observeFlags) check(cmd *cobra.Command) error {
 	switch {
@@ -57,6 +62,7 @@ func (f observeFlags) load() (c config.Config, err error) {
 	if err == nil && f.pid != 0 {
 		c.Target = vm.Target{PID: f.pid}
 	}
+	c.Explain = c.Explain || f.explain
 	return c, err
 }
 

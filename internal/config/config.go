@@ -51,6 +51,7 @@ type Config struct {
 	Confidence float64       // of the bounds, above 0 and below 1
 	Samples    uint64        // instances that a verdict on a window needs at least
 	HoldOff    time.Duration // between two firings of one trigger at least
+	Explain    bool          // where the time of slow instances goes is found out, for all outcomes of spans
 
 	Wrapper   Wrapper
 	Snapshots Snapshots
@@ -83,9 +84,23 @@ type Outcome struct {
 	Group     string // as of [outcome.Spec]; not with Wrapper
 	Scale     Scale
 	ExitFails bool
+	Explain   Override  // whether its slow instances are explained; only of spans
 	QTA       *QTA      // nil where nothing is required
 	Triggers  []Trigger // in the order of their kinds
 }
+
+// An Override says of an outcome whether it has what all may have.
+type Override uint8
+
+// Overrides. Those that are not AsAll are written true and false.
+const (
+	AsAll Override = iota // as the configuration says for all
+	On
+	Off
+)
+
+// over returns what holds, where all have something or not.
+func (o Override) over(all bool) bool { return o == On || o == AsAll && all }
 
 // A Scale divides the delays of an outcome into bins. It is by an exponent, as in
 // the thesis: dMax = base · 2^Exponent · Bins; or by dMax itself.

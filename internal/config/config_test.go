@@ -69,6 +69,7 @@ history: 60
 confidence: 0.99
 samples: 20
 hold_off: 30s
+explain: true
 diagram: |
   # the whole
   whole = a -> f:race(b, c);
@@ -77,7 +78,7 @@ snapshots: {dir: seen, before: 10, after: 500ms, keep: 7, size: 1GiB}
 outcomes:
   by_exponent: {exponent: 3, bins: 10}
   by_dmax: {dmax: 1.5s, bins: 3, span: "żółw"}
-  narrow: {exponent: -1, bins: 1000, exit: timeout}
+  narrow: {exponent: -1, bins: 1000, exit: timeout, explain: false}
   tcp: {wrapper: narrow}
   gc: {vm: gc, group: mfa}
   gc_fine: {vm: gc, bins: 500}
@@ -95,6 +96,7 @@ outcomes:
   whole:
     dmax: 50ms
     exit: failure
+    explain: true
     qta: {p99.9: 50ms, p50: 6.5ms, points: {.75: 12ms}, failure: 0.05}
     triggers:
       load: 5000
@@ -118,6 +120,7 @@ func TestEveryKey(t *testing.T) {
 		Confidence: 0.99,
 		Samples:    20,
 		HoldOff:    30 * time.Second,
+		Explain:    true,
 		Wrapper: config.Wrapper{
 			Listen:  "0.0.0.0:8080",
 			Connect: []string{"127.0.0.1:8081", "localhost:8082", "[::1]:8083"},
@@ -127,7 +130,7 @@ func TestEveryKey(t *testing.T) {
 		Outcomes: []config.Outcome{
 			{Name: "by_exponent", Span: "by_exponent", Scale: config.Scale{Exponent: 3, Bins: 10}},
 			{Name: "by_dmax", Span: "żółw", Scale: config.Scale{DMax: 1500 * time.Millisecond, Bins: 3}},
-			{Name: "narrow", Span: "narrow", Scale: config.Scale{Exponent: -1, Bins: 1000}},
+			{Name: "narrow", Span: "narrow", Scale: config.Scale{Exponent: -1, Bins: 1000}, Explain: config.Off},
 			{Name: "tcp", Wrapper: "narrow", Scale: config.Scale{Bins: 50}},
 			{Name: "gc", VM: outcome.Events{Builtin: "gc"}, Group: "mfa", Scale: config.Scale{DMax: 20 * time.Millisecond, Bins: 1000}},
 			{Name: "gc_fine", VM: outcome.Events{Builtin: "gc"}, Scale: config.Scale{DMax: 20 * time.Millisecond, Bins: 500}},
@@ -148,6 +151,7 @@ func TestEveryKey(t *testing.T) {
 				Span:      "whole",
 				Scale:     config.Scale{DMax: 50 * time.Millisecond, Bins: 50},
 				ExitFails: true,
+				Explain:   config.On,
 				QTA: &config.QTA{
 					Points: []dq.Step{
 						{T: 6500 * time.Microsecond, P: 0.5},

@@ -61,8 +61,9 @@ func (c Config) changed() []field {
 			{"confidence", formatNumber(c.Confidence)},
 			{"samples", strconv.FormatUint(c.Samples, 10)},
 			{"hold_off", FormatDuration(c.HoldOff)},
+			{"explain", strconv.FormatBool(c.Explain)},
 		},
-		c.History != d.History, c.Confidence != d.Confidence, c.Samples != d.Samples, c.HoldOff != d.HoldOff)
+		c.History != d.History, c.Confidence != d.Confidence, c.Samples != d.Samples, c.HoldOff != d.HoldOff, c.Explain != d.Explain)
 }
 
 func (s Snapshots) changed() []field {
@@ -215,6 +216,9 @@ func (w *writer) outcome(o Outcome) {
 	}
 	if o.ExitFails {
 		w.field(2, "exit", "failure")
+	}
+	if o.Explain != AsAll {
+		w.field(2, "explain", strconv.FormatBool(o.Explain == On))
 	}
 	if o.QTA != nil {
 		w.field(2, "qta", flow(o.QTA.fields()))

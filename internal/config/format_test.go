@@ -115,6 +115,7 @@ func anyConfig(t *rapid.T) config.Config {
 	c.Confidence = rapid.SampledFrom([]float64{0.95, 0.68, 0.5, 1e-9, 1 - 1e-9, math.Nextafter(0.95, 1)}).Draw(t, "confidence")
 	c.Samples = rapid.Uint64Range(1, 1_000_000).Draw(t, "samples")
 	c.HoldOff = anyDuration(t, 0, time.Hour, "hold-off")
+	c.Explain = rapid.Bool().Draw(t, "explain")
 	c.Snapshots = config.Snapshots{
 		Dir:    anyName(t, "dir"),
 		Before: rapid.IntRange(0, 1024).Draw(t, "before"),
@@ -156,6 +157,7 @@ func anyOutcome(t *rapid.T, name string, c config.Config) config.Outcome {
 	switch rapid.IntRange(0, 2).Draw(t, "origin") {
 	case 0:
 		o.ExitFails = rapid.Bool().Draw(t, "exit fails")
+		o.Explain = rapid.SampledFrom([]config.Override{config.AsAll, config.On, config.Off}).Draw(t, "explained")
 	case 1:
 		o.Span, o.Wrapper = "", o.Span
 	case 2:

@@ -32,6 +32,7 @@ func (r *reader) config(v value) (Config, error) {
 		"confidence": func(v value) (err error) { c.Confidence, err = r.confidence(v); return err },
 		"samples":    func(v value) (err error) { c.Samples, err = r.samples(v); return err },
 		"hold_off":   func(v value) (err error) { c.HoldOff, err = r.duration(v, 0, maxHoldOff); return err },
+		"explain":    func(v value) (err error) { c.Explain, err = r.boolean(v); return err },
 		"wrapper":    func(v value) (err error) { c.Wrapper, err = r.wrapper(v); return err },
 		"snapshots":  func(v value) (err error) { c.Snapshots, err = r.snapshots(v); return err },
 		"outcomes":   func(v value) error { outcomes = v; return nil },

@@ -28,7 +28,7 @@ func (o Outcome) ofSpans() bool { return o.Wrapper == "" && !o.ofVM() }
 type origin struct {
 	span, wrapper, vm     value
 	start, end, key, pair value
-	group, exit           value
+	group, exit, explain  value
 }
 
 // fields returns how the keys are read: later, as they depend on each other.
@@ -37,7 +37,7 @@ func (f *origin) fields() map[string]func(value) error {
 	for key, to := range map[string]*value{
 		"span": &f.span, "wrapper": &f.wrapper, "vm": &f.vm,
 		"start": &f.start, "end": &f.end, "key": &f.key, "pair": &f.pair,
-		"group": &f.group, "exit": &f.exit,
+		"group": &f.group, "exit": &f.exit, "explain": &f.explain,
 	} {
 		fields[key] = func(v value) error { *to = v; return nil }
 	}
@@ -93,7 +93,26 @@ func (r *reader) origin(e entry, o *Outcome, f origin) error {
 	if err == nil && f.exit.node != nil {
 		o.ExitFails, err = r.exit(f.exit, *o)
 	}
+	if err == nil && f.explain.node != nil {
+		o.Explain, err = r.explain(f.explain, *o)
+	}
 	return err
+}
+
+// explain reads whether the slow instances of an outcome are explained.
+func (r *reader) explain(v value, o Outcome) (Override, error) {
+	on, err := r.boolean(v)
+	switch {
+	case err != nil:
+		return AsAll, err
+	case o.ofVM():
+		return AsAll, r.errorf(v, "only spans are explained, and this is an outcome of the VM: leave explain out")
+	case o.Wrapper != "":
+		return AsAll, r.errorf(v, "what comes over TCP does not tell its processes: write span instead of wrapper, or leave explain out")
+	case on:
+		return On, nil
+	}
+	return Off, nil
 }
 
 // builtin reads the name of a built-in outcome.

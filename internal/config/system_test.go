@@ -39,11 +39,11 @@ func specs(s *scope.System) []outcome.Spec {
 func TestSystemProbes(t *testing.T) {
 	s := system(t, parse(t, every))
 	byDefault := func(name string) outcome.Spec {
-		return outcome.Spec{Name: name, Span: name, BinWidth: 2 * time.Microsecond, Bins: 50}
+		return outcome.Spec{Name: name, Span: name, BinWidth: 2 * time.Microsecond, Bins: 50, Explain: true}
 	}
 	want := []outcome.Spec{
-		{Name: "by_exponent", Span: "by_exponent", BinWidth: 16 * time.Microsecond, Bins: 10},
-		{Name: "by_dmax", Span: "żółw", BinWidth: 500 * time.Millisecond, Bins: 3},
+		{Name: "by_exponent", Span: "by_exponent", BinWidth: 16 * time.Microsecond, Bins: 10, Explain: true},
+		{Name: "by_dmax", Span: "żółw", BinWidth: 500 * time.Millisecond, Bins: 3, Explain: true},
 		{Name: "narrow", Span: "narrow", BinWidth: time.Microsecond, Bins: 1000},
 		{Name: "tcp", Wrapper: "narrow", BinWidth: 2 * time.Microsecond, Bins: 50},
 		{Name: "gc", VM: outcome.Events{Builtin: "gc"}, Group: "mfa", BinWidth: 20 * time.Microsecond, Bins: 1000},
@@ -60,11 +60,38 @@ func TestSystemProbes(t *testing.T) {
 		{Name: "collections", VM: outcome.Events{
 			Start: "gc_minor-start", End: "gc_minor-end", StartKey: "thread", EndKey: "thread", Pairing: dtrace.First,
 		}, BinWidth: 2 * time.Microsecond, Bins: 50},
-		{Name: "whole", Span: "whole", BinWidth: time.Millisecond, Bins: 50, ExitFails: true},
+		{Name: "whole", Span: "whole", BinWidth: time.Millisecond, Bins: 50, ExitFails: true, Explain: true},
 		byDefault("race"), byDefault("a"), byDefault("b"), byDefault("c"),
 	}
 	if diff := cmp.Diff(want, specs(s)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// Outcomes of spans are explained where that is said of them, or of all and nothing else
+// of them.
+func TestExplained(t *testing.T) {
+	const outcomes = "outcomes: {as_all: {}, on: {explain: true}, off: {explain: false}, vm: {vm: gc}, tcp: {wrapper: x}}\n"
+	for text, want := range map[string][]string{
+		outcomes:                             {"on"},
+		outcomes + "explain: false":          {"on"},
+		outcomes + "explain: true":           {"as_all", "on"},
+		"diagram: p = a -> b":                nil,
+		"diagram: p = a -> b\nexplain: true": {"p", "a", "b"},
+	} {
+		s := system(t, parse(t, text))
+		var got []string
+		for _, spec := range s.Plan(0).Specs {
+			if spec.Explain {
+				got = append(got, spec.Name)
+			}
+			if detailed := spec.Detail != outcome.CountsOnly; detailed != spec.Explain {
+				t.Errorf("%s: %s: detail %d", text, spec.Name, spec.Detail)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", text, diff)
+		}
 	}
 }
 

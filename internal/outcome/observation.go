@@ -26,6 +26,7 @@ type observation struct {
 	stray      []bpf.Counts
 
 	stream streamed
+	record record
 	stop   func() // ends that the stream is followed; nil while it is not
 }
 
@@ -57,6 +58,7 @@ func newObservation(p Plan, discover bool) (*observation, error) {
 		files:     make(map[file]*bpf.Attachment),
 		ready:     make(map[uint64][]bpf.Counts),
 		stream:    streamed{over: make(map[streamKey]uint64)},
+		record:    record{most: recordMost},
 	}, nil
 }
 
@@ -83,6 +85,7 @@ func (s Spec) kernelOutcome() (bpf.Outcome, error) {
 		Stream:    streaming[s.Detail],
 		ExitFails: s.ExitFails,
 		Group:     s.Group,
+		Explain:   s.Explain,
 	}
 	if s.Span != "" {
 		return o, nil
@@ -184,7 +187,7 @@ func (o *observation) close() error {
 // worth.
 const streamPeriod = 40 * time.Millisecond
 
-// follow has the stream emptied beside everything else, or no longer.
+// follow has the stream and the events emptied beside everything else, or no longer.
 func (o *observation) follow(on bool) {
 	if on == (o.stop != nil) {
 		return
@@ -205,7 +208,7 @@ func (o *observation) follow(on bool) {
 				return
 			case <-tick.C:
 			}
-			if o.collector.Drain(o.keepStreamed) != nil {
+			if o.collector.Drain(o.keepStreamed) != nil || o.collector.Explains() && o.record.read(o.collector.Events) != nil {
 				return // whoever takes the instances finds out why
 			}
 		}

@@ -58,6 +58,8 @@ type VMSource struct {
 
 	batch assembly
 
+	toldUnrecorded bool // that events for explanations were lost
+
 	layouts   procname.Layouts // of the VMs' memory
 	unnamed   map[int]bool     // VMs of which it was said that they tell no names
 	discovery discovery
@@ -376,6 +378,9 @@ func (s *VMSource) Collect(_ context.Context, w Window) (Batch, error) {
 		for i := range batch.Counts {
 			batch.Counts[i].Unobserved = true
 		}
+	}
+	if err := s.explain(st, w, batch.Instances); err != nil {
+		return Batch{}, err
 	}
 	if err := s.bury(w); err != nil {
 		return Batch{}, err

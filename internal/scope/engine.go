@@ -178,9 +178,10 @@ func (e *Engine) changed(before *System) map[string]bool {
 }
 
 // sameObservation tells whether two specs observe the same; their detail does not
-// matter, nor what their instances are grouped by besides.
+// matter, nor whether they are explained, nor what their instances are grouped by
+// besides.
 func sameObservation(a, b outcome.Spec) bool {
-	a.Detail, a.Group = b.Detail, b.Group
+	a.Detail, a.Explain, a.Group = b.Detail, b.Explain, b.Group
 	return a == b
 }
 

@@ -50,7 +50,7 @@ func (s *System) Plan(from int64) outcome.Plan {
 	p := outcome.Plan{From: from, Window: s.Window}
 	for _, probe := range s.Probes {
 		spec := probe.Spec
-		if len(probe.Triggers) > 0 && spec.Detail == outcome.CountsOnly {
+		if (len(probe.Triggers) > 0 || spec.Explain) && spec.Detail == outcome.CountsOnly {
 			spec.Detail = outcome.Worst
 		}
 		p.Specs = append(p.Specs, spec)

@@ -235,7 +235,7 @@ func recordedOtherwise(plan outcome.Plan, base, c config.Config) error {
 			continue
 		}
 		before, after := x.Spec, now.Probes[at].Spec
-		before.Detail = after.Detail
+		before.Detail, before.Explain = after.Detail, after.Explain
 		switch {
 		case before.Bins != after.Bins || before.BinWidth != after.BinWidth:
 			return fixedError(x.Spec.Name + ": dMax and bins")

@@ -210,7 +210,7 @@ func (p *player) system(c *recording.Config) (*scope.System, error) {
 		if was.VM != spec.VM || was.Group != spec.Group {
 			p.say("%s has the events and groups that were recorded", spec.Name)
 		}
-		was.Detail = spec.Detail // a plan may ask for more than the system does
+		was.Detail, was.Explain = spec.Detail, spec.Explain // a plan may ask for more than the system does
 		*spec = was
 		if err := known(system.Probes[i]); err != nil {
 			return nil, err

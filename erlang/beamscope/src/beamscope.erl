@@ -11,6 +11,10 @@
 %%% beamscope:end_span(Ctx, Span)        % or beamscope:fail_span(Span, timeout)
 %%% '''
 %%%
+%%% With `seq_trace => true' a span gives its process a token of seq_trace, which
+%%% travels with its messages, so that whoever watches knows what led to what. It is
+%%% off by default, as the observed system can see it.
+%%%
 %%% Where the OpenTelemetry API is present its spans are started and ended
 %%% along with ours.
 -module(beamscope).
@@ -18,6 +22,7 @@
 -export([start_span/1, start_span/2,
          end_span/2,
          fail_span/1, fail_span/2,
+         hand_over/1,
          with_span/2, with_span/3]).
 
 -export_type([name/0, attrs/0, handle/0, span_ctx/0]).
@@ -44,13 +49,18 @@
 %% The name of an outcome. A binary is cheapest. At most 255 bytes count: more
 %% are cut off, so that no name can ever make the observed system fail.
 
--type attrs() :: #{parent => handle(), term() => term()}.
-%% `parent' is ours; everything else is handed to OpenTelemetry as the start
-%% options of its span, `#{attributes => #{...}, kind => server}' for instance.
+-type attrs() :: #{parent => handle(), seq_trace => boolean(), term() => term()}.
+%% `parent' and `seq_trace' are ours; everything else is handed to OpenTelemetry as
+%% the start options of its span, `#{attributes => #{...}, kind => server}' for
+%% instance. Without `seq_trace' it is as the environment of the application says:
+%% `{beamscope, [{seq_trace, true}]}', and `false' by default.
 
--type handle() :: {Id :: pos_integer(), Label :: 1..?LABELS, Name :: binary()} | ignore.
+-type handle() :: {Id :: pos_integer(), Label :: 1..?LABELS, Name :: binary()}
+                | {Id :: pos_integer(), Label :: 1..?LABELS, Name :: binary(), beamscope_token:label()}
+                | ignore.
 %% All there is to know about a span; it may be sent to another process, to be
-%% ended there. `ignore' when nobody watched as the span started. Treat it as
+%% ended there. It has four elements where it was the span that gave its process a
+%% token of seq_trace. `ignore' when nobody watched as the span started. Treat it as
 %% opaque, except that `ignore' may be written out.
 
 -type span_ctx() :: undefined | term().
@@ -67,11 +77,32 @@ start_span(Name) ->
 start_span(Name, Attrs) ->
     start_span(?FACILITIES, Name, Attrs).
 
-start_span(probes, Name, Attrs) -> {undefined, start(Name, Attrs)};
+start_span(probes, Name, Attrs) -> {undefined, open(Name, Attrs, false)};
 start_span(none, _Name, _Attrs) -> {undefined, ignore};
-start_span(both, Name, Attrs) -> {beamscope_otel:start(Name, Attrs), start(Name, Attrs)};
+start_span(both, Name, Attrs) -> {beamscope_otel:start(Name, Attrs), open(Name, Attrs, false)};
 start_span(otel, Name, Attrs) -> {beamscope_otel:start(Name, Attrs), ignore};
+start_span({probes, seq_trace}, Name, Attrs) -> {undefined, open(Name, Attrs, true)};
+start_span({both, seq_trace}, Name, Attrs) -> {beamscope_otel:start(Name, Attrs), open(Name, Attrs, true)};
 start_span(undecided, Name, Attrs) -> start_span(beamscope_facilities:decide(), Name, Attrs).
+
+open(Name, Attrs, ByDefault) ->
+    case start(Name, Attrs) of
+        ignore -> ignore;
+        Handle ->
+            case traced(Attrs, ByDefault) of
+                false -> Handle;
+                true -> with_token(Handle)
+            end
+    end.
+
+with_token({Id, Label, Name} = Handle) ->
+    case beamscope_token:put_on(Id) of
+        none -> Handle;
+        Token -> {Id, Label, Name, Token}
+    end.
+
+traced(#{seq_trace := Traced}, _ByDefault) -> Traced =:= true;
+traced(_Attrs, ByDefault) -> ByDefault.
 
 %% @doc Ends a span, in any process. `end_span(Ctx, ignore)' ends only the span
 %% of OpenTelemetry, which is what is left to do after {@link fail_span/2}.
@@ -99,6 +130,14 @@ fail_span(ignore, _Class) ->
 fail_span(Handle, Class) ->
     emit(?FAIL, Handle, text(Class)).
 
+%% @doc Says that a span was given away, in a message that has been sent: another
+%% process will end it. Takes off the token of seq_trace that it gave this process,
+%% which would otherwise go with what the process does next. Does nothing without
+%% `seq_trace'.
+-spec hand_over(handle()) -> ok.
+hand_over({_Id, _Label, _Name, Token}) -> beamscope_token:take_off(Token);
+hand_over(_Handle) -> ok.
+
 %% @equiv with_span(Name, Fun, #{})
 -spec with_span(name(), fun(() -> Result)) -> Result.
 with_span(Name, Fun) ->
@@ -111,18 +150,32 @@ with_span(Name, Fun) ->
 with_span(Name, Fun, Attrs) ->
     with_span(?FACILITIES, Name, Fun, Attrs).
 
-with_span(probes, Name, Fun, Attrs) -> within(Name, Fun, Attrs);
+with_span(probes, Name, Fun, Attrs) -> within(Name, Fun, Attrs, false);
 with_span(none, _Name, Fun, _Attrs) -> Fun();
 with_span(both, Name, Fun, Attrs) ->
-    beamscope_otel:with(Name, Attrs, fun() -> within(Name, Fun, Attrs) end);
+    beamscope_otel:with(Name, Attrs, fun() -> within(Name, Fun, Attrs, false) end);
 with_span(otel, Name, Fun, Attrs) -> beamscope_otel:with(Name, Attrs, Fun);
+with_span({probes, seq_trace}, Name, Fun, Attrs) -> within(Name, Fun, Attrs, true);
+with_span({both, seq_trace}, Name, Fun, Attrs) ->
+    beamscope_otel:with(Name, Attrs, fun() -> within(Name, Fun, Attrs, true) end);
 with_span(undecided, Name, Fun, Attrs) ->
     with_span(beamscope_facilities:decide(), Name, Fun, Attrs).
 
-within(Name, Fun, Attrs) ->
+within(Name, Fun, Attrs, ByDefault) ->
     case start(Name, Attrs) of
         ignore -> Fun();
-        {Id, _, _} = Handle -> watched(Handle, Fun, put(?CURRENT, Id))
+        {Id, _, _} = Handle ->
+            case traced(Attrs, ByDefault) of
+                false -> watched(Handle, Fun, put(?CURRENT, Id));
+                true -> watched_with_token(Handle, Fun, Id)
+            end
+    end.
+
+watched_with_token(Handle, Fun, Id) ->
+    Entered = beamscope_token:enter(Id),
+    try watched(Handle, Fun, put(?CURRENT, Id))
+    after
+        beamscope_token:leave(Entered)
     end.
 
 watched(Handle, Fun, Outer) ->
@@ -156,9 +209,13 @@ emit(_Kind, ignore, _Detail) ->
     ok;
 emit(Kind, {Id, Label, Name}, Detail) ->
     _ = dyntrace:pn(Label, Id, Kind, ?VERSION, 0, Name, Detail),
-    ok.
+    ok;
+emit(Kind, {Id, Label, Name, Token}, Detail) ->
+    _ = dyntrace:pn(Label, Id, Kind, ?VERSION, 0, Name, Detail),
+    beamscope_token:take_off(Token).
 
 parent(#{parent := {Id, _, _}}) -> Id;
+parent(#{parent := {Id, _, _, _}}) -> Id;
 parent(#{parent := ignore}) -> 0;
 parent(_) ->
     case get(?CURRENT) of

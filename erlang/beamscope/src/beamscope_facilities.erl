@@ -1,9 +1,10 @@
 %%% @doc Decides, once in the life of a VM, what there is for spans to use: the
-%%% VM's probes, OpenTelemetry, both, or nothing.
+%%% VM's probes, OpenTelemetry, both, or nothing; and whether those that are seen give
+%%% their processes tokens of seq_trace, as the application's environment says.
 %%%
 %%% The first span asks. Both questions load code, which is far too slow to be
 %%% asked twice; neither answer changes while a VM runs, unless code is added
-%%% to it by hand. Then {@link refresh/0} asks again.
+%%% to it or its environment is changed by hand. Then {@link refresh/0} asks again.
 -module(beamscope_facilities).
 
 -export([decide/0, refresh/0]).
@@ -13,13 +14,14 @@
 -include("beamscope.hrl").
 -include_lib("kernel/include/logger.hrl").
 
--type facilities() :: probes | otel | both | none.
+-type facilities() :: probes | otel | both | none
+                    | {probes | both, seq_trace}. % tokens unless a span says otherwise
 
 %% @doc The facilities of this VM. What it lacks is mentioned in the log, once.
 -spec decide() -> facilities().
 decide() ->
     {Probes, Complaint} = probes(),
-    Facilities = facilities(Probes, beamscope_otel:available()),
+    Facilities = facilities(Probes, beamscope_otel:available(), application:get_env(beamscope, seq_trace, false)),
     keep(Facilities, Complaint),
     Facilities.
 
@@ -38,16 +40,18 @@ keep(Facilities, Complaint) ->
             true
     end.
 
-%% @doc Decides anew, after the code path has changed in a running VM.
+%% @doc Decides anew, after the code path or the application's environment has
+%% changed in a running VM.
 -spec refresh() -> facilities().
 refresh() ->
     _ = persistent_term:erase(?FACILITIES_KEY),
     decide().
 
-facilities(true, true) -> both;
-facilities(true, false) -> probes;
-facilities(false, true) -> otel;
-facilities(false, false) -> none.
+facilities(true, Otel, true) -> {facilities(true, Otel, false), seq_trace};
+facilities(true, true, _) -> both;
+facilities(true, false, _) -> probes;
+facilities(false, true, _) -> otel;
+facilities(false, false, _) -> none.
 
 probes() ->
     try dyntrace:available() of

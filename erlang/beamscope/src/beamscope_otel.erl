@@ -45,4 +45,4 @@ tracer() ->
     opentelemetry:get_application_tracer(?MODULE).
 
 options(Attrs) ->
-    maps:remove(parent, Attrs).
+    maps:without([parent, seq_trace], Attrs).

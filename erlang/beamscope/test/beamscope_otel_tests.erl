@@ -12,7 +12,7 @@ otel() ->
 
 start_end_test() ->
     Attrs = #{attributes => #{a => 1}, kind => server},
-    {{otel_ctx, <<"a">>} = Ctx, Span} = beamscope:start_span(<<"a">>, Attrs#{parent => ignore}),
+    {{otel_ctx, <<"a">>} = Ctx, Span} = beamscope:start_span(<<"a">>, Attrs#{parent => ignore, seq_trace => true}),
     ?assertEqual({otel_start, <<"a">>, Attrs}, otel()),
     ok = beamscope:end_span(Ctx, Span),
     ?assertEqual({otel_end, Ctx}, otel()),

@@ -1,0 +1,101 @@
+package outcome
+
+import (
+	"math"
+	"sync"
+
+	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/internal/explain"
+	"github.com/beamscope/beamscope/internal/trace"
+)
+
+// recordMost is how many events are kept for explanations.
+const recordMost = 1 << 20
+
+// A record is what happened to the processes that take part in open instances, until
+// nothing can need it any more.
+type record struct {
+	most int // events that are kept
+
+	mu     sync.Mutex
+	log    explain.Log
+	batch  []bpf.Event // as it is read
+	chunks []chunk     // of what the log has, in the order of time
+	held   int         // sum of the chunks
+	lost   uint64      // since that was last asked for
+}
+
+// A chunk is so many events up to a time, which are given up together.
+type chunk struct {
+	until int64
+	n     int
+}
+
+// read adds what a collector has recorded.
+func (r *record) read(events func(func([]bpf.Event)) (lost uint64, err error)) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.batch = r.batch[:0]
+	lost, err := events(func(batch []bpf.Event) { r.batch = append(r.batch, batch...) })
+	r.add(r.batch, lost)
+	return err
+}
+
+// add adds events in the order of time, before which so many were overwritten. Where
+// there are too many, the oldest are lost as well.
+func (r *record) add(events []bpf.Event, lost uint64) {
+	r.lost += lost
+	if len(events) == 0 && lost == 0 {
+		return
+	}
+	r.log.Add(events, lost > 0)
+	for most := max(1, r.most/128); len(events) > 0; {
+		if len(r.chunks) == 0 || r.chunks[len(r.chunks)-1].n == most {
+			r.chunks = append(r.chunks, chunk{})
+		}
+		last := &r.chunks[len(r.chunks)-1]
+		n := min(len(events), most-last.n)
+		last.n += n
+		last.until = max(last.until, events[n-1].Time)
+		r.held += n
+		events = events[n:]
+	}
+	for r.held > r.most {
+		r.lost += uint64(r.chunks[0].n)
+		r.giveUp(r.chunks[0].until + 1)
+	}
+}
+
+// forget forgets what was before a time.
+func (r *record) forget(before int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.giveUp(before)
+}
+
+func (r *record) giveUp(before int64) {
+	for len(r.chunks) > 0 && r.chunks[0].until < before {
+		r.held -= r.chunks[0].n
+		r.chunks = r.chunks[1:]
+	}
+	r.log.Forget(before)
+}
+
+// explain returns where the time of an instance went.
+func (r *record) explain(i explain.Instance) *trace.Trace {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.log.Explain(i)
+}
+
+// takeLost returns how many events were lost since it was last called.
+func (r *record) takeLost() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	lost := r.lost
+	r.lost = 0
+	return lost
+}
+
+// everything is a time before which all is forgotten.
+const everything = math.MaxInt64

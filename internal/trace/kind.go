@@ -1,0 +1,46 @@
+package trace
+
+import "fmt"
+
+// kindWords are what the kinds are called for people, and where they are stored.
+var kindWords = [Kinds]struct{ people, machines string }{
+	Root:        {"the instance", "root"},
+	Running:     {"running", "running"},
+	Ready:       {"waiting to run", "ready"},
+	GC:          {"garbage collection", "gc"},
+	Mailbox:     {"mailbox wait", "mailbox"},
+	NIF:         {"dirty function", "nif"},
+	Port:        {"port stall", "port"},
+	Waiting:     {"waiting for another process", "waiting"},
+	OSWait:      {"no processor", "os"},
+	Unexplained: {"unexplained", "unexplained"},
+}
+
+// String returns what the kind is called for people, such as "mailbox wait".
+func (k Kind) String() string {
+	if k < Kinds {
+		return kindWords[k].people
+	}
+	return fmt.Sprintf("Kind(%d)", uint8(k))
+}
+
+// Word returns the one word for the kind that machines read, such as "mailbox".
+func (k Kind) Word() string {
+	if k < Kinds {
+		return kindWords[k].machines
+	}
+	return k.String()
+}
+
+// String returns the mark as a word: exact, inferred or ambiguous.
+func (m Mark) String() string {
+	switch m {
+	case Exact:
+		return "exact"
+	case Inferred:
+		return "inferred"
+	case Ambiguous:
+		return "ambiguous"
+	}
+	return fmt.Sprintf("Mark(%d)", uint8(m))
+}

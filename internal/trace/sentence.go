@@ -1,0 +1,136 @@
+package trace
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// second is the share from which the second one is told of besides the first.
+const second = 0.2
+
+// Sentence says in one sentence where the time of the instance went, which is called as
+// the caller says: "91 % of probe #4711 was mailbox wait of <0.123.0> (queue_2), behind
+// 812 messages". It is "" for an instance without a duration.
+func (t *Trace) Sentence(instance string) string {
+	shares := t.Shares()
+	if len(shares) == 0 {
+		return ""
+	}
+	whole := t.Spans[0].Duration()
+	text := Percent(shares[0].Duration, whole) + " of " + instance + " " + shares[0].Clause()
+	if len(shares) > 1 && float64(shares[1].Duration) >= second*float64(whole) {
+		text += "; " + Percent(shares[1].Duration, whole) + " " + shares[1].Clause()
+	}
+	return text
+}
+
+// Percent shows a part of a whole that is greater than 0, such as "91 %". What is not
+// all is not shown as all, and what is not nothing not as nothing.
+func Percent(part, whole int64) string {
+	p := fmt.Sprintf("%.0f", 100*float64(part)/float64(whole))
+	switch {
+	case p == "100" && part < whole:
+		return ">99 %"
+	case p == "0" && part > 0:
+		return "<1 %"
+	}
+	return p + " %"
+}
+
+// Clause says what a part of the time was, with its verb and all that is known: "was
+// mailbox wait of <0.123.0> (queue_2), behind 812 messages, as far as the order of
+// messages tells".
+func (s *Share) Clause() string {
+	var b strings.Builder
+	b.WriteString("was ")
+	if s.Kind == Unexplained {
+		b.Reset()
+		b.WriteString("is ")
+	}
+	b.WriteString(s.What())
+	switch {
+	case s.Kind == Ready && s.Other != 0:
+		fmt.Fprintf(&b, ", while %s ran on the scheduler", ProcessName(s.Other, s.OtherName))
+	case s.Kind == Mailbox && s.Behind == 1:
+		b.WriteString(", behind 1 message")
+	case s.Kind == Mailbox && s.Behind > 1:
+		fmt.Fprintf(&b, ", behind %d messages", s.Behind)
+	}
+	if s.Via != 0 {
+		fmt.Fprintf(&b, ", reached over %s", ProcessName(s.Via, s.ViaName))
+	}
+	switch s.Mark {
+	case Inferred:
+		b.WriteString(", inferred from the order of messages")
+	case Ambiguous:
+		b.WriteString(", ambiguous: more than one message may be the one")
+	}
+	if s.Reason != "" {
+		b.WriteString(": " + printable(s.Reason))
+	}
+	return b.String()
+}
+
+// What says shortly what a part of the time was: "mailbox wait of <0.123.0> (queue_2)".
+func (s *Share) What() string {
+	whose := ProcessName(s.Process, s.Name)
+	of := " of " + whose
+	switch {
+	case s.Own:
+		whose, of = "its own process", " of its own process"
+	case s.Process == 0:
+		whose, of = "another process", ""
+	}
+	switch s.Kind {
+	case Ready:
+		if s.Own {
+			return s.Kind.String()
+		}
+	case NIF:
+		if s.Detail != "" {
+			return "the dirty function " + printable(s.Detail) + of
+		}
+	case Port:
+		if s.Detail != "" {
+			return s.Kind.String() + of + " at " + printable(s.Detail)
+		}
+	case Waiting:
+		return "waiting for " + whose
+	case OSWait:
+		if s.Own {
+			of = ""
+		}
+		return "the machine giving the scheduler" + of + " no processor"
+	case Unexplained:
+		if s.Own || s.Process == 0 {
+			return s.Kind.String()
+		}
+		return s.Kind.String() + "," + of
+	}
+	return s.Kind.String() + of
+}
+
+// ProcessName names a process for people: <0.123.0> (queue_2).
+func ProcessName(p PID, name string) string {
+	switch {
+	case p == 0 && name == "":
+		return "an unknown process"
+	case p == 0:
+		return printable(name)
+	case name == "":
+		return p.String()
+	}
+	return p.String() + " (" + printable(name) + ")"
+}
+
+// printable returns a text with what a terminal might obey replaced: it comes from a
+// program that is observed, or from a file.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '�'
+	}, text)
+}

@@ -1,0 +1,109 @@
+package trace_test
+
+import (
+	"testing"
+
+	"github.com/beamscope/beamscope/internal/trace"
+)
+
+func TestSentence(t *testing.T) {
+	const whole = 100 * ms
+	own, other := pid(10), pid(123)
+	for _, tt := range []struct {
+		span trace.Span
+		want string
+	}{
+		{trace.Span{Kind: trace.Running, Process: own}, "100 % of probe #12 was running of its own process"},
+		{trace.Span{Kind: trace.Running, Process: other}, "100 % of probe #12 was running of <0.123.0>"},
+		{trace.Span{Kind: trace.Ready, Process: own}, "100 % of probe #12 was waiting to run"},
+		{
+			trace.Span{Kind: trace.Ready, Process: own, Other: pid(99), OtherName: "neighbour"},
+			"100 % of probe #12 was waiting to run, while <0.99.0> (neighbour) ran on the scheduler",
+		},
+		{
+			trace.Span{Kind: trace.Ready, Process: other, Name: "server", Other: pid(99)},
+			"100 % of probe #12 was waiting to run of <0.123.0> (server), while <0.99.0> ran on the scheduler",
+		},
+		{trace.Span{Kind: trace.GC, Process: own}, "100 % of probe #12 was garbage collection of its own process"},
+		{
+			trace.Span{Kind: trace.Mailbox, Process: other, Name: "queue_2", Behind: 812},
+			"100 % of probe #12 was mailbox wait of <0.123.0> (queue_2), behind 812 messages",
+		},
+		{trace.Span{Kind: trace.Mailbox, Process: other, Behind: 1}, "100 % of probe #12 was mailbox wait of <0.123.0>, behind 1 message"},
+		{trace.Span{Kind: trace.Mailbox, Process: other}, "100 % of probe #12 was mailbox wait of <0.123.0>"},
+		{
+			trace.Span{Kind: trace.NIF, Process: own, Detail: "prim_file:read_nif/2"},
+			"100 % of probe #12 was the dirty function prim_file:read_nif/2 of its own process",
+		},
+		{trace.Span{Kind: trace.NIF, Process: other}, "100 % of probe #12 was dirty function of <0.123.0>"},
+		{
+			trace.Span{Kind: trace.Port, Process: own, Detail: "#Port<0.7>"},
+			"100 % of probe #12 was port stall of its own process at #Port<0.7>",
+		},
+		{trace.Span{Kind: trace.Port, Process: own}, "100 % of probe #12 was port stall of its own process"},
+		{
+			trace.Span{Kind: trace.Waiting, Process: pid(77), Name: "holder", Reason: "it was not watched then"},
+			"100 % of probe #12 was waiting for <0.77.0> (holder): it was not watched then",
+		},
+		{trace.Span{Kind: trace.Waiting}, "100 % of probe #12 was waiting for another process"},
+		{trace.Span{Kind: trace.OSWait, Process: own}, "100 % of probe #12 was the machine giving the scheduler no processor"},
+		{
+			trace.Span{Kind: trace.OSWait, Process: other, Name: "server"},
+			"100 % of probe #12 was the machine giving the scheduler of <0.123.0> (server) no processor",
+		},
+		{
+			trace.Span{Kind: trace.Unexplained, Process: own, Reason: "woken by a timer"},
+			"100 % of probe #12 is unexplained: woken by a timer",
+		},
+		{
+			trace.Span{Kind: trace.Unexplained, Process: other, Reason: "woken by a timer", Mark: trace.Inferred},
+			"100 % of probe #12 is unexplained, of <0.123.0>, inferred from the order of messages: woken by a timer",
+		},
+		{
+			trace.Span{Kind: trace.Waiting, Process: other, Mark: trace.Ambiguous},
+			"100 % of probe #12 was waiting for <0.123.0>, ambiguous: more than one message may be the one",
+		},
+		{
+			trace.Span{Kind: trace.GC, Process: other, Name: "a\x1b[2Jb"},
+			"100 % of probe #12 was garbage collection of <0.123.0> (a�[2Jb)",
+		},
+	} {
+		tt.span.End = whole
+		tr := trace.Trace{Spans: []trace.Span{{Parent: -1, End: whole, Process: own}, tt.span}}
+		if got := tr.Sentence("probe #12"); got != tt.want {
+			t.Errorf("got  %s\nwant %s", got, tt.want)
+		}
+	}
+}
+
+// The second share is told of where it is large.
+func TestSentenceOfTwo(t *testing.T) {
+	want := "70 % of probe #4711 was mailbox wait of <0.20.0> (queue_2), behind 812 messages, inferred from the order of messages; " +
+		"21 % was running of <0.30.0>, reached over <0.20.0> (queue_2), inferred from the order of messages"
+	if got := call().Sentence("probe #4711"); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	short := call()
+	short.Spans[7].End -= 2 * ms // 19 % instead of 21
+	short.Spans[8].Start -= 2 * ms
+	want = "70 % of probe #4711 was mailbox wait of <0.20.0> (queue_2), behind 812 messages, inferred from the order of messages"
+	if got := short.Sentence("probe #4711"); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got := (&trace.Trace{Spans: []trace.Span{{Parent: -1}}}).Sentence("probe"); got != "" {
+		t.Errorf("of an instance without a duration it says %q", got)
+	}
+}
+
+func TestPercent(t *testing.T) {
+	for _, tt := range []struct {
+		part, whole int64
+		want        string
+	}{
+		{0, 10, "0 %"}, {1, 1000, "<1 %"}, {50, 10000, "<1 %"}, {5, 1000, "<1 %"}, {51, 10000, "1 %"}, {91, 100, "91 %"}, {9999, 10000, ">99 %"}, {7, 7, "100 %"},
+	} {
+		if got := trace.Percent(tt.part, tt.whole); got != tt.want {
+			t.Errorf("%d of %d is shown as %s, want %s", tt.part, tt.whole, got, tt.want)
+		}
+	}
+}
