@@ -35,6 +35,9 @@ type Target struct {
 	// PIDBits is how many bits of a local pid's data are its number; 0: 15, as up to
 	// OTP 25.
 	PIDBits uint8
+
+	// Layout is what is known of the file's struct process, for outcomes with Explain.
+	Layout ProcessLayout
 }
 
 // An Attachment is a target while it is attached to.
@@ -44,18 +47,24 @@ type Attachment struct {
 	file   *os.File // open, so that it stays the same file whatever becomes of its path
 	exe    *link.Executable
 	links  map[tap][]link.Link
+
+	missing error // see Missing
 }
 
-// A tap is what links are there for: the spans of a label, or the events of the rule of
-// an entry. exitLabel stands for the exit probe, everyLabel for all labels.
+// A tap is what links are there for: the spans of a label, the events of the rule of
+// an entry, or those of processes that take part in spans to be explained. exitLabel stands
+// for the exit probe, everyLabel for all labels.
 type tap struct {
-	label uint32 // noLabel for a rule
-	entry int    // of a rule, otherwise 0
+	label  uint32 // noLabel for a rule
+	entry  int    // of a rule, otherwise 0
+	detail bool
 }
 
 func labelTap(label uint32) tap { return tap{label: label} }
 
-func ruleTap(entry int) tap { return tap{noLabel, entry} }
+func ruleTap(entry int) tap { return tap{label: noLabel, entry: entry} }
+
+func detailTap() tap { return tap{label: noLabel, detail: true} }
 
 // Labels that are none: they stand for the probes of exits and of spawns.
 const (
@@ -78,11 +87,29 @@ func (c *Collector) Attach(t Target) (*Attachment, error) {
 	if c.closed {
 		return nil, errors.Join(ErrClosed, a.close())
 	}
-	if err := errors.Join(a.open(c.wanted()), c.openTraces()); err != nil {
+	err = a.open(c.wanted())
+	if err = errors.Join(err, c.openTraces()); err != nil {
 		return nil, errors.Join(err, a.close())
 	}
+	a.missing = errors.Join(a.missing, a.lacks(c.openDetailTraces()))
 	c.targets = append(c.targets, a)
 	return a, nil
+}
+
+// Missing returns what outcomes with Explain lack at the target, nil for nothing: what
+// could be attached to for them is, and tells of what it sees.
+func (a *Attachment) Missing() error {
+	a.c.mu.Lock()
+	defer a.c.mu.Unlock()
+	return a.missing
+}
+
+// lacks says of an error that something is missing for outcomes with Explain.
+func (a *Attachment) lacks(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("attach to %s: what happens during spans is known in part: %w", a.target.Path, err)
 }
 
 // openTarget opens the target's file once: a path such as /proc/PID/exe may lead
@@ -164,6 +191,11 @@ func (c *Collector) needs() map[string][]string {
 			if o.Group == GroupByMFA {
 				need(spawnProbe, o)
 			}
+			if o.Explain {
+				for _, d := range details() {
+					need(d.probe, o)
+				}
+			}
 			if o.Rule == nil {
 				need(labelPrefix+strconv.Itoa(int(Label(o.Name))), o)
 				continue
@@ -202,6 +234,9 @@ func (c *Collector) wanted() map[tap]string {
 		if o.Group == GroupByMFA {
 			taps[labelTap(spawnLabel)] = what
 		}
+		if o.Explain {
+			taps[detailTap()] = what
+		}
 		return what
 	}
 	for _, p := range c.plans {
@@ -223,10 +258,11 @@ func (c *Collector) attachWanted() error {
 	wanted := c.wanted()
 	var errs []error
 	for _, a := range c.targets {
-		errs = append(errs, a.open(wanted))
+		a.missing = nil
+		errs = append(errs, a.open(wanted), a.missing)
 	}
 	if len(c.targets) > 0 {
-		errs = append(errs, c.openTraces())
+		errs = append(errs, c.openTraces(), c.openDetailTraces())
 	}
 	return errors.Join(errs...)
 }
@@ -235,9 +271,15 @@ func (c *Collector) attachWanted() error {
 func (c *Collector) detachUnwanted() error {
 	wanted := c.wanted()
 	errs := []error{c.closeTraces(func(entry int) bool {
+		if entry == detailTrace {
+			return !c.explains()
+		}
 		return !slices.ContainsFunc(c.plans, func(p plan) bool { return slices.Contains(p.entries, entry) })
 	})}
 	for _, a := range c.targets {
+		if !c.explains() {
+			a.missing = nil
+		}
 		errs = append(errs, a.closeLinks(func(t tap) bool {
 			_, keep := wanted[t]
 			return !keep
@@ -249,7 +291,8 @@ func (c *Collector) detachUnwanted() error {
 // open opens the links that are wanted and not open, as many as it can.
 func (a *Attachment) open(wanted map[tap]string) error {
 	var errs []error
-	// The exits' label comes first: a span whose start is seen must not end unseen.
+	// The details and the exits' label come first: a span whose start is seen must not
+	// end unseen, and is to be explained.
 	for _, t := range slices.SortedFunc(maps.Keys(wanted), compareTaps) {
 		if err := a.openTap(t); err != nil {
 			errs = append(errs, fmt.Errorf("attach to %s: %s: %w", a.target.Path, wanted[t], err))
@@ -259,12 +302,22 @@ func (a *Attachment) open(wanted map[tap]string) error {
 }
 
 func compareTaps(a, b tap) int {
+	if a.detail != b.detail {
+		if a.detail {
+			return -1
+		}
+		return 1
+	}
 	return cmp.Or(cmp.Compare(a.label, b.label), cmp.Compare(a.entry, b.entry))
 }
 
 // openTap opens the links of a tap, unless they are open.
 func (a *Attachment) openTap(t tap) error {
 	if _, have := a.links[t]; have {
+		return nil
+	}
+	if t.detail {
+		a.missing = a.lacks(a.openDetails())
 		return nil
 	}
 	found, err := a.c.sites(t, a.target)
@@ -275,6 +328,21 @@ func (a *Attachment) openTap(t tap) error {
 	if a.c.opts.Discover && isOne {
 		return nil // attached to with all others
 	}
+	return a.openSites(t, found)
+}
+
+// openDetails opens the links of the details that the target has, and says which ones it
+// lacks.
+func (a *Attachment) openDetails() error {
+	found, missing, err := a.c.detailSites(a.target)
+	if err != nil {
+		return err
+	}
+	return errors.Join(missing, a.openSites(detailTap(), found))
+}
+
+// openSites opens a link for each of the sites of a tap.
+func (a *Attachment) openSites(t tap, found siteList) error {
 	var links []link.Link
 	for _, s := range found {
 		l, err := a.link(s)

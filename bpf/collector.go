@@ -102,6 +102,11 @@ type Options struct {
 	Groups    int // that there is room for at one time; 0: 16384. They take memory only as they come
 	Exits     int // process exits between two sweeps; 0: 131072. They take memory only as they come
 	RingBytes int // of the ring buffer, a power of two; 0: 4 MiB
+
+	// Of outcomes with Explain: how many events the log has room for, 64 bytes each, if
+	// there is any such outcome at first; 0: 262144. And how many processes can take
+	// part in open instances at one time; 0: 16384. They take memory only as they come.
+	Events, Watched int
 }
 
 func (o Options) withDefaults() Options {
@@ -116,6 +121,8 @@ func (o Options) withDefaults() Options {
 	def(&o.Queues, 1<<16)
 	def(&o.Groups, 1<<14)
 	def(&o.RingBytes, 4<<20)
+	def(&o.Events, 1<<18)
+	def(&o.Watched, 1<<14)
 	return o
 }
 
@@ -134,6 +141,9 @@ func check(start, window int64, outcomes []Outcome) error {
 			return fmt.Errorf("%w: outcome %q is there twice", ErrOptions, out.Name)
 		case out.DMax < 1 || out.BinWidth < 1 || out.Bins < 1:
 			return fmt.Errorf("%w: outcome %q: dMax %d ns, %d bins of %d ns", ErrOptions, out.Name, out.DMax, out.Bins, out.BinWidth)
+		}
+		if out.Rule != nil && out.Explain {
+			return fmt.Errorf("%w: outcome %q: only spans can be explained", ErrOptions, out.Name)
 		}
 		if out.Rule == nil && !slices.Contains([]string{"", GroupByPID, GroupByMFA}, out.Group) {
 			return fmt.Errorf("%w: outcome %q: spans cannot be grouped by %s", ErrOptions, out.Name, out.Group)
@@ -168,7 +178,7 @@ type Collector struct {
 	object   *ebpf.CollectionSpec // as it was read
 	programs map[variant]*ebpf.Program
 	targets  []*Attachment
-	traces   map[int][]link.Link // at the kernel's tracepoints, by entry
+	traces   map[int][]link.Link // at the kernel's tracepoints, by entry or detailTrace
 
 	plans   []plan         // the one that holds, and the one after it once there is one
 	era     int            // which one of the clock's the first of them has
@@ -187,6 +197,7 @@ type Collector struct {
 	groups groupReader
 
 	ring stream
+	log  eventLog
 }
 
 // Room in maps that is not worth an option.
@@ -196,11 +207,13 @@ const (
 	textsMost   = 1 << 13 // texts that groups have
 	threadsMost = 1 << 14 // of VMs; the least recent go first
 	spawnedMost = 1 << 16 // processes of which the function is known; the least recent go first
+	runnersMost = 1 << 12 // threads of schedulers; the least recent go first
 )
 
 // fixed are the constants that every program is loaded with.
 type fixed struct {
 	stripeMask, stripeCells, vmSlots uint32
+	logMask                          uint32
 	pidnsDev, pidnsIno               uint64
 	discover                         bool
 }
@@ -224,7 +237,6 @@ func New(opts Options) (*Collector, error) {
 		arena:    newArena(region{others, l.stripeCells - others}),
 		numbers:  make(map[string]int),
 		traces:   make(map[int][]link.Link),
-		groups:   newGroupReader(),
 		read:     make([]uint64, l.stripeCells),
 		fixed: fixed{
 			stripeMask:  uint32(l.stripes - 1),
@@ -238,6 +250,10 @@ func New(opts Options) (*Collector, error) {
 	}
 	if err := c.load(); err != nil {
 		return nil, errors.Join(err, c.Close())
+	}
+	c.groups.texts = textReader{seen: c.maps.TextsSeen}
+	if c.hasLog() {
+		c.log.open(c.memory.records, c.memory.heads, textReader{seen: c.maps.TextsSeen})
 	}
 	return c, nil
 }
@@ -264,7 +280,15 @@ func (c *Collector) load() error {
 		kernelMapSpawned:   spawnedMost,
 		kernelMapThreads:   threadsMost,
 		kernelMapRing:      c.opts.RingBytes,
+		kernelMapWatches:   c.opts.Watched,
+		kernelMapRunners:   runnersMost,
+		kernelMapOsWaits:   threadsMost,
 		kernelMapWorsts:    len(c.entries) * c.layout.slots * windows,
+	}
+	if explained(c.opts.Outcomes) {
+		perStripe := ceilPowerOfTwo(max(c.opts.Events/c.layout.stripes, 2))
+		c.fixed.logMask = uint32(perStripe - 1)
+		size[kernelMapLogRecords], size[kernelMapLogHeads] = perStripe*c.layout.stripes, c.layout.stripes
 	}
 	if c.opts.Discover {
 		size[kernelMapHashes], size[kernelMapSeenNames] = hashes, maxNames
@@ -300,6 +324,7 @@ func (c *Collector) load() error {
 // semaphores down with it.
 func (c *Collector) Close() error {
 	err := c.ring.close()
+	c.log.close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {

@@ -51,6 +51,7 @@ enum column {
 #define EXIT_FAILS (1 << 2) /* the death of its process ends an instance as a failure */
 #define GROUPED (1 << 3)    /* instances are counted in groups besides */
 #define BY_SPAWN (1 << 4)   /* the group of a process is the function that it was spawned with */
+#define EXPLAIN (1 << 5)    /* log what happens to the processes that take part */
 
 /* An outcome as user space describes it, for as long as it stays as it is. When
  * it is to change, another entry takes its place on its label, and what started
@@ -134,6 +135,7 @@ enum other {
 	FOREIGN, /* user_trace events that are not the wrapper's version 1 */
 	NAMELESS, /* starts of which discovery could not read the name, or that have none */
 	UNNOTED, /* starts of names for which discovery had no place to tell whether it knows them */
+	UNWATCHED, /* processes that take part in a span and found no room to be watched */
 	OTHERS,
 };
 

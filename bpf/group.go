@@ -1,11 +1,9 @@
 package bpf
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
-	"unsafe"
 
 	"github.com/cilium/ebpf"
 )
@@ -36,11 +34,7 @@ const groupsAtOnce = 1024
 type groupReader struct {
 	keys   []kernelGroupKey
 	groups []kernelGroup
-	texts  map[uint64]string
-}
-
-func newGroupReader() groupReader {
-	return groupReader{texts: make(map[uint64]string)}
+	texts  textReader
 }
 
 // readGroups adds the groups of window n, which is over and of a plan with these entries,
@@ -129,26 +123,8 @@ func (c *Collector) group(k kernelGroupKey, g *kernelGroup, rest bool) Group {
 	case k.Group&isText == 0:
 		out.Process = k.Group
 	default:
-		out.Text = c.text(k.Group)
+		out.Text = c.groups.texts.text(k.Group)
 		out.Rest = out.Text == ""
 	}
 	return out
-}
-
-// text returns the text of a group; "" where it found no room.
-func (c *Collector) text(group uint64) string {
-	if t, ok := c.groups.texts[group]; ok {
-		return t
-	}
-	var t kernelGroupText
-	if err := c.maps.TextsSeen.Lookup(group, &t); err != nil {
-		return ""
-	}
-	if len(c.groups.texts) >= textsMost {
-		clear(c.groups.texts)
-	}
-	raw := unsafe.Slice((*byte)(unsafe.Pointer(&t.Text[0])), len(t.Text))
-	text, _, _ := bytes.Cut(raw, []byte{0})
-	c.groups.texts[group] = string(text)
-	return c.groups.texts[group]
 }

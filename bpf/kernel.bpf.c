@@ -5,6 +5,8 @@
 /* The programs that run in the kernel: events become outcome instances here, and are
  * counted into the window in which they end. */
 
+#include "detail.bpf.h"
+#include "oswait.bpf.h"
 #include "rule.bpf.h"
 #include "runqueue.bpf.h"
 #include "span.bpf.h"
@@ -17,6 +19,7 @@ const struct instance *instance_type __attribute__((unused));
 const struct failed_instance *failed_instance_type __attribute__((unused));
 const enum arg_kind *arg_kind_type __attribute__((unused));
 const enum other *other_type __attribute__((unused));
+const enum logged *logged_type __attribute__((unused));
 const enum pairing *pairing_type __attribute__((unused));
 const enum operand_kind *operand_kind_type __attribute__((unused));
 const enum test_form *test_form_type __attribute__((unused));

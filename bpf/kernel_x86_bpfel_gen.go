@@ -123,6 +123,35 @@ type kernelInstance struct {
 	Pad     uint32
 }
 
+type kernelLogHead struct {
+	_    structs.HostLayout
+	Next uint64
+	Pad  [7]uint64
+}
+
+type kernelLogged uint32
+
+const (
+	kernelLoggedLOG_NOTHING    kernelLogged = 0
+	kernelLoggedLOG_WATCH      kernelLogged = 1
+	kernelLoggedLOG_UNWATCHED  kernelLogged = 2
+	kernelLoggedLOG_SPAN_START kernelLogged = 3
+	kernelLoggedLOG_SPAN_END   kernelLogged = 4
+	kernelLoggedLOG_IN         kernelLogged = 5
+	kernelLoggedLOG_OUT        kernelLogged = 6
+	kernelLoggedLOG_GC_START   kernelLogged = 7
+	kernelLoggedLOG_GC_END     kernelLogged = 8
+	kernelLoggedLOG_NIF_START  kernelLogged = 9
+	kernelLoggedLOG_NIF_END    kernelLogged = 10
+	kernelLoggedLOG_SEND       kernelLogged = 11
+	kernelLoggedLOG_QUEUED     kernelLogged = 12
+	kernelLoggedLOG_RECEIVE    kernelLogged = 13
+	kernelLoggedLOG_SUSPEND    kernelLogged = 14
+	kernelLoggedLOG_EXIT       kernelLogged = 15
+	kernelLoggedLOG_OS_WAIT    kernelLogged = 16
+	kernelLoggedLOG_NEIGHBOUR  kernelLogged = 17
+)
+
 type kernelOperandKind uint32
 
 const (
@@ -137,11 +166,12 @@ const (
 type kernelOther uint32
 
 const (
-	kernelOtherHITS     kernelOther = 0
-	kernelOtherFOREIGN  kernelOther = 1
-	kernelOtherNAMELESS kernelOther = 2
-	kernelOtherUNNOTED  kernelOther = 3
-	kernelOtherOTHERS   kernelOther = 4
+	kernelOtherHITS      kernelOther = 0
+	kernelOtherFOREIGN   kernelOther = 1
+	kernelOtherNAMELESS  kernelOther = 2
+	kernelOtherUNNOTED   kernelOther = 3
+	kernelOtherUNWATCHED kernelOther = 4
+	kernelOtherOTHERS    kernelOther = 5
 )
 
 type kernelOutcome struct {
@@ -186,6 +216,21 @@ type kernelQueue struct {
 	Worked  uint32
 }
 
+type kernelRecord struct {
+	_       structs.HostLayout
+	Place   uint64
+	Now     uint64
+	Process uint64
+	Other   uint64
+	Pid     uint32
+	Tid     uint32
+	Kind    uint8
+	Flags   uint8
+	Pad     uint16
+	Size    uint32
+	Details [2]uint64
+}
+
 type kernelRule struct {
 	_         structs.HostLayout
 	Pairing   uint8
@@ -218,6 +263,21 @@ type kernelRule struct {
 		_    structs.HostLayout
 		Kind uint8
 		Arg  uint8
+	}
+}
+
+type kernelRunner struct {
+	_       structs.HostLayout
+	Process uint64
+	FromNs  uint64
+	Gaps    uint64
+	Last    uint32
+	Pad     uint32
+	Slices  [8]struct {
+		_       structs.HostLayout
+		Process uint64
+		FromNs  uint64
+		ToNs    uint64
 	}
 }
 
@@ -258,6 +318,7 @@ type kernelSweepRequest struct {
 	Expired  uint64
 	Exits    uint64
 	Queues   uint64
+	Watches  uint64
 }
 
 type kernelTest struct {
@@ -293,6 +354,23 @@ const (
 	kernelTestOpOP_GREATER_EQUAL kernelTestOp = 5
 )
 
+type kernelWatch struct {
+	_       structs.HostLayout
+	UntilNs uint64
+	StartNs uint64
+	SinceNs uint64
+	LeftNs  uint64
+	ReadyNs uint64
+	Root    uint32
+	Hop     uint32
+}
+
+type kernelWatching struct {
+	_       structs.HostLayout
+	UntilNs uint64
+	Gaps    uint64
+}
+
 type kernelWorst struct {
 	_     structs.HostLayout
 	Floor uint64
@@ -312,14 +390,19 @@ const (
 	kernelMapGroups             = "groups"
 	kernelMapHashes             = "hashes"
 	kernelMapLabels             = "labels"
+	kernelMapLogHeads           = "log_heads"
+	kernelMapLogRecords         = "log_records"
 	kernelMapNamesSeen          = "names_seen"
 	kernelMapNoGroup            = "no_group"
+	kernelMapNoRunner           = "no_runner"
 	kernelMapObserved           = "observed"
+	kernelMapOsWaits            = "os_waits"
 	kernelMapOutcomes           = "outcomes"
 	kernelMapQueues             = "queues"
 	kernelMapRecent             = "recent"
 	kernelMapRests              = "rests"
 	kernelMapRing               = "ring"
+	kernelMapRunners            = "runners"
 	kernelMapSeenNames          = "seen_names"
 	kernelMapSlotPids           = "slot_pids"
 	kernelMapSpans              = "spans"
@@ -328,7 +411,20 @@ const (
 	kernelMapThreads            = "threads"
 	kernelMapVmCache            = "vm_cache"
 	kernelMapVms                = "vms"
+	kernelMapWatches            = "watches"
+	kernelMapWatchings          = "watchings"
 	kernelMapWorsts             = "worsts"
+	kernelProgDetailExit        = "detail_exit"
+	kernelProgDetailIn          = "detail_in"
+	kernelProgDetailNif         = "detail_nif"
+	kernelProgDetailOut         = "detail_out"
+	kernelProgDetailPlain       = "detail_plain"
+	kernelProgDetailReceived    = "detail_received"
+	kernelProgDetailSend        = "detail_send"
+	kernelProgDetailSendAlias   = "detail_send_alias"
+	kernelProgDetailSuspend     = "detail_suspend"
+	kernelProgDetailSwitch      = "detail_switch"
+	kernelProgDetailWakeup      = "detail_wakeup"
 	kernelProgProcessExit       = "process_exit"
 	kernelProgProcessSpawn      = "process_spawn"
 	kernelProgRuleArmProbe      = "rule_arm_probe"
@@ -348,12 +444,17 @@ const (
 	kernelVarDiscover           = "discover"
 	kernelVarFailedInstanceType = "failed_instance_type"
 	kernelVarInstanceType       = "instance_type"
+	kernelVarLogMask            = "log_mask"
+	kernelVarLoggedType         = "logged_type"
 	kernelVarOperandKindType    = "operand_kind_type"
 	kernelVarOtherType          = "other_type"
 	kernelVarPairingType        = "pairing_type"
 	kernelVarPidNumberBits      = "pid_number_bits"
 	kernelVarPidnsDev           = "pidns_dev"
 	kernelVarPidnsIno           = "pidns_ino"
+	kernelVarProcessSeqClock    = "process_seq_clock"
+	kernelVarProcessSeqLastcnt  = "process_seq_lastcnt"
+	kernelVarProcessState       = "process_state"
 	kernelVarRule               = "rule"
 	kernelVarRunqueueOutcome    = "runqueue_outcome"
 	kernelVarStripeCells        = "stripe_cells"
@@ -406,49 +507,67 @@ type kernelSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type kernelProgramSpecs struct {
-	ProcessExit    *ebpf.ProgramSpec `ebpf:"process_exit"`
-	ProcessSpawn   *ebpf.ProgramSpec `ebpf:"process_spawn"`
-	RuleArmProbe   *ebpf.ProgramSpec `ebpf:"rule_arm_probe"`
-	RuleEndProbe   *ebpf.ProgramSpec `ebpf:"rule_end_probe"`
-	RuleStartProbe *ebpf.ProgramSpec `ebpf:"rule_start_probe"`
-	RuleSyncProbe  *ebpf.ProgramSpec `ebpf:"rule_sync_probe"`
-	RuleViaProbe   *ebpf.ProgramSpec `ebpf:"rule_via_probe"`
-	Span           *ebpf.ProgramSpec `ebpf:"span"`
-	Sweep          *ebpf.ProgramSpec `ebpf:"sweep"`
-	ThreadSwitch   *ebpf.ProgramSpec `ebpf:"thread_switch"`
-	ThreadWakeup   *ebpf.ProgramSpec `ebpf:"thread_wakeup"`
+	DetailExit      *ebpf.ProgramSpec `ebpf:"detail_exit"`
+	DetailIn        *ebpf.ProgramSpec `ebpf:"detail_in"`
+	DetailNif       *ebpf.ProgramSpec `ebpf:"detail_nif"`
+	DetailOut       *ebpf.ProgramSpec `ebpf:"detail_out"`
+	DetailPlain     *ebpf.ProgramSpec `ebpf:"detail_plain"`
+	DetailReceived  *ebpf.ProgramSpec `ebpf:"detail_received"`
+	DetailSend      *ebpf.ProgramSpec `ebpf:"detail_send"`
+	DetailSendAlias *ebpf.ProgramSpec `ebpf:"detail_send_alias"`
+	DetailSuspend   *ebpf.ProgramSpec `ebpf:"detail_suspend"`
+	DetailSwitch    *ebpf.ProgramSpec `ebpf:"detail_switch"`
+	DetailWakeup    *ebpf.ProgramSpec `ebpf:"detail_wakeup"`
+	ProcessExit     *ebpf.ProgramSpec `ebpf:"process_exit"`
+	ProcessSpawn    *ebpf.ProgramSpec `ebpf:"process_spawn"`
+	RuleArmProbe    *ebpf.ProgramSpec `ebpf:"rule_arm_probe"`
+	RuleEndProbe    *ebpf.ProgramSpec `ebpf:"rule_end_probe"`
+	RuleStartProbe  *ebpf.ProgramSpec `ebpf:"rule_start_probe"`
+	RuleSyncProbe   *ebpf.ProgramSpec `ebpf:"rule_sync_probe"`
+	RuleViaProbe    *ebpf.ProgramSpec `ebpf:"rule_via_probe"`
+	Span            *ebpf.ProgramSpec `ebpf:"span"`
+	Sweep           *ebpf.ProgramSpec `ebpf:"sweep"`
+	ThreadSwitch    *ebpf.ProgramSpec `ebpf:"thread_switch"`
+	ThreadWakeup    *ebpf.ProgramSpec `ebpf:"thread_wakeup"`
 }
 
 // kernelMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type kernelMapSpecs struct {
-	Arming    *ebpf.MapSpec `ebpf:"arming"`
-	Arrivals  *ebpf.MapSpec `ebpf:"arrivals"`
-	Cells     *ebpf.MapSpec `ebpf:"cells"`
-	Clocks    *ebpf.MapSpec `ebpf:"clocks"`
-	Exits     *ebpf.MapSpec `ebpf:"exits"`
-	FreeSlots *ebpf.MapSpec `ebpf:"free_slots"`
-	Groups    *ebpf.MapSpec `ebpf:"groups"`
-	Hashes    *ebpf.MapSpec `ebpf:"hashes"`
-	Labels    *ebpf.MapSpec `ebpf:"labels"`
-	NamesSeen *ebpf.MapSpec `ebpf:"names_seen"`
-	NoGroup   *ebpf.MapSpec `ebpf:"no_group"`
-	Observed  *ebpf.MapSpec `ebpf:"observed"`
-	Outcomes  *ebpf.MapSpec `ebpf:"outcomes"`
-	Queues    *ebpf.MapSpec `ebpf:"queues"`
-	Recent    *ebpf.MapSpec `ebpf:"recent"`
-	Rests     *ebpf.MapSpec `ebpf:"rests"`
-	Ring      *ebpf.MapSpec `ebpf:"ring"`
-	SeenNames *ebpf.MapSpec `ebpf:"seen_names"`
-	SlotPids  *ebpf.MapSpec `ebpf:"slot_pids"`
-	Spans     *ebpf.MapSpec `ebpf:"spans"`
-	Spawned   *ebpf.MapSpec `ebpf:"spawned"`
-	TextsSeen *ebpf.MapSpec `ebpf:"texts_seen"`
-	Threads   *ebpf.MapSpec `ebpf:"threads"`
-	VmCache   *ebpf.MapSpec `ebpf:"vm_cache"`
-	Vms       *ebpf.MapSpec `ebpf:"vms"`
-	Worsts    *ebpf.MapSpec `ebpf:"worsts"`
+	Arming     *ebpf.MapSpec `ebpf:"arming"`
+	Arrivals   *ebpf.MapSpec `ebpf:"arrivals"`
+	Cells      *ebpf.MapSpec `ebpf:"cells"`
+	Clocks     *ebpf.MapSpec `ebpf:"clocks"`
+	Exits      *ebpf.MapSpec `ebpf:"exits"`
+	FreeSlots  *ebpf.MapSpec `ebpf:"free_slots"`
+	Groups     *ebpf.MapSpec `ebpf:"groups"`
+	Hashes     *ebpf.MapSpec `ebpf:"hashes"`
+	Labels     *ebpf.MapSpec `ebpf:"labels"`
+	LogHeads   *ebpf.MapSpec `ebpf:"log_heads"`
+	LogRecords *ebpf.MapSpec `ebpf:"log_records"`
+	NamesSeen  *ebpf.MapSpec `ebpf:"names_seen"`
+	NoGroup    *ebpf.MapSpec `ebpf:"no_group"`
+	NoRunner   *ebpf.MapSpec `ebpf:"no_runner"`
+	Observed   *ebpf.MapSpec `ebpf:"observed"`
+	OsWaits    *ebpf.MapSpec `ebpf:"os_waits"`
+	Outcomes   *ebpf.MapSpec `ebpf:"outcomes"`
+	Queues     *ebpf.MapSpec `ebpf:"queues"`
+	Recent     *ebpf.MapSpec `ebpf:"recent"`
+	Rests      *ebpf.MapSpec `ebpf:"rests"`
+	Ring       *ebpf.MapSpec `ebpf:"ring"`
+	Runners    *ebpf.MapSpec `ebpf:"runners"`
+	SeenNames  *ebpf.MapSpec `ebpf:"seen_names"`
+	SlotPids   *ebpf.MapSpec `ebpf:"slot_pids"`
+	Spans      *ebpf.MapSpec `ebpf:"spans"`
+	Spawned    *ebpf.MapSpec `ebpf:"spawned"`
+	TextsSeen  *ebpf.MapSpec `ebpf:"texts_seen"`
+	Threads    *ebpf.MapSpec `ebpf:"threads"`
+	VmCache    *ebpf.MapSpec `ebpf:"vm_cache"`
+	Vms        *ebpf.MapSpec `ebpf:"vms"`
+	Watches    *ebpf.MapSpec `ebpf:"watches"`
+	Watchings  *ebpf.MapSpec `ebpf:"watchings"`
+	Worsts     *ebpf.MapSpec `ebpf:"worsts"`
 }
 
 // kernelVariableSpecs contains global variables before they are loaded into the kernel.
@@ -463,12 +582,17 @@ type kernelVariableSpecs struct {
 	Discover           *ebpf.VariableSpec `ebpf:"discover"`
 	FailedInstanceType *ebpf.VariableSpec `ebpf:"failed_instance_type"`
 	InstanceType       *ebpf.VariableSpec `ebpf:"instance_type"`
+	LogMask            *ebpf.VariableSpec `ebpf:"log_mask"`
+	LoggedType         *ebpf.VariableSpec `ebpf:"logged_type"`
 	OperandKindType    *ebpf.VariableSpec `ebpf:"operand_kind_type"`
 	OtherType          *ebpf.VariableSpec `ebpf:"other_type"`
 	PairingType        *ebpf.VariableSpec `ebpf:"pairing_type"`
 	PidNumberBits      *ebpf.VariableSpec `ebpf:"pid_number_bits"`
 	PidnsDev           *ebpf.VariableSpec `ebpf:"pidns_dev"`
 	PidnsIno           *ebpf.VariableSpec `ebpf:"pidns_ino"`
+	ProcessSeqClock    *ebpf.VariableSpec `ebpf:"process_seq_clock"`
+	ProcessSeqLastcnt  *ebpf.VariableSpec `ebpf:"process_seq_lastcnt"`
+	ProcessState       *ebpf.VariableSpec `ebpf:"process_state"`
 	Rule               *ebpf.VariableSpec `ebpf:"rule"`
 	RunqueueOutcome    *ebpf.VariableSpec `ebpf:"runqueue_outcome"`
 	StripeCells        *ebpf.VariableSpec `ebpf:"stripe_cells"`
@@ -499,32 +623,39 @@ func (o *kernelObjects) Close() error {
 //
 // It can be passed to loadKernelObjects or ebpf.CollectionSpec.LoadAndAssign.
 type kernelMaps struct {
-	Arming    *ebpf.Map `ebpf:"arming"`
-	Arrivals  *ebpf.Map `ebpf:"arrivals"`
-	Cells     *ebpf.Map `ebpf:"cells"`
-	Clocks    *ebpf.Map `ebpf:"clocks"`
-	Exits     *ebpf.Map `ebpf:"exits"`
-	FreeSlots *ebpf.Map `ebpf:"free_slots"`
-	Groups    *ebpf.Map `ebpf:"groups"`
-	Hashes    *ebpf.Map `ebpf:"hashes"`
-	Labels    *ebpf.Map `ebpf:"labels"`
-	NamesSeen *ebpf.Map `ebpf:"names_seen"`
-	NoGroup   *ebpf.Map `ebpf:"no_group"`
-	Observed  *ebpf.Map `ebpf:"observed"`
-	Outcomes  *ebpf.Map `ebpf:"outcomes"`
-	Queues    *ebpf.Map `ebpf:"queues"`
-	Recent    *ebpf.Map `ebpf:"recent"`
-	Rests     *ebpf.Map `ebpf:"rests"`
-	Ring      *ebpf.Map `ebpf:"ring"`
-	SeenNames *ebpf.Map `ebpf:"seen_names"`
-	SlotPids  *ebpf.Map `ebpf:"slot_pids"`
-	Spans     *ebpf.Map `ebpf:"spans"`
-	Spawned   *ebpf.Map `ebpf:"spawned"`
-	TextsSeen *ebpf.Map `ebpf:"texts_seen"`
-	Threads   *ebpf.Map `ebpf:"threads"`
-	VmCache   *ebpf.Map `ebpf:"vm_cache"`
-	Vms       *ebpf.Map `ebpf:"vms"`
-	Worsts    *ebpf.Map `ebpf:"worsts"`
+	Arming     *ebpf.Map `ebpf:"arming"`
+	Arrivals   *ebpf.Map `ebpf:"arrivals"`
+	Cells      *ebpf.Map `ebpf:"cells"`
+	Clocks     *ebpf.Map `ebpf:"clocks"`
+	Exits      *ebpf.Map `ebpf:"exits"`
+	FreeSlots  *ebpf.Map `ebpf:"free_slots"`
+	Groups     *ebpf.Map `ebpf:"groups"`
+	Hashes     *ebpf.Map `ebpf:"hashes"`
+	Labels     *ebpf.Map `ebpf:"labels"`
+	LogHeads   *ebpf.Map `ebpf:"log_heads"`
+	LogRecords *ebpf.Map `ebpf:"log_records"`
+	NamesSeen  *ebpf.Map `ebpf:"names_seen"`
+	NoGroup    *ebpf.Map `ebpf:"no_group"`
+	NoRunner   *ebpf.Map `ebpf:"no_runner"`
+	Observed   *ebpf.Map `ebpf:"observed"`
+	OsWaits    *ebpf.Map `ebpf:"os_waits"`
+	Outcomes   *ebpf.Map `ebpf:"outcomes"`
+	Queues     *ebpf.Map `ebpf:"queues"`
+	Recent     *ebpf.Map `ebpf:"recent"`
+	Rests      *ebpf.Map `ebpf:"rests"`
+	Ring       *ebpf.Map `ebpf:"ring"`
+	Runners    *ebpf.Map `ebpf:"runners"`
+	SeenNames  *ebpf.Map `ebpf:"seen_names"`
+	SlotPids   *ebpf.Map `ebpf:"slot_pids"`
+	Spans      *ebpf.Map `ebpf:"spans"`
+	Spawned    *ebpf.Map `ebpf:"spawned"`
+	TextsSeen  *ebpf.Map `ebpf:"texts_seen"`
+	Threads    *ebpf.Map `ebpf:"threads"`
+	VmCache    *ebpf.Map `ebpf:"vm_cache"`
+	Vms        *ebpf.Map `ebpf:"vms"`
+	Watches    *ebpf.Map `ebpf:"watches"`
+	Watchings  *ebpf.Map `ebpf:"watchings"`
+	Worsts     *ebpf.Map `ebpf:"worsts"`
 }
 
 func (m *kernelMaps) Close() error {
@@ -538,14 +669,19 @@ func (m *kernelMaps) Close() error {
 		m.Groups,
 		m.Hashes,
 		m.Labels,
+		m.LogHeads,
+		m.LogRecords,
 		m.NamesSeen,
 		m.NoGroup,
+		m.NoRunner,
 		m.Observed,
+		m.OsWaits,
 		m.Outcomes,
 		m.Queues,
 		m.Recent,
 		m.Rests,
 		m.Ring,
+		m.Runners,
 		m.SeenNames,
 		m.SlotPids,
 		m.Spans,
@@ -554,6 +690,8 @@ func (m *kernelMaps) Close() error {
 		m.Threads,
 		m.VmCache,
 		m.Vms,
+		m.Watches,
+		m.Watchings,
 		m.Worsts,
 	)
 }
@@ -570,12 +708,17 @@ type kernelVariables struct {
 	Discover           *ebpf.Variable `ebpf:"discover"`
 	FailedInstanceType *ebpf.Variable `ebpf:"failed_instance_type"`
 	InstanceType       *ebpf.Variable `ebpf:"instance_type"`
+	LogMask            *ebpf.Variable `ebpf:"log_mask"`
+	LoggedType         *ebpf.Variable `ebpf:"logged_type"`
 	OperandKindType    *ebpf.Variable `ebpf:"operand_kind_type"`
 	OtherType          *ebpf.Variable `ebpf:"other_type"`
 	PairingType        *ebpf.Variable `ebpf:"pairing_type"`
 	PidNumberBits      *ebpf.Variable `ebpf:"pid_number_bits"`
 	PidnsDev           *ebpf.Variable `ebpf:"pidns_dev"`
 	PidnsIno           *ebpf.Variable `ebpf:"pidns_ino"`
+	ProcessSeqClock    *ebpf.Variable `ebpf:"process_seq_clock"`
+	ProcessSeqLastcnt  *ebpf.Variable `ebpf:"process_seq_lastcnt"`
+	ProcessState       *ebpf.Variable `ebpf:"process_state"`
 	Rule               *ebpf.Variable `ebpf:"rule"`
 	RunqueueOutcome    *ebpf.Variable `ebpf:"runqueue_outcome"`
 	StripeCells        *ebpf.Variable `ebpf:"stripe_cells"`
@@ -590,21 +733,43 @@ type kernelVariables struct {
 //
 // It can be passed to loadKernelObjects or ebpf.CollectionSpec.LoadAndAssign.
 type kernelPrograms struct {
-	ProcessExit    *ebpf.Program `ebpf:"process_exit"`
-	ProcessSpawn   *ebpf.Program `ebpf:"process_spawn"`
-	RuleArmProbe   *ebpf.Program `ebpf:"rule_arm_probe"`
-	RuleEndProbe   *ebpf.Program `ebpf:"rule_end_probe"`
-	RuleStartProbe *ebpf.Program `ebpf:"rule_start_probe"`
-	RuleSyncProbe  *ebpf.Program `ebpf:"rule_sync_probe"`
-	RuleViaProbe   *ebpf.Program `ebpf:"rule_via_probe"`
-	Span           *ebpf.Program `ebpf:"span"`
-	Sweep          *ebpf.Program `ebpf:"sweep"`
-	ThreadSwitch   *ebpf.Program `ebpf:"thread_switch"`
-	ThreadWakeup   *ebpf.Program `ebpf:"thread_wakeup"`
+	DetailExit      *ebpf.Program `ebpf:"detail_exit"`
+	DetailIn        *ebpf.Program `ebpf:"detail_in"`
+	DetailNif       *ebpf.Program `ebpf:"detail_nif"`
+	DetailOut       *ebpf.Program `ebpf:"detail_out"`
+	DetailPlain     *ebpf.Program `ebpf:"detail_plain"`
+	DetailReceived  *ebpf.Program `ebpf:"detail_received"`
+	DetailSend      *ebpf.Program `ebpf:"detail_send"`
+	DetailSendAlias *ebpf.Program `ebpf:"detail_send_alias"`
+	DetailSuspend   *ebpf.Program `ebpf:"detail_suspend"`
+	DetailSwitch    *ebpf.Program `ebpf:"detail_switch"`
+	DetailWakeup    *ebpf.Program `ebpf:"detail_wakeup"`
+	ProcessExit     *ebpf.Program `ebpf:"process_exit"`
+	ProcessSpawn    *ebpf.Program `ebpf:"process_spawn"`
+	RuleArmProbe    *ebpf.Program `ebpf:"rule_arm_probe"`
+	RuleEndProbe    *ebpf.Program `ebpf:"rule_end_probe"`
+	RuleStartProbe  *ebpf.Program `ebpf:"rule_start_probe"`
+	RuleSyncProbe   *ebpf.Program `ebpf:"rule_sync_probe"`
+	RuleViaProbe    *ebpf.Program `ebpf:"rule_via_probe"`
+	Span            *ebpf.Program `ebpf:"span"`
+	Sweep           *ebpf.Program `ebpf:"sweep"`
+	ThreadSwitch    *ebpf.Program `ebpf:"thread_switch"`
+	ThreadWakeup    *ebpf.Program `ebpf:"thread_wakeup"`
 }
 
 func (p *kernelPrograms) Close() error {
 	return _KernelClose(
+		p.DetailExit,
+		p.DetailIn,
+		p.DetailNif,
+		p.DetailOut,
+		p.DetailPlain,
+		p.DetailReceived,
+		p.DetailSend,
+		p.DetailSendAlias,
+		p.DetailSuspend,
+		p.DetailSwitch,
+		p.DetailWakeup,
 		p.ProcessExit,
 		p.ProcessSpawn,
 		p.RuleArmProbe,

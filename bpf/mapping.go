@@ -21,12 +21,15 @@ type mappings struct {
 	seenNames []kernelSeenName
 	namesSeen *uint64
 
+	records []kernelRecord // of the log; one that is never written where there is none
+	heads   []kernelLogHead
+
 	all [][]byte
 }
 
 func mapMaps(maps *kernelMaps) (*mappings, error) {
 	m := new(mappings)
-	var errs [7]error
+	var errs [9]error
 	m.cells, errs[0] = mapped[uint64](m, maps.Cells)
 	m.outcomes, errs[1] = mapped[kernelOutcome](m, maps.Outcomes)
 	m.slotPIDs, errs[2] = mapped[uint64](m, maps.SlotPids)
@@ -36,6 +39,8 @@ func mapMaps(maps *kernelMaps) (*mappings, error) {
 	m.seenNames, errs[5] = mapped[kernelSeenName](m, maps.SeenNames)
 	namesSeen, err := mapped[uint64](m, maps.NamesSeen)
 	errs[6] = err
+	m.records, errs[7] = mapped[kernelRecord](m, maps.LogRecords)
+	m.heads, errs[8] = mapped[kernelLogHead](m, maps.LogHeads)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, errors.Join(err, m.close())
 	}

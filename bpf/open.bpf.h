@@ -70,7 +70,7 @@ struct {
 
 /* Hash maps that the sweep goes through. That takes long even where they are empty,
  * so it is left out where nothing can be in them. */
-enum swept_map { SPANS, EXITS, QUEUES, SWEPT_MAPS };
+enum swept_map { SPANS, EXITS, QUEUES, WATCHES, SWEPT_MAPS };
 
 struct arrivals {
 	__u64 count; /* entries that were ever put in, counted when they are */
@@ -97,9 +97,14 @@ static __always_inline void arrived(__u32 which)
 
 /* The place of a key. Ids of spans are unique, but keys of VM probes are not: salt is
  * what tells those apart, 0 for spans. */
+static __always_inline __u32 recent_index(const struct span_key *key, __u64 salt)
+{
+	return (key->id ^ key->pid * 0x9e3779b1 ^ salt) % RECENT;
+}
+
 static __always_inline struct span *recent_at(const struct span_key *key, __u64 salt)
 {
-	__u32 at = (key->id ^ key->pid * 0x9e3779b1 ^ salt) % RECENT;
+	__u32 at = recent_index(key, salt);
 
 	return bpf_map_lookup_elem(&recent, &at);
 }

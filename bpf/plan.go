@@ -62,8 +62,8 @@ func (c *Collector) begin() error {
 }
 
 // Change has other outcomes counted, and windows of another length, from a time
-// on at which a window begins. Outcomes that differ in nothing but Stream are
-// counted on. Of others under the same name, the spans that started before are
+// on at which a window begins. Outcomes that differ in nothing but Stream and Explain
+// are counted on. Of others under the same name, the spans that started before are
 // counted as they end, as Cut. The outcomes' spans that are new are attached to at
 // once, to be counted from then on; missing says at which targets that was not
 // possible. On any other error all is as it was: an error wrapping [ErrPending],
@@ -104,6 +104,9 @@ func (c *Collector) Change(from, window int64, outcomes []Outcome) (missing, err
 // in the plan before and stay as they are; added are the others.
 func (c *Collector) place(from, window int64, outcomes []Outcome, before []int) (p plan, added []int, err error) {
 	p = plan{from: from, window: window, outcomes: slices.Clone(outcomes)}
+	if explained(outcomes) && !c.hasLog() {
+		return plan{}, nil, ErrNoRoom
+	}
 	for _, o := range outcomes {
 		i := c.same(before, o)
 		if i < 0 {
@@ -126,7 +129,7 @@ func (c *Collector) place(from, window int64, outcomes []Outcome, before []int) 
 func (c *Collector) same(entries []int, o Outcome) int {
 	for _, i := range entries {
 		have := c.entries[i].outcome
-		have.Stream = o.Stream
+		have.Stream, have.Explain = o.Stream, o.Explain
 		if reflect.DeepEqual(have, o) {
 			return i
 		}
@@ -194,8 +197,10 @@ func (c *Collector) publish(p plan, added []int) error {
 		}
 	}
 	for n, i := range p.entries {
-		// Until the windows before are read, both plans' instances are streamed.
-		c.setStream(i, max(c.entries[i].outcome.Stream, p.outcomes[n].Stream))
+		// Until the windows before are read, both plans' instances are streamed, and
+		// explained.
+		was := c.entries[i].outcome
+		c.setDetail(i, max(was.Stream, p.outcomes[n].Stream), was.Explain || p.outcomes[n].Explain)
 	}
 	return nil
 }
@@ -327,6 +332,7 @@ const (
 	flagExitFails = 1 << 2
 	flagGrouped   = 1 << 3
 	flagBySpawn   = 1 << 4
+	flagExplain   = 1 << 5
 )
 
 func (o Outcome) flags() uint32 {
@@ -346,13 +352,17 @@ func (o Outcome) flags() uint32 {
 	if o.Group == GroupByMFA {
 		f |= flagBySpawn
 	}
+	if o.Explain {
+		f |= flagExplain
+	}
 	return f
 }
 
-// setStream sets which instances of an entry are streamed.
-func (c *Collector) setStream(i int, s Streaming) {
+// setDetail sets which instances of an entry are streamed, and whether what takes part in
+// them is logged.
+func (c *Collector) setDetail(i int, s Streaming, explain bool) {
 	o := &c.entries[i].outcome
-	o.Stream = s
+	o.Stream, o.Explain = s, explain
 	atomic.StoreUint32(&c.memory.outcomes[i].Flags, o.flags())
 }
 
@@ -378,7 +388,7 @@ func (c *Collector) advance(n uint64) error {
 		c.plans = c.plans[1:]
 		c.era = 1 - c.era
 		for n, i := range c.plans[0].entries {
-			c.setStream(i, c.plans[0].outcomes[n].Stream)
+			c.setDetail(i, c.plans[0].outcomes[n].Stream, c.plans[0].outcomes[n].Explain)
 		}
 		err = c.detachUnwanted()
 	}

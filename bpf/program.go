@@ -13,6 +13,7 @@ type variant struct {
 	args    arguments
 	pidBits uint8 // of a pid's data that are its number
 	entry   int   // of programs at tracepoints
+	layout  ProcessLayout
 }
 
 // program returns a program, loading it the first time. The collector owns it.
@@ -59,7 +60,12 @@ func (v variant) set(spec *ebpf.CollectionSpec) error {
 			return err
 		}
 	}
-	if err := setVariables(spec, map[string]any{kernelVarRunqueueOutcome: uint32(v.entry)}); err != nil {
+	if err := setVariables(spec, map[string]any{
+		kernelVarRunqueueOutcome:   uint32(v.entry),
+		kernelVarProcessState:      v.layout.State,
+		kernelVarProcessSeqClock:   v.layout.SeqTraceClock,
+		kernelVarProcessSeqLastcnt: v.layout.SeqTraceLastCount,
+	}); err != nil {
 		return err
 	}
 	return v.special.set(spec)
@@ -67,32 +73,39 @@ func (v variant) set(spec *ebpf.CollectionSpec) error {
 
 func (c *Collector) sharedMaps() map[string]*ebpf.Map {
 	return map[string]*ebpf.Map{
-		kernelMapArming:    c.maps.Arming,
-		kernelMapCells:     c.maps.Cells,
-		kernelMapClocks:    c.maps.Clocks,
-		kernelMapArrivals:  c.maps.Arrivals,
-		kernelMapExits:     c.maps.Exits,
-		kernelMapFreeSlots: c.maps.FreeSlots,
-		kernelMapGroups:    c.maps.Groups,
-		kernelMapHashes:    c.maps.Hashes,
-		kernelMapLabels:    c.maps.Labels,
-		kernelMapNamesSeen: c.maps.NamesSeen,
-		kernelMapNoGroup:   c.maps.NoGroup,
-		kernelMapObserved:  c.maps.Observed,
-		kernelMapOutcomes:  c.maps.Outcomes,
-		kernelMapQueues:    c.maps.Queues,
-		kernelMapRecent:    c.maps.Recent,
-		kernelMapRests:     c.maps.Rests,
-		kernelMapRing:      c.maps.Ring,
-		kernelMapSeenNames: c.maps.SeenNames,
-		kernelMapSlotPids:  c.maps.SlotPids,
-		kernelMapSpans:     c.maps.Spans,
-		kernelMapSpawned:   c.maps.Spawned,
-		kernelMapTextsSeen: c.maps.TextsSeen,
-		kernelMapThreads:   c.maps.Threads,
-		kernelMapVmCache:   c.maps.VmCache,
-		kernelMapVms:       c.maps.Vms,
-		kernelMapWorsts:    c.maps.Worsts,
+		kernelMapArming:     c.maps.Arming,
+		kernelMapCells:      c.maps.Cells,
+		kernelMapClocks:     c.maps.Clocks,
+		kernelMapArrivals:   c.maps.Arrivals,
+		kernelMapExits:      c.maps.Exits,
+		kernelMapFreeSlots:  c.maps.FreeSlots,
+		kernelMapGroups:     c.maps.Groups,
+		kernelMapHashes:     c.maps.Hashes,
+		kernelMapLabels:     c.maps.Labels,
+		kernelMapLogHeads:   c.maps.LogHeads,
+		kernelMapLogRecords: c.maps.LogRecords,
+		kernelMapNamesSeen:  c.maps.NamesSeen,
+		kernelMapNoGroup:    c.maps.NoGroup,
+		kernelMapNoRunner:   c.maps.NoRunner,
+		kernelMapObserved:   c.maps.Observed,
+		kernelMapOsWaits:    c.maps.OsWaits,
+		kernelMapOutcomes:   c.maps.Outcomes,
+		kernelMapQueues:     c.maps.Queues,
+		kernelMapRecent:     c.maps.Recent,
+		kernelMapRests:      c.maps.Rests,
+		kernelMapRing:       c.maps.Ring,
+		kernelMapRunners:    c.maps.Runners,
+		kernelMapSeenNames:  c.maps.SeenNames,
+		kernelMapSlotPids:   c.maps.SlotPids,
+		kernelMapSpans:      c.maps.Spans,
+		kernelMapSpawned:    c.maps.Spawned,
+		kernelMapTextsSeen:  c.maps.TextsSeen,
+		kernelMapThreads:    c.maps.Threads,
+		kernelMapVmCache:    c.maps.VmCache,
+		kernelMapVms:        c.maps.Vms,
+		kernelMapWatches:    c.maps.Watches,
+		kernelMapWatchings:  c.maps.Watchings,
+		kernelMapWorsts:     c.maps.Worsts,
 	}
 }
 
@@ -104,6 +117,7 @@ func (f fixed) set(spec *ebpf.CollectionSpec) error {
 		kernelVarPidnsDev:    f.pidnsDev,
 		kernelVarPidnsIno:    f.pidnsIno,
 		kernelVarDiscover:    f.discover,
+		kernelVarLogMask:     f.logMask,
 	})
 }
 

@@ -63,11 +63,7 @@ func (c *Collector) trace(program string, entry int) (link.Link, error) {
 		Amount:  noArg,
 		Label:   noArg,
 	}}
-	p, err := c.program(variant{program: program, special: special, args: newArguments(nil), entry: entry})
-	if err != nil {
-		return nil, err
-	}
-	return link.AttachTracing(link.TracingOptions{Program: p, AttachType: ebpf.AttachTraceRawTp})
+	return c.openTrace(variant{program: program, special: special, args: newArguments(nil), entry: entry})
 }
 
 // closeTraces detaches from the tracepoints what some entries wanted.

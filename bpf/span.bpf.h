@@ -15,6 +15,7 @@
 #include "discover.bpf.h"
 #include "open.bpf.h"
 #include "settle.bpf.h"
+#include "watch.bpf.h"
 
 /* Arguments of user_trace__nN; see docs/erlang.md for what the wrapper puts there. */
 enum {
@@ -144,11 +145,40 @@ static __always_inline struct outcome *named_outcome(struct event *e, bool start
 	return NULL;
 }
 
+/* Logs that a process starts or ends a span. */
+static __noinline int log_span(struct event *e, __u64 process, __u32 number, __u8 kind)
+{
+	struct writing w = begin_record(kind, e->now, e->key.pid, process);
+
+	if (!w.to)
+		return 0;
+	w.to->other = e->key.id;
+	w.to->size = number;
+	end_record(&w);
+	return 0;
+}
+
+/* Has the process watched that started a span, which is at this place among the recent
+ * ones, 0 for none. */
+static __noinline int watch_owner(struct event *e, __u64 owner, __u64 dmax_ns, __u32 root)
+{
+	struct process_key k = {.process = owner, .pid = e->key.pid};
+	struct watch by = {
+		.until_ns = e->now + dmax_ns,
+		.start_ns = e->now,
+		.since_ns = e->now,
+		.root = root,
+	};
+
+	return watch_process(&k, &by, 0);
+}
+
 static __always_inline void start(void *ctx, struct event *e)
 {
 	struct outcome *o = named_outcome(e, true);
 	struct span v = {};
 	struct series s;
+	bool placed;
 	__u64 pid;
 	__u32 row;
 
@@ -162,16 +192,30 @@ static __always_inline void start(void *ctx, struct event *e)
 	v.outcome = e->outcome;
 	if (o->flags & STREAM)
 		read_arg(ctx, &e->block, ARG_PARENT, &v.parent);
-	if (o->flags & (STREAM | EXIT_FAILS | GROUPED) && !read_arg(ctx, &e->block, ARG_PID, &pid))
+	if (o->flags & (STREAM | EXIT_FAILS | GROUPED | EXPLAIN) && !read_arg(ctx, &e->block, ARG_PID, &pid))
 		v.owner = erlang_pid(pid);
 	if (o->flags & GROUPED)
 		v.group = o->flags & BY_SPAWN ? spawn_group(v.owner, e->key.pid) : v.owner;
-	if (put_recent(&v, v.start_ns))
+	placed = put_recent(&v, v.start_ns);
+	if (o->flags & EXPLAIN) {
+		watch_owner(e, v.owner, o->dmax_ns, placed ? recent_index(&v.key, 0) + 1 : 0);
+		log_span(e, v.owner, o->number, LOG_SPAN_START);
+	}
+	if (placed)
 		return;
 	if (bpf_map_update_elem(&spans, &v.key, &v, BPF_ANY))
 		count(&s, row, MAP_FULL);
 	else
 		arrived(SPANS);
+}
+
+/* Logs the end of a span, where that is wanted. */
+static __always_inline void explain_end(void *ctx, struct event *e, const struct outcome *o)
+{
+	__u64 pid;
+
+	if (o->flags & EXPLAIN && !read_arg(ctx, &e->block, ARG_PID, &pid))
+		log_span(e, erlang_pid(pid), o->number, LOG_SPAN_END);
 }
 
 /* Ends the span that was read from v as open. */
@@ -213,6 +257,7 @@ static __always_inline void end_other(void *ctx, struct event *e, __u32 status)
 		o = bpf_map_lookup_elem(&outcomes, &open.outcome);
 	if (!o)
 		return;
+	explain_end(ctx, e, o);
 	s = series_of(o, e->key.pid);
 	row = row_at(e->now);
 	count(&s, row, ENDS);
@@ -245,6 +290,7 @@ static __always_inline void end(void *ctx, struct event *e, __u32 status)
 		end_other(ctx, e, status);
 		return;
 	}
+	explain_end(ctx, e, o);
 	s = series_of(o, e->key.pid);
 	row = row_at(e->now);
 	count(&s, row, ENDS);

@@ -14,6 +14,7 @@
 #include "open.bpf.h"
 #include "queue.bpf.h"
 #include "settle.bpf.h"
+#include "watch.bpf.h"
 
 /* What a sweep is told, and what it answers. */
 struct sweep_request {
@@ -26,6 +27,7 @@ struct sweep_request {
 	__u64 expired;   /* out: timed-out spans that are still remembered */
 	__u64 exits;     /* out: exits that are still of use */
 	__u64 queues;    /* out: queues of open instances */
+	__u64 watches;   /* out: processes that are watched */
 };
 
 /* Looks after one span; true if it ended here, with a copy in open. */
@@ -138,6 +140,18 @@ static long sweep_queue(void *map, const struct span_key *k, struct queue *q,
 	return 0;
 }
 
+static long sweep_watch(void *map, const struct process_key *k, struct watch *v,
+			struct sweep_request *w)
+{
+	struct process_key key = *k;
+
+	if (is_watched(v, bpf_ktime_get_ns()))
+		w->watches++;
+	else
+		bpf_map_delete_elem(&watches, &key);
+	return 0;
+}
+
 /* Whether there may be something in a map, as far as the last sweep and what has
  * arrived since tell. Notes what will have been seen. */
 static __always_inline bool may_have(struct arrivals *a)
@@ -153,15 +167,16 @@ static __always_inline bool may_have(struct arrivals *a)
 SEC("syscall")
 int sweep(struct sweep_request *ctx)
 {
-	__u32 of_spans = SPANS, of_exits = EXITS, of_queues = QUEUES;
+	__u32 of_spans = SPANS, of_exits = EXITS, of_queues = QUEUES, of_watches = WATCHES;
 	struct arrivals *s = bpf_map_lookup_elem(&arrivals, &of_spans);
 	struct arrivals *e = bpf_map_lookup_elem(&arrivals, &of_exits);
 	struct arrivals *q = bpf_map_lookup_elem(&arrivals, &of_queues);
+	struct arrivals *p = bpf_map_lookup_elem(&arrivals, &of_watches);
 	struct sweep_request w = *ctx;
 
-	if (!s || !e || !q)
+	if (!s || !e || !q || !p)
 		return 0;
-	w.open = w.open_pid = w.expired = w.exits = w.queues = 0;
+	w.open = w.open_pid = w.expired = w.exits = w.queues = w.watches = 0;
 	if (may_have(s)) {
 		bpf_for_each_map_elem(&spans, sweep_other, &w, 0);
 		s->left = w.open + w.expired;
@@ -174,6 +189,10 @@ int sweep(struct sweep_request *ctx)
 	if (may_have(q)) {
 		bpf_for_each_map_elem(&queues, sweep_queue, &w, 0);
 		q->left = w.queues;
+	}
+	if (may_have(p)) {
+		bpf_for_each_map_elem(&watches, sweep_watch, &w, 0);
+		p->left = w.watches;
 	}
 	ctx->open = w.open;
 	ctx->open_pid = w.open_pid;

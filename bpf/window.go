@@ -54,6 +54,8 @@ type Others struct {
 	// Starts that discovery made nothing of: those whose name could not be read or is
 	// no name of an outcome, and those of names that came when a great many had.
 	Nameless, Unnoted uint64
+
+	Unwatched uint64 // processes that take part in a span to be explained and found no room among the others
 }
 
 // Swept says what a sweep left among the spans.
@@ -375,6 +377,8 @@ func (c *Collector) readOthers() Others {
 		Foreign:  d[kernelOtherFOREIGN],
 		Nameless: d[kernelOtherNAMELESS],
 		Unnoted:  d[kernelOtherUNNOTED],
+
+		Unwatched: d[kernelOtherUNWATCHED],
 	}
 }
 

@@ -121,6 +121,19 @@ func standIns() []Probe {
 			Function: &Function{Symbol: "erts_schedule", Params: []Param{{Number: 2, Deref: true}, {Number: 3}}},
 		},
 		{
+			Name: "process__suspend", State: Alive, Hot: Rare,
+			Args:     []Arg{{"pid", PID, ""}},
+			Doc:      "A process is suspended by what it calls: because a port is busy that it writes to or, for a moment, because the VM has to do something first. The entry of erts_suspend stands in for it, as no probe tells of busy ports before the process may go on.",
+			Function: &Function{Symbol: "erts_suspend", Params: []Param{{Number: 1, Deref: true}}},
+		},
+		{
+			Name: "message__send__alias", State: Alive, Hot: Hot,
+			Args:     []Arg{{"sender", PID, ""}},
+			Doc:      "A message is sent to an alias, such as the reply of a gen_server:call with a timeout. The entry of erts_proc_sig_send_to_alias stands in for it, as message__send stays silent then.",
+			Trace:    "{trace, Pid, send, Msg, To}",
+			Function: &Function{Symbol: "erts_proc_sig_send_to_alias", Params: []Param{{Number: 2}}},
+		},
+		{
 			Name: "process__monitor", State: Alive, Hot: Moderate,
 			Args:     []Arg{{"type", Int, "of what is monitored: 0 for a process of this node, 1 for a port, 3 for a process of another node"}, {"pid", PID, "that monitors"}, {"target", PID, "that is monitored"}},
 			Doc:      "A monitor is created. The entry of erts_monitor_create stands in for it, as no probe tells of monitors.",

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+
+/* What happens to processes that are watched: each program logs one kind of event. Where
+ * nobody is watched it returns at once. */
+
+#ifndef DETAIL_BPF_H
+#define DETAIL_BPF_H
+
+#include <stdbool.h>
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+#include "args.bpf.h"
+#include "log.bpf.h"
+#include "neighbour.bpf.h"
+#include "param.bpf.h"
+#include "pid.bpf.h"
+#include "rule.bpf.h"
+#include "watch.bpf.h"
+
+struct detail {
+	__u64 now;
+	struct process_key key;
+	struct block block;
+};
+
+/* False where there is nothing to do. */
+static __always_inline bool begin_detail(struct detail *d)
+{
+	count_other(HITS);
+	d->now = bpf_ktime_get_ns();
+	if (!is_watching(d->now))
+		return false;
+	d->key.pid = current_pid();
+	return d->key.pid;
+}
+
+/* Finds the process that argument n tells as text; NULL where it is not watched. */
+static __always_inline struct watch *watched_arg(void *ctx, struct detail *d, int n)
+{
+	__u64 addr;
+
+	if (read_block(ctx, &d->block) || read_arg(ctx, &d->block, n, &addr))
+		return NULL;
+	d->key.process = erlang_pid(addr);
+	return find_watch(&d->key, d->now);
+}
+
+/* Where collections start and end, and where else there is no more to say than that. The
+ * cookie is the kind. */
+SEC("uprobe.multi")
+int detail_plain(void *ctx)
+{
+	struct detail d;
+
+	if (begin_detail(&d) && watched_arg(ctx, &d, 0))
+		log_plain(bpf_get_attach_cookie(ctx), d.now, d.key.pid, d.key.process, 0);
+	return 0;
+}
+
+/* At process__exit. */
+SEC("uprobe.multi")
+int detail_exit(void *ctx)
+{
+	struct detail d;
+
+	if (!begin_detail(&d) || !watched_arg(ctx, &d, 0))
+		return 0;
+	log_plain(LOG_EXIT, d.now, d.key.pid, d.key.process, 0);
+	bpf_map_delete_elem(&watches, &d.key);
+	return 0;
+}
+
+/* At nif__entry and nif__return. The cookie is the kind. */
+SEC("uprobe.multi")
+int detail_nif(void *ctx)
+{
+	__u64 kind = bpf_get_attach_cookie(ctx), addr, text = 0;
+	struct detail d;
+
+	if (!begin_detail(&d) || !watched_arg(ctx, &d, 0))
+		return 0;
+	if (kind == LOG_NIF_START && !read_arg(ctx, &d.block, 1, &addr))
+		text = text_group(addr);
+	log_plain(kind, d.now, d.key.pid, d.key.process, text);
+	return 0;
+}
+
+/* What a message has besides who sends it and who gets it. */
+struct message {
+	__u64 receiver;
+	__u32 size;
+	__u32 label;
+	__u32 prev;
+	__u32 cur;
+	__u32 inner;
+	__u8 flags;
+};
+
+static __always_inline void log_message(__u8 kind, const struct detail *d, const struct message *m)
+{
+	struct writing w = begin_record(kind, d->now, d->key.pid, d->key.process);
+
+	if (!w.to)
+		return;
+	w.to->other = m->receiver;
+	w.to->size = m->size;
+	w.to->flags = m->flags;
+	w.to->details[0] = m->label | (__u64)m->prev << 32;
+	w.to->details[1] = m->cur | (__u64)m->inner << 32;
+	end_record(&w);
+}
+
+/* Reads argument n; 0 where it cannot be read. */
+static __always_inline __u64 number_arg(void *ctx, const struct block *b, int n)
+{
+	__u64 value;
+
+	return read_arg(ctx, b, n, &value) ? 0 : value;
+}
+
+/* Logs that d->key.process sends a message, if it is watched or the receiver is. One that
+ * is has the receiver watched too. */
+static __noinline int sent(struct detail *d, struct message *m)
+{
+	struct process_key to = {.process = m->receiver, .pid = d->key.pid};
+	struct watch *from = find_watch(&d->key, d->now), *receiver;
+
+	if (from && from->hop < MAX_HOPS && !(to.process >> 48)) { /* a process of this node */
+		struct watch by = {
+			.until_ns = *(volatile __u64 *)&from->until_ns,
+			.start_ns = from->start_ns,
+			.since_ns = d->now,
+			.root = *(volatile __u32 *)&from->root,
+			.hop = from->hop + 1,
+		};
+
+		watch_process(&to, &by, d->key.process);
+	}
+	receiver = find_watch(&to, d->now);
+	if (!from && !receiver)
+		return 0;
+	if (receiver && !receiver->ready_ns)
+		*(volatile __u64 *)&receiver->ready_ns = d->now;
+	log_message(LOG_SEND, d, m);
+	return 0;
+}
+
+/* At message__send. */
+SEC("uprobe.multi")
+int detail_send(void *ctx)
+{
+	struct message m = {};
+	struct detail d;
+	__u64 from, to;
+
+	if (!begin_detail(&d) || read_block(ctx, &d.block) ||
+	    read_arg(ctx, &d.block, 0, &from) || read_arg(ctx, &d.block, 1, &to))
+		return 0;
+	d.key.process = erlang_pid(from);
+	m.receiver = erlang_pid(to);
+	m.size = number_arg(ctx, &d.block, 2);
+	m.label = number_arg(ctx, &d.block, 3);
+	m.prev = number_arg(ctx, &d.block, 4);
+	m.cur = number_arg(ctx, &d.block, 5);
+	sent(&d, &m);
+	return 0;
+}
+
+/* Terms, erts/emulator/beam/erl_term.h of OTP 25: what is boxed is a pointer with a tag
+ * added. */
+#define TERM_BOXED_TAG 0x2
+#define TERM_BOXED_MASK 0x3
+#define TERM_TAG_SMALL 0xf
+#define TERM_TAG_PORT 0x7
+#define TERM_TAG(term) ((term) & ((1 << TERM_TAG_BITS) - 1))
+
+/* A reference that is an alias: ErtsPRefThing, little endian. Its header has the number of
+ * words behind it, and what it is. */
+#define PID_REF_HEADER (3 << 6 | 0x4 << 2)
+
+struct pid_ref {
+	__u64 header;
+	__u64 numbers[2];
+	__u64 process;
+};
+
+/* A seq_trace token: a tuple of 5. */
+#define TUPLE5_HEADER (5 << 6)
+
+struct token {
+	__u64 header;
+	__u64 flags;
+	__u64 label;
+	__u64 serial;
+	__u64 from;
+	__u64 lastcnt;
+};
+
+/* Where struct process has its members, in bytes; 0: not known. */
+const volatile __u32 process_state;
+const volatile __u32 process_seq_clock;
+const volatile __u32 process_seq_lastcnt;
+
+/* The process that an alias is of; 0 where it is none. */
+static __always_inline __u64 alias_process(__u64 term)
+{
+	struct pid_ref ref;
+
+	if ((term & TERM_BOXED_MASK) != TERM_BOXED_TAG ||
+	    bpf_probe_read_user(&ref, sizeof(ref), (void *)(term - TERM_BOXED_TAG)) ||
+	    ref.header != PID_REF_HEADER)
+		return 0;
+	return term_pid(ref.process);
+}
+
+/* Reads the token that a message to an alias will have. The function that sends it counts
+ * it only later, see seq_trace_update_serial in erl_trace.c. */
+static __always_inline void read_token(__u64 term, __u64 process, struct message *m)
+{
+	__u64 clock = 0, lastcnt = 0;
+	struct token t;
+
+	if ((term & TERM_BOXED_MASK) != TERM_BOXED_TAG ||
+	    bpf_probe_read_user(&t, sizeof(t), (void *)(term - TERM_BOXED_TAG)) ||
+	    t.header != TUPLE5_HEADER)
+		return;
+	m->label = 1U << 31; /* as probes have it that tell of what does not fit into 32 bits */
+	if (TERM_TAG(t.label) == TERM_TAG_SMALL) {
+		__s64 label = (__s64)t.label >> TERM_TAG_BITS;
+
+		if (label == (__s32)label)
+			m->label = label;
+	}
+	if (!process_seq_clock || !process_seq_lastcnt ||
+	    bpf_probe_read_user(&clock, sizeof(clock), (void *)(process + process_seq_clock)) ||
+	    bpf_probe_read_user(&lastcnt, sizeof(lastcnt), (void *)(process + process_seq_lastcnt)))
+		return;
+	m->prev = lastcnt;
+	m->cur = clock + 1;
+}
+
+/* At erts_proc_sig_send_to_alias(Process *c_p, Eterm from, Eterm to, Eterm msg, Eterm
+ * token). */
+SEC("uprobe.multi")
+int detail_send_alias(void *ctx)
+{
+	struct message m = {.flags = LOG_ALIAS};
+	struct detail d;
+
+	if (!begin_detail(&d))
+		return 0;
+	d.key.process = term_pid(param(ctx, 2));
+	m.receiver = alias_process(param(ctx, 3));
+	if (!m.receiver)
+		return 0;
+	read_token(param(ctx, 5), param(ctx, 1), &m);
+	sent(&d, &m);
+	return 0;
+}
+
+/* At message__queued and message__receive. The cookie is the kind. */
+SEC("uprobe.multi")
+int detail_received(void *ctx)
+{
+	struct message m = {};
+	struct detail d;
+
+	if (!begin_detail(&d) || !watched_arg(ctx, &d, 0))
+		return 0;
+	m.size = number_arg(ctx, &d.block, 1);
+	m.inner = number_arg(ctx, &d.block, 2);
+	m.label = number_arg(ctx, &d.block, 3);
+	m.prev = number_arg(ctx, &d.block, 4);
+	m.cur = number_arg(ctx, &d.block, 5);
+	log_message(bpf_get_attach_cookie(ctx), &d, &m);
+	return 0;
+}
+
+/* Finds the process of which argument 0 is the pid as a term. */
+static __always_inline bool process_arg(void *ctx, struct detail *d)
+{
+	__u64 term;
+
+	if (read_block(ctx, &d->block) || read_arg(ctx, &d->block, 0, &term))
+		return false;
+	d->key.process = term_pid(term);
+	return d->key.process;
+}
+
+/* At process__in. */
+SEC("uprobe.multi")
+int detail_in(void *ctx)
+{
+	struct runner *r;
+	struct watch *w;
+	struct detail d;
+
+	if (!begin_detail(&d) || !process_arg(ctx, &d))
+		return 0;
+	r = this_runner();
+	if (r)
+		runs(r, d.key.process, d.now);
+	w = find_watch(&d.key, d.now);
+	if (!w)
+		return 0;
+	log_neighbours(d.now, d.key.pid, d.key.process, w->ready_ns ?: w->left_ns ?: w->since_ns);
+	log_plain(LOG_IN, d.now, d.key.pid, d.key.process, 0);
+	return 0;
+}
+
+/* Flags of a process, erts/emulator/beam/erl_process.h of OTP 25: ERTS_PSFLG_BIT(n) is bit
+ * ERTS_PSFLGS_ZERO_BIT_OFFSET + n, behind three priorities of two bits each. */
+#define PSFLG(n) (1U << (6 + (n)))
+#define PSFLG_EXITING PSFLG(5)
+#define PSFLG_ACTIVE PSFLG(7)
+#define PSFLG_SUSPENDED PSFLG(10)
+#define PSFLG_DIRTY_CPU_PROC PSFLG(20)
+#define PSFLG_DIRTY_IO_PROC PSFLG(21)
+
+/* As bpf.StateKnown and so on. */
+enum {
+	STATE_KNOWN = 1 << 0,
+	STATE_ACTIVE = 1 << 1,
+	STATE_SUSPENDED = 1 << 2,
+	STATE_DIRTY = 1 << 3,
+	STATE_EXITING = 1 << 4,
+};
+
+/* The state of a process; 0 where it cannot be told. */
+static __always_inline __u32 read_state(__u64 process)
+{
+	__u32 flags, state = STATE_KNOWN;
+
+	if (!process_state || bpf_probe_read_user(&flags, sizeof(flags), (void *)(process + process_state)))
+		return 0;
+	if (flags & PSFLG_ACTIVE)
+		state |= STATE_ACTIVE;
+	if (flags & PSFLG_SUSPENDED)
+		state |= STATE_SUSPENDED;
+	if (flags & (PSFLG_DIRTY_CPU_PROC | PSFLG_DIRTY_IO_PROC))
+		state |= STATE_DIRTY;
+	if (flags & PSFLG_EXITING)
+		state |= STATE_EXITING;
+	return state;
+}
+
+/* At process__out, the entry of erts_schedule(ErtsSchedulerData *esdp, Process *p, int
+ * calls). */
+SEC("uprobe.multi")
+int detail_out(void *ctx)
+{
+	struct writing rec;
+	struct runner *r;
+	struct watch *w;
+	struct detail d;
+	__u32 state;
+
+	if (!begin_detail(&d) || !process_arg(ctx, &d))
+		return 0;
+	r = this_runner();
+	if (r)
+		stops(r, d.key.process, d.now);
+	w = find_watch(&d.key, d.now);
+	if (!w)
+		return 0;
+	state = read_state(param(ctx, 2));
+	w->left_ns = d.now;
+	w->ready_ns = !state || (state & (STATE_ACTIVE | STATE_SUSPENDED)) == STATE_ACTIVE ? d.now : 0;
+	rec = begin_record(LOG_OUT, d.now, d.key.pid, d.key.process);
+	if (!rec.to)
+		return 0;
+	rec.to->details[0] = state;
+	rec.to->details[1] = (__u32)number_arg(ctx, &d.block, 1);
+	end_record(&rec);
+	return 0;
+}
+
+/* At process__suspend, the entry of erts_suspend(Process *c_p, ErtsProcLocks locks, Port
+ * *busy_port). */
+SEC("uprobe.multi")
+int detail_suspend(void *ctx)
+{
+	__u64 port = param(ctx, 3), term = 0;
+	struct detail d;
+
+	if (!begin_detail(&d) || !process_arg(ctx, &d) || !find_watch(&d.key, d.now))
+		return 0;
+	/* The id of a port is the first that it has, as that of a process. Up to OTP 25 it
+	 * is in the lower half of the term. */
+	if (port)
+		bpf_probe_read_user(&term, sizeof(term), (void *)port);
+	port = TERM_TAG(term) == TERM_TAG_PORT ? (__u32)term >> TERM_TAG_BITS : 0;
+	log_plain(LOG_SUSPEND, d.now, d.key.pid, d.key.process, port);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,97 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"github.com/beamscope/beamscope/dtrace"
+)
+
+// A ProcessLayout says where the VM's struct process has members that tell more of what
+// happens: offsets in bytes, 0 where they are not known. They are read as OTP 25 has them.
+type ProcessLayout struct {
+	State                            uint32 // what [Event.State] tells; 32 bits
+	SeqTraceClock, SeqTraceLastCount uint32 // the token of a message to an alias; 64 bits each
+}
+
+// A detail is a program that logs what a probe tells of processes that take part in open
+// spans.
+type detail struct {
+	probe, program string
+	kind           kernelLogged // 0 where the program logs one kind only
+}
+
+// details returns all of them.
+func details() []detail {
+	return []detail{
+		{"process__exit", kernelProgDetailExit, 0},
+		{"process__in", kernelProgDetailIn, 0},
+		{"process__out", kernelProgDetailOut, 0},
+		{"process__suspend", kernelProgDetailSuspend, 0},
+		{"gc_minor__end", kernelProgDetailPlain, kernelLoggedLOG_GC_END},
+		{"gc_major__end", kernelProgDetailPlain, kernelLoggedLOG_GC_END},
+		{"gc_minor__start", kernelProgDetailPlain, kernelLoggedLOG_GC_START},
+		{"gc_major__start", kernelProgDetailPlain, kernelLoggedLOG_GC_START},
+		{"nif__return", kernelProgDetailNif, kernelLoggedLOG_NIF_END},
+		{"nif__entry", kernelProgDetailNif, kernelLoggedLOG_NIF_START},
+		{"message__receive", kernelProgDetailReceived, kernelLoggedLOG_RECEIVE},
+		{"message__queued", kernelProgDetailReceived, kernelLoggedLOG_QUEUED},
+		{"message__send", kernelProgDetailSend, 0},
+		{"message__send__alias", kernelProgDetailSendAlias, 0},
+	}
+}
+
+// detailSites returns the places of all details that the target has; missing says which
+// ones it lacks.
+func (c *Collector) detailSites(t Target) (found siteList, missing, err error) {
+	var lacks []error
+	for _, d := range details() {
+		probe, err := t.probe(d.probe)
+		if err != nil {
+			lacks = append(lacks, err)
+			continue
+		}
+		known, _ := dtrace.Lookup(d.probe)
+		for _, site := range probe.Sites {
+			p, err := c.program(variant{program: d.program, args: newBlockArguments(site.Args), pidBits: t.PIDBits, layout: t.Layout})
+			if err != nil {
+				return nil, nil, err
+			}
+			found.add(p, known.Function != nil && known.Function.Return, site, uint64(d.kind))
+		}
+	}
+	return found, errors.Join(lacks...), nil
+}
+
+// detailTrace is what the details' programs at the kernel's tracepoints are called among
+// those of entries.
+const detailTrace = -1
+
+// openDetailTraces attaches to the tracepoints what tells of waits for a processor.
+func (c *Collector) openDetailTraces() error {
+	if !c.explains() || c.traces[detailTrace] != nil {
+		return nil
+	}
+	var links []link.Link
+	for _, name := range []string{kernelProgDetailSwitch, kernelProgDetailWakeup} { // ends first
+		l, err := c.openTrace(variant{program: name, args: newArguments(nil)})
+		if err != nil {
+			return errors.Join(fmt.Errorf("%w: %w", ErrNoTracepoints, err), closeAll(links))
+		}
+		links = append(links, l)
+	}
+	c.traces[detailTrace] = links
+	return nil
+}
+
+// openTrace attaches a program to its tracepoint.
+func (c *Collector) openTrace(v variant) (link.Link, error) {
+	p, err := c.program(v)
+	if err != nil {
+		return nil, err
+	}
+	return link.AttachTracing(link.TracingOptions{Program: p, AttachType: ebpf.AttachTraceRawTp})
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+
+/* The log of what happened to the processes that take part in open spans: a flight
+ * recorder. Nobody is woken and nothing waits for a reader: the newest records overwrite
+ * the oldest, and a reader finds out how many it missed. */
+
+#ifndef LOG_BPF_H
+#define LOG_BPF_H
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+#include "count.bpf.h"
+
+/* What happened, see the kinds of bpf.EventKind. */
+enum logged {
+	LOG_NOTHING,
+	LOG_WATCH,
+	LOG_UNWATCHED,
+	LOG_SPAN_START,
+	LOG_SPAN_END,
+	LOG_IN,
+	LOG_OUT,
+	LOG_GC_START,
+	LOG_GC_END,
+	LOG_NIF_START,
+	LOG_NIF_END,
+	LOG_SEND,
+	LOG_QUEUED,
+	LOG_RECEIVE,
+	LOG_SUSPEND,
+	LOG_EXIT,
+	LOG_OS_WAIT,
+	LOG_NEIGHBOUR,
+};
+
+/* Flags of a record. */
+#define LOG_ALIAS (1 << 0) /* a message was sent to an alias */
+
+struct record {
+	__u64 place; /* 1 + its number in its stripe, 0 while it is being written */
+	__u64 now;
+	__u64 process;
+	__u64 other; /* a process, the number of a port, the hash of a text, the id of a span */
+	__u32 pid;   /* of the VM */
+	__u32 tid;
+	__u8 kind;
+	__u8 flags;
+	__u16 pad;
+	__u32 size;        /* of a message; number of the name of a span's outcome */
+	__u64 details[2];  /* label, prev, cur and inner, four times 32 bits; from and to; or
+			    * state and reductions, in the lower halves */
+};
+
+/* Stripe s has its records from s * (log_mask + 1) on. User space maps it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set when loading, where there is a log */
+	__type(key, __u32);
+	__type(value, struct record);
+} log_records SEC(".maps");
+
+const volatile __u32 log_mask; /* records of a stripe, a power of two, - 1 */
+
+/* How many records each stripe has had; a cache line for each. User space maps it. */
+struct log_head {
+	__u64 next;
+	__u64 pad[7];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* stripes; set when loading */
+	__type(key, __u32);
+	__type(value, struct log_head);
+} log_heads SEC(".maps");
+
+/* A record that is being written, and what its place will say when it is there. */
+struct writing {
+	struct record *to;
+	__u64 place;
+};
+
+/* Takes a place, and sets what all records have. What to points to is NULL where there
+ * is no log. */
+static __always_inline struct writing begin_record(__u8 kind, __u64 now, __u32 pid, __u64 process)
+{
+	__u32 stripe = bpf_get_smp_processor_id() & stripe_mask, at;
+	struct log_head *head = bpf_map_lookup_elem(&log_heads, &stripe);
+	struct writing w = {};
+
+	if (!head)
+		return w;
+	w.place = __sync_fetch_and_add(&head->next, 1);
+	at = stripe * (log_mask + 1) + (w.place & log_mask);
+	w.place++;
+	w.to = bpf_map_lookup_elem(&log_records, &at);
+	if (!w.to)
+		return w;
+	__sync_lock_test_and_set(&w.to->place, 0);
+	w.to->now = now;
+	w.to->process = process;
+	w.to->other = 0;
+	w.to->pid = pid;
+	w.to->tid = bpf_get_current_pid_tgid();
+	w.to->kind = kind;
+	w.to->flags = 0;
+	w.to->size = 0;
+	w.to->details[0] = 0;
+	w.to->details[1] = 0;
+	return w;
+}
+
+/* Says that a record is there. */
+static __always_inline void end_record(struct writing *w)
+{
+	__sync_lock_test_and_set(&w->to->place, w->place);
+}
+
+/* Logs what has no more to say than about whom it is, and one thing besides. Not static,
+ * as note_rank. */
+__noinline int log_plain(__u8 kind, __u64 now, __u32 pid, __u64 process, __u64 other)
+{
+	struct writing w = begin_record(kind, now, pid, process);
+
+	if (!w.to)
+		return 0;
+	w.to->other = other;
+	end_record(&w);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,178 @@
+package bpf
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/beamscope/beamscope/internal/monotonic"
+)
+
+// Events passes on what was logged since it was last called, in the order of time, in
+// batches. The slice is reused: fn copies what it keeps. What happened in the last
+// millisecond is left to the next call, as it may not all have been written yet.
+//
+// lost is how many events were overwritten before they were read: the log has room for
+// the last [Options.Events], in as many parts as there are processors, each of which
+// forgets its own oldest. Without an outcome with Explain there are no events.
+func (c *Collector) Events(fn func([]Event)) (lost uint64, err error) {
+	return c.log.read(monotonic.Now()-int64(logLag), fn)
+}
+
+// Explains reports whether any outcome is one with Explain: in the plan that holds, or
+// the one after it.
+func (c *Collector) Explains() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.explains()
+}
+
+func (c *Collector) explains() bool {
+	return slices.ContainsFunc(c.plans, func(p plan) bool { return explained(p.outcomes) })
+}
+
+func explained(outcomes []Outcome) bool {
+	return slices.ContainsFunc(outcomes, func(o Outcome) bool { return o.Explain })
+}
+
+// hasLog reports whether there is room for events: there is if there was an outcome with
+// Explain at first.
+func (c *Collector) hasLog() bool { return c.fixed.logMask > 0 }
+
+// logLag is how long what is logged is left alone: a program may be about to write
+// something with a time that is as old, or with one that another stripe is ahead of.
+const logLag = 1_000_000 // ns
+
+// An eventLog is our end of the log, see log.bpf.h: the programs write it meanwhile.
+type eventLog struct {
+	mu      sync.Mutex
+	closed  bool
+	records []kernelRecord // by stripe
+	heads   []kernelLogHead
+	texts   textReader
+
+	next  []uint64       // place of each stripe that is read next
+	found []kernelRecord // that were read and not passed on
+	batch []Event
+}
+
+func (l *eventLog) open(records []kernelRecord, heads []kernelLogHead, texts textReader) {
+	l.records, l.heads, l.texts = records, heads, texts
+	l.next = make([]uint64, len(heads))
+}
+
+func (l *eventLog) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	l.records, l.heads, l.found = nil, nil, nil
+}
+
+// read passes on what was logged before a time.
+func (l *eventLog) read(before int64, fn func([]Event)) (lost uint64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return 0, ErrClosed
+	}
+	for i := range l.heads {
+		lost += l.readStripe(i)
+	}
+	slices.SortStableFunc(l.found, func(a, b kernelRecord) int { return cmp.Compare(a.Now, b.Now) })
+	n, _ := slices.BinarySearchFunc(l.found, uint64(max(before, 0)), func(r kernelRecord, t uint64) int { return cmp.Compare(r.Now, t) })
+	l.pass(l.found[:n], fn)
+	l.found = slices.Delete(l.found, 0, n)
+	return lost, nil
+}
+
+// readStripe reads what is new in a stripe, up to what is being written, and returns how
+// many records were overwritten.
+func (l *eventLog) readStripe(i int) (lost uint64) {
+	size := uint64(len(l.records) / len(l.heads))
+	stripe := l.records[uint64(i)*size:][:size]
+	head := atomic.LoadUint64(&l.heads[i].Next)
+	if oldest := head - min(head, size); l.next[i] < oldest {
+		lost = oldest - l.next[i]
+		l.next[i] = oldest
+	}
+	for ; l.next[i] < head; l.next[i]++ {
+		r, place := copyRecord(&stripe[l.next[i]%size])
+		switch mine := l.next[i] + 1; {
+		case place == mine:
+			l.found = append(l.found, r)
+		case place > mine || atomic.LoadUint64(&l.heads[i].Next)-l.next[i] > size:
+			lost++
+		default:
+			return lost
+		}
+	}
+	return lost
+}
+
+// copyRecord copies a record as a whole, and returns the place that it is of: 0 where it
+// is being written.
+func copyRecord(from *kernelRecord) (r kernelRecord, place uint64) {
+	const words = unsafe.Sizeof(kernelRecord{}) / 8
+	source := (*[words]uint64)(unsafe.Pointer(from))
+	target := (*[words]uint64)(unsafe.Pointer(&r))
+	for i := range source { // in this order: the place comes first
+		target[i] = atomic.LoadUint64(&source[i])
+	}
+	if atomic.LoadUint64(&from.Place) != r.Place {
+		return r, 0
+	}
+	return r, r.Place
+}
+
+// pass passes records on as events.
+func (l *eventLog) pass(records []kernelRecord, fn func([]Event)) {
+	for len(records) > 0 {
+		l.batch = l.batch[:0]
+		n := min(len(records), batchMost)
+		for i := range records[:n] {
+			if e, ok := decodeEvent(&records[i], &l.texts); ok {
+				l.batch = append(l.batch, e)
+			}
+		}
+		if len(l.batch) > 0 {
+			fn(l.batch)
+		}
+		records = records[n:]
+	}
+}
+
+// logAlias is LOG_ALIAS of log.bpf.h.
+const logAlias = 1 << 0
+
+// decodeEvent returns the event of a record; false where it is none.
+func decodeEvent(r *kernelRecord, texts *textReader) (Event, bool) {
+	e := Event{
+		Time:    int64(r.Now),
+		VM:      int(r.Pid),
+		Thread:  int(r.Tid),
+		Kind:    EventKind(r.Kind),
+		Process: r.Process,
+		Other:   r.Other,
+	}
+	switch e.Kind {
+	case EventSpanStart, EventSpanEnd:
+		e.Outcome, e.ID, e.Other = int(r.Size), r.Other, 0
+	case EventOut:
+		e.State, e.Reductions = uint8(r.Details[0]), int32(r.Details[1])
+	case EventNIFStart:
+		e.Text, e.Other = texts.text(r.Other), 0
+	case EventSend, EventQueued, EventReceive:
+		e.Size = r.Size
+		e.Label, e.Prev = int32(r.Details[0]), int32(r.Details[0]>>32)
+		e.Cur, e.Inner = int32(r.Details[1]), uint32(r.Details[1]>>32)
+		e.Alias = r.Flags&logAlias != 0
+	case EventOSWait, EventNeighbour:
+		e.From, e.To = int64(r.Details[0]), int64(r.Details[1])
+	case EventWatch, EventUnwatched, EventIn, EventGCStart, EventGCEnd, EventNIFEnd, EventSuspend, EventExit:
+	default:
+		return Event{}, false
+	}
+	return e, true
+}

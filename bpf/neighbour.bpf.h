@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+
+/* What ran on each scheduler's thread lately, as far as somebody was watched: which
+ * processes kept another one from running there. */
+
+#ifndef NEIGHBOUR_BPF_H
+#define NEIGHBOUR_BPF_H
+
+#include <stdbool.h>
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+#include "log.bpf.h"
+#include "watch.bpf.h"
+
+/* Slices of one process are one where there is less between them than this, and one that
+ * is shorter than that kept nobody waiting. In ns. */
+#define SLICE_GAP 50000
+#define SLICE_LEAST 200000
+
+/* Slices that are remembered, a power of two. */
+#define SLICES 8
+
+struct slice {
+	__u64 process;
+	__u64 from_ns;
+	__u64 to_ns;
+};
+
+struct runner {
+	__u64 process; /* that runs, 0: none, or it is not known which */
+	__u64 from_ns;
+	__u64 gaps;    /* of watching, when it began to run */
+	__u32 last;    /* number of the last slice */
+	__u32 pad;
+	struct slice slices[SLICES];
+};
+
+/* By the id of the thread. Only programs on that thread write its entry. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1); /* set when loading */
+	__type(key, __u32);
+	__type(value, struct runner);
+} runners SEC(".maps");
+
+/* What a new runner is. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct runner);
+} no_runner SEC(".maps");
+
+static __always_inline __u64 watching_gaps(void)
+{
+	__u32 zero = 0;
+	struct watching *all = bpf_map_lookup_elem(&watchings, &zero);
+
+	return all ? *(volatile __u64 *)&all->gaps : 0;
+}
+
+/* The entry of the thread that runs the program. */
+static __always_inline struct runner *this_runner(void)
+{
+	__u32 tid = bpf_get_current_pid_tgid(), zero = 0;
+	struct runner *r = bpf_map_lookup_elem(&runners, &tid), *empty;
+
+	if (r)
+		return r;
+	empty = bpf_map_lookup_elem(&no_runner, &zero);
+	if (empty)
+		bpf_map_update_elem(&runners, &tid, empty, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&runners, &tid);
+}
+
+/* Notes that a process begins to run. */
+static __always_inline void runs(struct runner *r, __u64 process, __u64 now)
+{
+	r->process = process;
+	r->from_ns = now;
+	r->gaps = watching_gaps();
+}
+
+/* Notes that it stops. What began before there was nobody watched for some time may have
+ * stopped meanwhile, and others may have run. */
+static __always_inline void stops(struct runner *r, __u64 process, __u64 now)
+{
+	struct slice *s = &r->slices[r->last % SLICES];
+	bool known = r->process == process && r->gaps == watching_gaps();
+
+	r->process = 0;
+	if (!known)
+		return;
+	if (s->process == process && r->from_ns - s->to_ns < SLICE_GAP) {
+		s->to_ns = now;
+		return;
+	}
+	r->last++;
+	s = &r->slices[r->last % SLICES];
+	s->process = process;
+	s->from_ns = r->from_ns;
+	s->to_ns = now;
+}
+
+/* Logs what ran here after a process could have run, the earlier ones first. Not static,
+ * as note_rank. */
+__noinline int log_neighbours(__u64 now, __u32 pid, __u64 process, __u64 ready)
+{
+	struct runner *r = this_runner();
+
+	if (!r)
+		return 0;
+	for (__u32 i = 1; i <= SLICES; i++) {
+		struct slice *s = &r->slices[(r->last + i) % SLICES];
+		struct writing w;
+
+		if (s->to_ns <= ready || s->to_ns - s->from_ns < SLICE_LEAST || s->process == process)
+			continue;
+		w = begin_record(LOG_NEIGHBOUR, now, pid, process);
+		if (!w.to)
+			return 0;
+		w.to->other = s->process;
+		w.to->details[0] = s->from_ns;
+		w.to->details[1] = s->to_ns;
+		end_record(&w);
+	}
+	return 0;
+}
+
+#endif

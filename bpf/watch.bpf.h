@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+
+/* Which processes take part in open spans: those that started one and those that a
+ * message led to from there, over a few hops. What happens to them, and to no others, is
+ * logged. */
+
+#ifndef WATCH_BPF_H
+#define WATCH_BPF_H
+
+#include <stdbool.h>
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+#include "count.bpf.h"
+#include "group.bpf.h"
+#include "log.bpf.h"
+#include "open.bpf.h"
+
+/* Messages are followed over so many hops. */
+#define MAX_HOPS 6
+
+/* A process that is watched, or was. It is watched as long as the span is open that led
+ * to it; where several did, until the deadline of the last of them. */
+struct watch {
+	__u64 until_ns;
+	__u64 start_ns; /* of the span, the token of its place among the recent ones */
+	__u64 since_ns;
+	__u64 left_ns;  /* when it last stopped running, 0: not since then */
+	__u64 ready_ns; /* since when it could run again, as far as is known; 0: it is not */
+	__u32 root;     /* 1 + place of the span among the recent ones, 0: it has none, or there are several */
+	__u32 hop;      /* 0: it started a span */
+};
+
+/* By process and VM. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1); /* set when loading */
+	__type(key, struct process_key);
+	__type(value, struct watch);
+} watches SEC(".maps");
+
+/* Until when some process may be watched, rounded up so that it is rarely written. */
+struct watching {
+	__u64 until_ns;
+	__u64 gaps; /* grows whenever nobody was watched for some time */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct watching);
+} watchings SEC(".maps");
+
+#define WATCHING_STEP (1ULL << 27) /* ns */
+
+/* Whether any process may be watched. Where not, programs have nothing to do. */
+static __always_inline bool is_watching(__u64 now)
+{
+	__u32 zero = 0;
+	struct watching *all = bpf_map_lookup_elem(&watchings, &zero);
+
+	return all && now < *(volatile __u64 *)&all->until_ns;
+}
+
+/* How often another thread may get in between: it writes what is as good then, or nearly. */
+#define WATCHING_TRIES 4
+
+static __always_inline void keep_watching(__u64 now, __u64 until)
+{
+	__u32 zero = 0;
+	struct watching *all = bpf_map_lookup_elem(&watchings, &zero);
+
+	if (!all)
+		return;
+	until |= WATCHING_STEP - 1;
+	for (int i = 0; i < WATCHING_TRIES; i++) {
+		__u64 old = *(volatile __u64 *)&all->until_ns;
+
+		if (old >= until)
+			return;
+		if (old <= now) /* before it is seen that somebody is watched */
+			__sync_fetch_and_add(&all->gaps, 1);
+		if (__sync_val_compare_and_swap(&all->until_ns, old, until) == old)
+			return;
+	}
+}
+
+static __always_inline bool is_watched(const struct watch *w, __u64 now)
+{
+	__u32 root = *(volatile __u32 *)&w->root;
+	struct span *v;
+
+	if (now >= *(volatile __u64 *)&w->until_ns)
+		return false;
+	if (!root)
+		return true;
+	root--;
+	v = bpf_map_lookup_elem(&recent, &root);
+	return v && *(volatile __u64 *)&v->start_ns == w->start_ns;
+}
+
+/* The entry of a process that is watched, NULL where it is not. */
+static __always_inline struct watch *find_watch(const struct process_key *k, __u64 now)
+{
+	struct watch *w = k->process ? bpf_map_lookup_elem(&watches, k) : NULL;
+
+	return w && is_watched(w, now) ? w : NULL;
+}
+
+/* What leads to a process: since_ns is the present. */
+static __always_inline void join_watch(struct watch *w, const struct watch *by)
+{
+	if (by->hop < w->hop)
+		w->hop = by->hop;
+	if (w->root && w->root == by->root && w->start_ns == by->start_ns)
+		return;
+	if (by->until_ns > w->until_ns)
+		*(volatile __u64 *)&w->until_ns = by->until_ns;
+	if (w->root) /* afterwards: until then it is watched for the other one's sake */
+		*(volatile __u32 *)&w->root = 0;
+}
+
+/* Has a process watched, because another one, or none, led to it. Not static, as
+ * note_rank. */
+__noinline int watch_process(struct process_key *k, struct watch *by, __u64 other)
+{
+	struct watch *w;
+
+	if (!k || !by || !k->process)
+		return 0;
+	w = bpf_map_lookup_elem(&watches, k);
+	if (w && is_watched(w, by->since_ns)) {
+		join_watch(w, by);
+		keep_watching(by->since_ns, by->until_ns);
+		return 0;
+	}
+	if (bpf_map_update_elem(&watches, k, by, BPF_ANY)) {
+		count_other(UNWATCHED);
+		log_plain(LOG_UNWATCHED, by->since_ns, k->pid, k->process, other);
+		return 0;
+	}
+	if (!w)
+		arrived(WATCHES);
+	keep_watching(by->since_ns, by->until_ns);
+	log_plain(LOG_WATCH, by->since_ns, k->pid, k->process, other);
+	return 0;
+}
+
+#endif
