@@ -156,6 +156,7 @@ func TestSystems(t *testing.T) {
 		{"mm1k", "k", "mm1k", "#{k => 7}"},
 		{"ftf", "slow_2", "workers", "#{join => first,slow_2 => 7}"},
 		{"atf", "slow_2", "workers", "#{join => all,slow_2 => 7}"},
+		{"pool", "delay", "server_pool", "#{delay => 7}"},
 	} {
 		vm := startVM(t, Options{Main: []string{test.name, "rate=0"}})
 		if err := vm.Set(t.Context(), test.key, "7"); err != nil {

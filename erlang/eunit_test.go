@@ -40,6 +40,8 @@ func TestEUnit(t *testing.T) {
 		{"workers", "workers_tests", []string{listening}, "ok"},
 		{"span_load", "span_load_tests", nil, "ok"},
 		{"vm_events", "vm_events_tests", nil, "ok"},
+		{"causes", "causes_tests", []string{listening}, "ok"},
+		{"server_pool", "server_pool_tests", []string{listening}, "ok"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			args := []string{"-noinput"}

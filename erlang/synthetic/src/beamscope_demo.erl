@@ -13,8 +13,8 @@
 %%% '''
 %%%
 %%% The first argument of `main' is the system to start: `mm1k', or `ftf' or `atf'
-%%% for {@link workers} of which the first or all have to finish, or `idle' for
-%%% none. The others are its options, which `set' changes.
+%%% for {@link workers} of which the first or all have to finish, `pool' for
+%%% {@link server_pool}, or `idle' for none. The others are its options, which `set' changes.
 %%%
 %%% The line `ready <os pid>' says that orders are taken. Each order is answered by
 %%% one line, `ok Term' or `error Term'; orders run one after the other. An order
@@ -59,11 +59,12 @@ start([Name | Arguments]) ->
     {ok, _} = Module:start(maps:merge(Options, Fixed)),
     Module;
 start([]) ->
-    throw({usage, "main mm1k|ftf|atf|idle Option=Value ..."}).
+    throw({usage, "main mm1k|ftf|atf|pool|idle Option=Value ..."}).
 
 system("mm1k") -> {mm1k, #{}};
 system("ftf") -> {workers, #{join => first}};
 system("atf") -> {workers, #{join => all}};
+system("pool") -> {server_pool, #{}};
 system(Name) -> throw({no_such_system, Name}).
 
 option(Argument) ->

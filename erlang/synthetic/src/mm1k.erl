@@ -27,6 +27,7 @@
                      loops => non_neg_integer() | auto, % mean work a message; auto is 1 ms of it
                      delay => number(),               % mean time asleep a message besides, ms
                      shared => boolean(),             % one worker serves both queues
+                     seq_trace => boolean(),          % `probe' has a token of seq_trace
                      seed => integer()}.              % everything random follows from it
 
 %% @doc Starts the system. Everything unset is at its default: 400 messages a
@@ -89,7 +90,7 @@ system() ->
     #{name => ?MODULE,
       %% At these, each worker is busy 40 % of the time: together they take less than
       %% a core, and a busier moment of the machine does not make them overflow.
-      defaults => #{rate => 400, k => 10, loops => auto, delay => 0, shared => false},
+      defaults => #{rate => 400, k => 10, loops => auto, delay => 0, shared => false, seq_trace => false},
       value => fun value/2,
       counts => [dropped_1, dropped_2, done],
       build => fun build/2}.
@@ -98,10 +99,10 @@ value(k, K) when is_integer(K), K > 0 -> {ok, K};
 value(loops, auto) -> {ok, synthetic_work:loops(1_000_000)};
 value(loops, Loops) when is_integer(Loops), Loops >= 0 -> {ok, Loops};
 value(delay, Delay) when is_number(Delay), Delay >= 0, Delay =< 60_000 -> {ok, Delay};
-value(shared, Shared) when is_boolean(Shared) -> {ok, Shared};
+value(Key, Value) when Key =:= shared orelse Key =:= seq_trace, is_boolean(Value) -> {ok, Value};
 value(_, _) -> error.
 
-build(#{seed := Seed, shared := Shared} = Options, Count) ->
+build(#{seed := Seed, shared := Shared, seq_trace := SeqTrace} = Options, Count) ->
     Worker1 = mm1k_stage:start_worker({Seed, 1}),
     Worker2 = case Shared of
                   true -> Worker1;
@@ -112,8 +113,8 @@ build(#{seed := Seed, shared := Shared} = Options, Count) ->
     Stage1 = stage(Worker1, <<"worker_1">>, dropped_1, Options, Count,
                    fun(Probe) -> mm1k_stage:arrive(Stage2, Probe) end),
     Parts = lists:usort([Stage1, Stage2, Worker1, Worker2]),
-    #{send => fun() -> mm1k_stage:arrive(Stage1, beamscope:start_span(<<"probe">>)) end,
-      change => fun(shared, _) -> {error, {fixed, shared}};
+    #{send => fun() -> send(Stage1, SeqTrace) end,
+      change => fun(Key, _) when Key =:= shared; Key =:= seq_trace -> {error, {fixed, Key}};
                    (Key, Value) -> lists:foreach(fun(S) -> mm1k_stage:set(S, Key, Value) end, [Stage1, Stage2])
                 end,
       stop => fun() -> lists:foreach(fun mm1k_stage:stop/1, Parts) end}.
@@ -121,5 +122,10 @@ build(#{seed := Seed, shared := Shared} = Options, Count) ->
 stage(Worker, Name, Dropped, #{k := K, loops := Loops, delay := Delay}, Count, Next) ->
     mm1k_stage:start_link(Worker, #{name => Name, k => K, loops => Loops, delay => Delay, next => Next,
                                     dropped => fun() -> Count(Dropped) end}).
+
+send(Stage, SeqTrace) ->
+    {_, Span} = Probe = beamscope:start_span(<<"probe">>, #{seq_trace => SeqTrace}),
+    mm1k_stage:arrive(Stage, Probe),
+    beamscope:hand_over(Span).
 
 end_probe({Ctx, Span}) -> beamscope:end_span(Ctx, Span).

@@ -5,7 +5,7 @@
 %%% (250000); `name' (<<"load">>); `loops', fictional work inside each span (0).
 -module(span_load).
 
--export([idle/1, run/1, measured/1, open/1, failing/1, raising/1, dying/1]).
+-export([idle/1, run/1, measured/1, open/1, failing/1, raising/1, dying/1, id/1]).
 
 -export_type([options/0, result/0]).
 
@@ -110,5 +110,8 @@ options(Options) ->
 
 %% Dialyzer takes every handle for ignore; see the note on dyntrace:pn in beamscope.
 -dialyzer({no_match, id/1}).
+
+%% @doc The Id of a span, 0 if nobody watches it.
+-spec id(beamscope:handle()) -> non_neg_integer().
 id(ignore) -> 0;
 id(Span) -> element(1, Span).

@@ -1,7 +1,7 @@
 %%% @doc Fictional work, and the randomness of it.
 -module(synthetic_work).
 
--export([work/1, loops/1, wait/1, seed/1, exponential/1]).
+-export([work/1, loops/1, busy/1, timed/1, wait/1, seed/1, exponential/1]).
 
 %% @doc Loops so many times and does nothing. The scheduler may interrupt it.
 -spec work(non_neg_integer()) -> ok.
@@ -13,29 +13,48 @@ work(N) -> work(N - 1).
 -spec loops(Nanoseconds :: pos_integer()) -> pos_integer().
 loops(Nanoseconds) ->
     Trial = 1_000_000,
-    Times = lists:sort([elapsed(Trial) || _ <- lists:seq(1, 51)]),
+    Times = lists:sort([max(1, timed(fun() -> work(Trial) end)) || _ <- lists:seq(1, 51)]),
     max(1, round(Trial * Nanoseconds / lists:nth(26, Times))).
 
-elapsed(Loops) ->
+%% @doc Works for so long by the clock.
+-spec busy(Nanoseconds :: integer()) -> ok.
+busy(Nanoseconds) ->
+    busy_until(erlang:monotonic_time(nanosecond) + Nanoseconds).
+
+busy_until(Deadline) ->
+    work(1000),
+    case erlang:monotonic_time(nanosecond) >= Deadline of
+        true -> ok;
+        false -> busy_until(Deadline)
+    end.
+
+%% @doc How long a function takes.
+-spec timed(fun(() -> term())) -> Nanoseconds :: integer().
+timed(Fun) ->
     Start = erlang:monotonic_time(nanosecond),
-    work(Loops),
-    max(1, erlang:monotonic_time(nanosecond) - Start).
+    _ = Fun(),
+    erlang:monotonic_time(nanosecond) - Start.
 
 %% @doc Sleeps until a monotonic time in nanoseconds. The VM's timers have a grain of
 %% 1 ms. To round up to it would lose fractions of milliseconds, and give the same
 %% remainder to all who began to wait together. So it sleeps until the last tick
 %% before the deadline, and spends the rest watching the clock, half a millisecond
-%% in the mean.
+%% in the mean. The seq_trace token stays, as it would over a `receive ... after'.
 -spec wait(Deadline :: integer()) -> ok.
 wait(Deadline) ->
     Tick = erlang:convert_time_unit(Deadline, nanosecond, millisecond), % rounds down
     case erlang:monotonic_time(millisecond) < Tick of
         true ->
             Timer = erlang:start_timer(Tick, self(), tick, [{abs, true}]),
-            receive {timeout, Timer, tick} -> watch_clock(Deadline) end;
+            Token = seq_trace:get_token(label),
+            receive {timeout, Timer, tick} -> put_back(Token) end,
+            watch_clock(Deadline);
         false ->
             watch_clock(Deadline)
     end.
+
+put_back([]) -> ok;
+put_back({label, Label}) -> _ = seq_trace:set_token(label, Label), ok.
 
 watch_clock(Deadline) ->
     case erlang:monotonic_time(nanosecond) >= Deadline of

@@ -50,6 +50,7 @@ shared_test() ->
     {ok, _} = mm1k:start_link(#{rate => 1000, loops => 0, delay => 0.1, shared => true, seed => 1}),
     until_done(50),
     ?assertEqual({error, {fixed, shared}}, mm1k:set(shared, false)),
+    ?assertEqual({error, {fixed, seq_trace}}, mm1k:set(seq_trace, true)),
     ?assertMatch(#{shared := true, delay := 0.1}, mm1k:info()),
     ok = mm1k:stop().
 

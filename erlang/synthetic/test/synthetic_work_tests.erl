@@ -15,3 +15,14 @@ seeds_test() ->
     {A, _} = synthetic_work:exponential(synthetic_work:seed({1, 2})),
     {B, _} = synthetic_work:exponential(synthetic_work:seed({1, 3})),
     ?assertNotEqual(A, B).
+
+%% A timer's message, which has none, does not take the token away.
+wait_keeps_token_test() ->
+    Wait = fun() -> synthetic_work:wait(erlang:monotonic_time(nanosecond) + 3_000_000), seq_trace:get_token(label) end,
+    ?assertEqual([], Wait()),
+    _ = seq_trace:set_token(label, 17),
+    ?assertEqual({label, 17}, Wait()),
+    seq_trace:set_token([]).
+
+busy_and_timed_test() ->
+    ?assert(synthetic_work:timed(fun() -> synthetic_work:busy(1_000_000) end) >= 1_000_000).

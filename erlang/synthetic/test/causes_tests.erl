@@ -1,0 +1,66 @@
+%%% Runs with the dyntrace in beamscope/test/listening, so that spans are seen.
+-module(causes_tests).
+-include_lib("eunit/include/eunit.hrl").
+
+-define(MS, 1_000_000).
+
+%% Each scenario takes as long as it says, at least, and leaves nothing behind.
+scenario_test_() ->
+    [{atom_to_list(Scenario),
+      fun() ->
+              Before = {lists:sort(registered()), erlang:system_info(schedulers_online)},
+              From = erlang:monotonic_time(nanosecond),
+              Result = causes:run(Scenario, #{spans => 3, cause => 10, work => 1, messages => 4, seq_trace => SeqTrace}),
+              To = erlang:monotonic_time(nanosecond),
+              #{spans := 3, each := Each, duration := Duration, cause := Cause} = Result,
+              ?assertEqual({Duration, Cause}, {lists:sum([D || {_, D, _} <- Each]), lists:sum([C || {_, _, C} <- Each])}),
+              [begin
+                   ?assert(Id > 0),
+                   ?assert(D >= 1 * ?MS),
+                   ?assert(C >= at_least(Scenario)),
+                   %% What the thread waited for is read a little later than the clock.
+                   ?assert(C =< D orelse Scenario =:= overload)
+               end || {Id, D, C} <- Each],
+              ?assert(Duration =< To - From),
+              ?assertEqual(Before, {lists:sort(registered()), erlang:system_info(schedulers_online)})
+      end}
+     || Scenario <- causes:scenarios(), SeqTrace <- [false, true]].
+
+%% Others begin before the span does: how much of it is left depends on who runs first.
+at_least(Scenario) when Scenario =:= gc; Scenario =:= file_io; Scenario =:= neighbour;
+                        Scenario =:= sleep; Scenario =:= timer; Scenario =:= port_message;
+                        Scenario =:= callee -> 10 * ?MS;
+at_least(_) -> 0.
+
+defaults_test() ->
+    #{pid := Pid, spans := 1, each := [{_, Duration, Cause}], duration := Duration, cause := Cause} =
+        causes:run(sleep, #{}),
+    ?assertNot(is_process_alive(Pid)).
+
+failure_test() ->
+    ?assertError({_, _}, causes:run(no_such_scenario, #{})).
+
+%% The lock is given to those who wait in their order.
+lock_test() ->
+    Lock = cause_lock:start_link(a_lock),
+    ok = cause_lock:acquire(Lock, 1000),
+    Self = self(),
+    Waiters = [begin
+                   Pid = spawn_link(fun() -> ok = cause_lock:acquire(Lock, 10_000), Self ! {has, N},
+                                             receive go -> cause_lock:release(Lock) end end),
+                   until_blocked(Lock, N),
+                   Pid
+               end || N <- [1, 2, 3]],
+    [begin
+         cause_lock:release(Lock), % the first is ours
+         receive {has, N} -> ok end
+     end || N <- [1]],
+    lists:foldl(fun(Waiter, N) -> Waiter ! go, N =:= 4 orelse receive {has, N} -> ok end, N + 1 end, 2, Waiters),
+    ok = cause_lock:acquire(Lock, 10_000),
+    cause_others:stop(Lock).
+
+until_blocked(Lock, N) ->
+    case sys:get_state(Lock) of
+        {held, Waiting} ->
+            queue:len(Waiting) =:= N orelse begin erlang:yield(), until_blocked(Lock, N) end
+    end.
