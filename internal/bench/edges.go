@@ -9,17 +9,197 @@ import (
 	"time"
 
 	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/explain"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
-func benchEdges(ctx context.Context, length time.Duration) error {
-	return errors.ErrUnsupported
+// A chatter is a synthetic system whose processes send each other messages with tokens
+// of seq_trace, as part of spans.
+type chatter struct {
+	name    string
+	spans   []string
+	module  string
+	options string // as an Erlang map has them
 }
 
-var _ = fmt.Sprint
-var _ = os.Args
-var _ tabwriter.Writer
-var _ bpf.Event
-var _ = monotonic.Now
-var _ vm.VM
+// chatters are those with which it is measured how good inferred edges are. They are busy
+// enough for queues.
+func chatters() []chatter {
+	return []chatter{
+		{"M/M/1/K", []string{"probe"}, "mm1k", "rate => 600, loops => auto, seq_trace => true"},
+		{"gen_server pool", []string{"request"}, "server_pool", "rate => 1000, loops => auto, seq_trace => true"},
+	}
+}
+
+// A rabbitScenario is one of the spans of RabbitMQ, with so many messages a second; 0 is
+// as many as it can.
+type rabbitScenario struct {
+	name string
+	rate int
+}
+
+func rabbitScenarios() []rabbitScenario {
+	return []rabbitScenario{{"plain", 1000}, {"slow-consumer", 200}, {"disk", 0}}
+}
+
+// benchEdges measures how many messages are inferred to be what they are.
+func benchEdges(ctx context.Context, length time.Duration) error {
+	otp, err := erlang.FindOTP(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("messages with tokens of seq_trace in %v, and what is inferred of them without\n\n", length)
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "system\tmessages\tright\twrong\tambiguous\tnone\tprecision\trecall\tevents\tlost\t")
+	report := func(name string, c *chat) {
+		a := c.accuracy()
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%.2f %%\t%.2f %%\t%d\t%d\t\n", name,
+			a.messages, a.right, a.wrong, a.ambiguous, a.none, 100*a.precision(), 100*a.recall(), c.events, c.lost)
+	}
+	for _, system := range chatters() {
+		c, err := system.listen(ctx, otp, length)
+		if err != nil {
+			return fmt.Errorf("%s: %w", system.name, err)
+		}
+		report(system.name, c)
+	}
+	if err := listenToRabbitMQ(ctx, length, report); err != nil {
+		return fmt.Errorf("RabbitMQ: %w", err)
+	}
+	return w.Flush()
+}
+
+// listen has the system run for some time in a VM of this OTP.
+func (s chatter) listen(ctx context.Context, otp erlang.OTP, length time.Duration) (c *chat, err error) {
+	beam, err := erlang.StartVM(ctx, otp, erlang.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, beam.Stop()) }()
+	vms, err := vm.Find(vm.Target{PID: beam.PID()})
+	if err != nil {
+		return nil, err
+	}
+	return listen(vms[0], s.spans, func() error {
+		_, err := beam.Call(ctx, "erlang", "apply", fmt.Sprintf(
+			"[fun() -> {ok, _} = %s:start(#{%s}), timer:sleep(%d), ok = %[1]s:stop() end, []]", s.module, s.options, length.Milliseconds()))
+		return err
+	})
+}
+
+// listenToRabbitMQ has a server do all that it can be made to.
+func listenToRabbitMQ(ctx context.Context, length time.Duration, report func(string, *chat)) (err error) {
+	v, stop, err := startRabbitMQ(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	for _, s := range rabbitScenarios() {
+		c, err := listen(v, []string{"publish", "delivery"}, func() error {
+			_, err := rabbitSpansOf(ctx, s.name, length, s.rate, true)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		report("RabbitMQ, "+s.name, c)
+	}
+	return nil
+}
+
+// A chat is what was recorded of the processes that take part in spans: once with the
+// tokens of messages, once without.
+type chat struct {
+	vm        int
+	told      explain.Log
+	overheard explain.Log
+	events    int
+	lost      uint64
+}
+
+// accuracy returns how many of the messages with tokens are inferred to be what they
+// are.
+func (c *chat) accuracy() accuracy { return compare(c.told.Edges(c.vm), c.overheard.Edges(c.vm)) }
+
+func (c *chat) read(from *bpf.Collector) error {
+	var all []bpf.Event
+	lost, err := from.Events(func(batch []bpf.Event) { all = append(all, batch...) })
+	c.told.Add(all, lost > 0)
+	c.overheard.Add(all, lost > 0)
+	c.events += len(all)
+	c.lost += lost
+	return err
+}
+
+// listenPeriod is how often events are read: there is room for those of a longer time.
+const listenPeriod = 20 * time.Millisecond
+
+// listen records the processes that take part in spans while a load runs.
+func listen(v vm.VM, spans []string, load func() error) (c *chat, err error) {
+	const window = int64(time.Second)
+	opts := bpf.Options{Window: window, Start: monotonic.Now()}
+	for _, span := range spans {
+		opts.Outcomes = append(opts.Outcomes, bpf.Outcome{Name: span, DMax: 2 * window, BinWidth: window, Bins: 2, Explain: true})
+	}
+	from, err := bpf.New(opts)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	target, err := targetOf(v)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := from.Attach(target); err != nil {
+		return nil, err
+	}
+	done := make(chan error, 1)
+	go func() { done <- load() }()
+	c = &chat{vm: v.PID(), overheard: explain.Log{IgnoreTokens: true}}
+	for n := uint64(0); ; {
+		select {
+		case err := <-done:
+			time.Sleep(listenPeriod) // the last ones are told a moment later
+			return c, errors.Join(err, c.read(from))
+		case <-time.After(listenPeriod):
+		}
+		err := c.read(from)
+		if _, to := from.Window(n); err == nil && monotonic.Now() > to+window {
+			err = end(from, n, to)
+			n++
+		}
+		if err != nil {
+			return nil, errors.Join(err, <-done)
+		}
+	}
+}
+
+// end ends window n, of which the counts are not wanted.
+func end(c *bpf.Collector, n uint64, to int64) error {
+	if _, err := c.Sweep(to); err != nil {
+		return err
+	}
+	_, _, err := c.Read(n)
+	return err
+}
+
+// targetOf returns what to attach to in order to observe a VM.
+func targetOf(v vm.VM) (bpf.Target, error) {
+	probes, err := v.Probes()
+	if err != nil {
+		return bpf.Target{}, err
+	}
+	standIns, err := vm.StandIns(v.Exe.Path)
+	if err != nil {
+		return bpf.Target{}, err
+	}
+	return bpf.Target{
+		Path:    v.Exe.Path,
+		Inode:   v.Exe.Inode,
+		PID:     v.PID(),
+		Probes:  append(probes, standIns...),
+		PIDBits: v.PIDBits(),
+	}, nil
+}
