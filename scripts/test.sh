@@ -8,7 +8,7 @@ scripts/need.sh go
 if [ "$(id -u)" = 0 ] || [ "${CI:-}" = true ]; then
 	erl=$(erlang/otp/build.sh)
 	echo "Erlang VM with probes: $erl" >&2
-	scripts/need.sh tmux
+	scripts/need.sh tmux bpftrace
 else
 	echo "not root: tests that attach to an Erlang VM are skipped, the others use the bundled recording" >&2
 fi

@@ -185,7 +185,7 @@ func saySnapshot(log io.Writer, path string, s *snapshot.Reader) {
 
 // causeOf says why a snapshot was made.
 func causeOf(c recording.Cause) string {
-	return fmt.Sprintf("snapshot %s of %s: %s", c.Trigger, c.Probe, c.Text)
+	return fmt.Sprintf("snapshot %s of %s: %s", c.Trigger, c.Probe, export.Why(c.Explanation, c.Text))
 }
 
 // showing is a printer of a snapshot's frames: a line for each window, and in full
@@ -200,9 +200,12 @@ type showing struct {
 	fired    *scope.Frame
 }
 
-// head prints why the snapshot was made.
+// head prints why the snapshot was made: first where the time went.
 func (s *showing) head() {
-	for _, c := range s.snapshot.Causes {
+	for i, c := range s.snapshot.Causes {
+		if text := export.Explanation(s.snapshot.Causes, i); text != "" {
+			fmt.Fprintln(s.w, text)
+		}
 		fmt.Fprintf(s.w, "%s: %s of %v: %s\n", c.Trigger, c.Probe, c.VM, c.Text)
 	}
 	if n := s.snapshot.Snapshot.Omitted; n > 0 {

@@ -99,8 +99,8 @@ const (
 	Off
 )
 
-// over returns what holds, where all have something or not.
-func (o Override) over(all bool) bool { return o == On || o == AsAll && all }
+// Over returns what holds, where all have something or not.
+func (o Override) Over(all bool) bool { return o == On || o == AsAll && all }
 
 // A Scale divides the delays of an outcome into bins. It is by an exponent, as in
 // the thesis: dMax = base · 2^Exponent · Bins; or by dMax itself.

@@ -20,8 +20,8 @@ const defaultPairing = dtrace.Last
 // ofVM reports whether events of the VM are the instances' starts and ends.
 func (o Outcome) ofVM() bool { return o.VM != outcome.Events{} }
 
-// ofSpans reports whether the instances are spans of VM probes.
-func (o Outcome) ofSpans() bool { return o.Wrapper == "" && !o.ofVM() }
+// OfSpans reports whether the instances are spans of VM probes.
+func (o Outcome) OfSpans() bool { return o.Wrapper == "" && !o.ofVM() }
 
 // An origin is what a scope file gives of where instances come from. The values
 // that are not given have no node.

@@ -29,7 +29,7 @@ func (c Config) WithSpan(span string, scale Scale) (Config, error) {
 	}
 	onLabel := 0
 	for _, o := range all {
-		if !o.ofSpans() {
+		if !o.OfSpans() {
 			continue
 		}
 		if o.Span == span {
@@ -63,7 +63,7 @@ func (c Config) Spans() []string {
 	}
 	var spans []string
 	for _, o := range all {
-		if o.ofSpans() {
+		if o.OfSpans() {
 			spans = append(spans, o.Span)
 		}
 	}

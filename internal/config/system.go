@@ -93,7 +93,7 @@ func (o Outcome) probe(c Config) (scope.ProbeSystem, error) {
 		BinWidth:  grid.Width(),
 		Bins:      grid.Bins(),
 		ExitFails: o.ExitFails,
-		Explain:   o.ofSpans() && o.Explain.over(c.Explain),
+		Explain:   o.OfSpans() && o.Explain.Over(c.Explain),
 	}}
 	if o.QTA != nil {
 		qta, err := dq.NewQTA(o.QTA.Failure, o.QTA.Points...)

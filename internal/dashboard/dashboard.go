@@ -20,6 +20,7 @@ import (
 	"github.com/rivo/tview"
 
 	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/export"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/tui"
@@ -214,7 +215,7 @@ func (d *Dashboard) tellEvents() {
 	case d.fired != nil:
 		e := d.fired
 		d.fired, d.weighty = nil, true
-		d.put(bad, fmt.Sprintf("▶ %s %s of %s: %s", d.clockOf(*e), e.fired.Trigger, e.fired.Probe, e.fired.Cause))
+		d.put(bad, fmt.Sprintf("▶ %s %s of %s: %s", d.clockOf(*e), e.fired.Trigger, e.fired.Probe, export.Why(e.fired.Explanation, e.fired.Cause)))
 	case len(fresh) > 0:
 		d.tellNotices(fresh)
 	}

@@ -101,7 +101,7 @@ func (s *shelf) fired() []firing {
 		}
 		all = append(all, firing{
 			time: time.Unix(0, e.clock), frame: e.frame, seen: true,
-			causes: []recording.Cause{{Number: e.frame, Trigger: e.fired.Trigger, Setting: e.fired.Setting, Probe: e.fired.Probe, VM: e.fired.VM, Text: e.fired.Cause}},
+			causes: []recording.Cause{{Number: e.frame, Trigger: e.fired.Trigger, Setting: e.fired.Setting, Probe: e.fired.Probe, VM: e.fired.VM, Text: e.fired.Cause, Explanation: e.fired.Explanation}},
 		})
 	}
 	slices.SortStableFunc(all, func(a, b firing) int { return b.time.Compare(a.time) })
@@ -176,7 +176,7 @@ func (s *shelf) row(f *firing, at string, clock, width int) row {
 	state, n := s.state(f)
 	probe, trigger, cause := "?", "?", ""
 	if len(f.causes) > 0 {
-		probe, trigger, cause = cmp.Or(f.causes[0].Probe, "-"), f.causes[0].Trigger, f.causes[0].Text
+		probe, trigger, cause = cmp.Or(f.causes[0].Probe, "-"), f.causes[0].Trigger, export.Why(f.causes[0].Explanation, f.causes[0].Text)
 	}
 	if more := len(f.causes) - 1 + int(f.more); more > 0 {
 		trigger += fmt.Sprintf(" +%d", more)
@@ -245,13 +245,16 @@ func (s *shelf) detail(f *firing) string {
 // shownCauses is how many causes are shown in full.
 const shownCauses = 4
 
-// causeLines says what fired, in tags.
+// causeLines says what fired, in tags: first where the time went.
 func causeLines(t *theme, causes []recording.Cause, more uint64) []string {
 	var lines []string
 	for i, c := range causes {
 		if i == shownCauses {
 			more += uint64(len(causes) - i)
 			break
+		}
+		if text := export.Explanation(causes, i); text != "" {
+			lines = append(lines, t.Tag(doubtful)+tview.Escape(text)+"[-:-:-]")
 		}
 		lines = append(lines, t.Tag(strong)+tview.Escape(c.Trigger+" of "+causeOf(c.Probe, c.VM))+"[-:-:-]: "+tview.Escape(c.Text))
 	}
@@ -292,7 +295,10 @@ func (d *Dashboard) worstRows(width int) []row {
 	f := d.frame()
 	shot := d.scene.shot
 	rows := []row{heading(d.scene.title)}
-	for _, c := range shot.causes {
+	for i, c := range shot.causes {
+		if text := export.Explanation(shot.causes, i); text != "" {
+			rows = append(rows, paragraph(doubtful, text, width)...)
+		}
 		rows = append(rows, paragraph(plain, "▶ "+c.Trigger+" of "+causeOf(c.Probe, c.VM)+": "+c.Text, width)...)
 	}
 	if shot.Omitted > 0 {

@@ -279,6 +279,9 @@ func (d *Dashboard) hints() {
 	if d.canGroup() && (slices.Contains(at, inOverview) || slices.Contains(at, inPlots)) {
 		text += "[::b]g[::-] who  "
 	}
+	if d.canExplain() && (slices.Contains(at, inOverview) || slices.Contains(at, inPlots)) {
+		text += "[::b]i[::-] why  "
+	}
 	all := text + d.keys.hints(width-tview.TaggedStringWidth(text), at...)
 	first, rest := d.keys.essential()
 	if help := first.hints(width, at...); width < narrow && !strings.Contains(all, help) {

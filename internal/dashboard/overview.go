@@ -106,19 +106,28 @@ func (o *overview) Draw(screen tcell.Screen) {
 	x, y, width, height := o.GetRect()
 	table := min(len(o.rows)+2, max(height/2, leastTable))
 	key, ok := o.selected()
+	if line, said := o.d.explainedLine(probeOf(o.d.frame(), key)); said && height > leastTable {
+		height--
+		tview.Print(screen, o.d.theme.line(&line, width), x, y+height, width, tview.AlignLeft, tcell.ColorDefault)
+	}
 	if !ok || height-table < leastPreview {
-		o.drawn = height
-		o.Table.Draw(screen)
+		o.drawTable(screen, height)
 		return
 	}
-	o.drawn = table
-	o.SetRect(x, y, width, table)
-	o.Table.Draw(screen)
-	o.SetRect(x, y, width, height)
+	o.drawTable(screen, table)
 	p := &panel{probes: []string{key.name}, vm: o.vmOf(key), view: o.preview}
 	p.view.show(p.title(), o.d.grid.series(p, o.d.scene.systemShown(), o.d.frame()))
 	p.view.SetRect(x, y+table, width, height-table)
 	o.d.grid.draw(screen, p)
+}
+
+// drawTable draws the table alone, in so many lines.
+func (o *overview) drawTable(screen tcell.Screen, lines int) {
+	x, y, width, height := o.GetRect()
+	o.drawn = lines
+	o.SetRect(x, y, width, lines)
+	o.Table.Draw(screen)
+	o.SetRect(x, y, width, height)
 }
 
 // MouseHandler implements [tview.Primitive]: a click selects a row, and a double click is

@@ -47,6 +47,9 @@ const (
 	off        = "off"
 )
 
+// keyExplain is the key of the parameter by which slow instances are explained.
+const keyExplain = "explain"
+
 // Keys of parameters that are not keys of the scope file.
 const (
 	keyScale    = "scale" // by exponent or by dMax
@@ -57,6 +60,7 @@ const (
 // A paramForm is what can be entered of a probe, or of the system as a whole.
 type paramForm struct {
 	probe  string // "" for the system
+	spans  bool   // the probe is of spans of a VM, which can be explained
 	params []*parameter
 
 	err    error         // why it cannot be applied; nil also where a parameter has it
@@ -70,6 +74,7 @@ func newProbeForm(probe string) *paramForm {
 		{key: "exponent", low: -dq.MaxExponent, high: dq.MaxExponent, step: 1},
 		{key: "dmax"},
 		{key: "bins", low: 1, high: dq.MaxBaseBins, step: 10},
+		{key: keyExplain, choices: []string{off, on}},
 		{key: keyRequired, choices: []string{off, on}},
 		{key: "qta.p25"}, {key: "qta.p50"}, {key: "qta.p75"}, {key: "qta.failure"}, {key: keyPoints},
 	}}
@@ -95,6 +100,8 @@ func (f *paramForm) param(key string) *parameter {
 // active tells whether a parameter counts: which ones do is a matter of the others.
 func (f *paramForm) active(p *parameter) bool {
 	switch {
+	case p.key == keyExplain:
+		return f.spans
 	case p.key == "exponent":
 		return f.param(keyScale).text == byExponent
 	case p.key == "dmax":
@@ -122,6 +129,7 @@ func (f *paramForm) load(c config.Config) {
 	texts := systemTexts(c)
 	if f.probe != "" {
 		texts = probeTexts(c, f.probe)
+		f.spans = c.Outcome(f.probe).OfSpans()
 	}
 	for _, p := range f.params {
 		if !p.edited() {
@@ -174,6 +182,10 @@ func probeTexts(c config.Config, probe string) map[string]string {
 	if g, err := o.Scale.Grid(c.Base); err == nil {
 		texts["dmax"] = config.FormatDuration(g.DMax())
 	}
+	texts[keyExplain] = off
+	if o.Explain.Over(c.Explain) {
+		texts[keyExplain] = on
+	}
 	if o.Scale.DMax != 0 {
 		texts[keyScale] = byDMax
 	}
@@ -215,6 +227,11 @@ func (f *paramForm) edits() ([]config.Edit, *parameter, error) {
 	for _, p := range f.params {
 		text := strings.TrimSpace(p.text)
 		switch {
+		case p.key == keyExplain:
+			if p.edited() && f.active(p) {
+				edits = append(edits, config.Edit{Path: f.path(keyExplain), Value: strconv.FormatBool(text == on)})
+			}
+			continue
 		case p.choices != nil || strings.HasPrefix(p.key, "qta."):
 			continue
 		case !f.active(p):

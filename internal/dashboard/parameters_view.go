@@ -58,6 +58,8 @@ func (t *parametersTab) lay(width int) []paramRow {
 			switch p.key {
 			case "bins":
 				rows = append(rows, t.consequences(f, width)...)
+			case keyExplain:
+				rows = append(rows, t.costOfExplaining(p, width)...)
 			case keyPoints:
 				text, n := t.preview(f)
 				rows = append(rows, t.below(n, text, width)...)
@@ -69,9 +71,9 @@ func (t *parametersTab) lay(width int) []paramRow {
 	rows = append(rows, paramRow{line: spans{t.d.theme.span(dim, rule)}})
 	for _, p := range t.system.params {
 		rows = append(rows, t.rowsOf(t.system, p, width)...)
-	}
-	if t.system.edited() && t.system.anew(t.config) {
-		rows = append(rows, t.below(doubtful, "! every history begins anew", width)...)
+		if p.key == "history" && t.system.anew(t.config) { // of the window above it as well
+			rows = append(rows, t.below(doubtful, "! every history begins anew", width)...)
+		}
 	}
 	return append(rows, t.mistake(t.system, width)...)
 }
@@ -136,6 +138,14 @@ func (t *parametersTab) consequences(f *paramForm, width int) []paramRow {
 		}
 	}
 	return append(rows, t.below(doubtful, text, width)...)
+}
+
+// costOfExplaining says what it costs to have slow instances explained.
+func (t *parametersTab) costOfExplaining(p *parameter, width int) []paramRow {
+	if p.text != on || !p.edited() {
+		return nil
+	}
+	return t.below(doubtful, "! the VM pays for every switch, message and collection of the processes in open spans; the first line says how much", width)
 }
 
 // rowsOf returns the row of a parameter, and what is wrong with it below.

@@ -50,6 +50,19 @@ func screenfuls() []screenful {
 			h.keys("g")
 		}},
 		{name: "plots-groups", window: 2, fill: ofVM, do: keys("2g")},
+		{name: "overview-explained", window: slowWindow, fill: explaining, do: keys("o")},
+		{name: "explained-instances", window: slowWindow, fill: explaining, do: keys("oi")},
+		{name: "explained-timeline", window: slowWindow, fill: explaining, do: func(h *harness) {
+			h.keys("oi")
+			h.key(tcell.KeyEnter)
+		}},
+		{name: "explained-fired", window: slowWindow, fill: explaining, do: func(h *harness) {
+			h.keys("ot")
+			h.do(func() {
+				l := listingOf(h.d.open)
+				l.table.Select(len(l.rows)-1, 0)
+			})
+		}},
 		{name: "overview-first", change: discovering, fill: nothing},
 		{name: "overview-no-spans", change: discovering, fill: noSpans},
 		{name: "plots-first", fill: nothing},

@@ -175,6 +175,11 @@ func sizeOf(f *scope.Frame) int {
 		p := &f.Probes[i]
 		curves := len(p.Mean.Band.Mean) + len(p.CalculatedMean.Band.Mean)
 		n += 1024 + 8*(2*p.Spec.Bins+3*curves) + 128*len(p.Instances)
+		for j := range p.Instances {
+			if t := p.Instances[j].Trace; t != nil {
+				n += 256 * len(t.Spans)
+			}
+		}
 		for j := range p.Counts.Groups {
 			n += 128 + 4*len(p.Counts.Groups[j].Delays)
 		}

@@ -1,8 +1,20 @@
 // Package explain finds out where the time of an outcome instance went: out of the
 // events of the processes that took part, it makes a [trace.Trace].
+//
+// There are three steps. Of each process a history is kept: which state it was in from
+// when on. Of each process that receives, a simulated mailbox says which message it took
+// is which one that was sent: that are the edges. Then the time of the instance is
+// divided by the states of its process; where that waited for a message, the process
+// that sent it is looked at for that time, and so on.
+//
+// Nothing in here does I/O or asks a clock.
 package explain
 
 import (
+	"cmp"
+	"math"
+	"slices"
+
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/trace"
 )
@@ -16,19 +28,245 @@ type Instance struct {
 	Owner      trace.PID // that started it, 0 where it is not known
 }
 
-// A Log is what happened, as far as it was recorded.
+// maxProcesses is how many processes are kept of a VM of which nothing is left in the
+// log: they may be waiting all the time.
+const maxProcesses = 1 << 16
+
+// A Log is what happened, as far as it was recorded. The zero Log is empty. It is to be
+// used by one goroutine at a time.
 type Log struct {
-	events []bpf.Event
+	// IgnoreTokens has edges inferred by order even where there are seq_trace tokens, to
+	// find out how well that does. It may be set before the first Add.
+	IgnoreTokens bool
+
+	vms   map[int]*vm
+	begun bool
+	begin int64  // nothing is known of before
+	why   string // why not
+	last  int64  // time of the last event
 }
+
+// A vm is what happened in one VM.
+type vm struct {
+	begin     int64 // since when a process that was not heard of was watched if it says something
+	processes map[trace.PID]*process
+	threads   map[int][]interval // for which a scheduler's thread waited for a processor
+	spans     map[spanKey]*ends
+	handed    map[int]handover // by outcome
+	tokens    bool             // are to be used
+}
+
+// A spanKey identifies a span within its VM.
+type spanKey struct {
+	outcome int
+	id      uint64
+}
+
+// An ends is how a span started and ended; the processes are nil where that was not
+// seen.
+type ends struct {
+	starter, ender     *process
+	startedAt, endedAt int64
+}
+
+// A handover says of how many spans the end was seen in the process that started them,
+// and in another.
+type handover struct{ same, other int }
+
+// An interval is a time in nanoseconds of CLOCK_MONOTONIC, [from, to).
+type interval struct{ from, to int64 }
+
+func (i interval) overlap(from, to int64) int64 { return max(0, min(i.to, to)-max(i.from, from)) }
 
 // Add appends events, in the order of time. lost says that there were others before
 // them that were overwritten: what was before is not all that there was.
 func (l *Log) Add(events []bpf.Event, lost bool) {
-	l.events = append(l.events, events...)
+	if len(events) == 0 {
+		return
+	}
+	// Those of different threads may be swapped by a little.
+	byTime := func(a, b bpf.Event) int { return cmp.Compare(a.Time, b.Time) }
+	if !slices.IsSortedFunc(events, byTime) {
+		events = slices.Clone(events)
+		slices.SortStableFunc(events, byTime)
+	}
+	if !l.begun {
+		l.begun = true
+		l.vms = make(map[int]*vm)
+		l.begin, l.why = events[0].Time, whyNotRecorded
+		l.last = l.begin
+	}
+	if lost {
+		l.gap(max(l.last, events[0].Time))
+	}
+	for i := range events {
+		e := events[i]
+		e.Time = max(e.Time, l.last)
+		l.last = e.Time
+		l.vm(e.VM).add(&e)
+	}
+}
+
+// gap says that events are missing before a time.
+func (l *Log) gap(until int64) {
+	if l.last == l.begin {
+		l.why = whyOverwritten
+	}
+	for _, v := range l.vms {
+		v.begin = until
+		for _, p := range v.processes {
+			p.gap(l.last, until)
+		}
+	}
+	l.last = until
+}
+
+func (l *Log) vm(pid int) *vm {
+	v := l.vms[pid]
+	if v == nil {
+		v = &vm{
+			begin:     l.last,
+			processes: make(map[trace.PID]*process),
+			threads:   make(map[int][]interval),
+			spans:     make(map[spanKey]*ends),
+			handed:    make(map[int]handover),
+			tokens:    !l.IgnoreTokens,
+		}
+		l.vms[pid] = v
+	}
+	return v
+}
+
+// add takes an event into account.
+func (v *vm) add(e *bpf.Event) {
+	if !v.tokens {
+		e.Label, e.Prev, e.Cur = 0, 0, 0
+	}
+	if e.Kind == bpf.EventOSWait {
+		if e.From < e.Time {
+			v.threads[e.Thread] = append(v.threads[e.Thread], interval{e.From, e.Time})
+		}
+		return
+	}
+	if e.Process == 0 {
+		return
+	}
+	p := v.process(trace.PID(e.Process))
+	p.add(e, v.begin)
+	switch e.Kind {
+	case bpf.EventSend:
+		if e.Other != 0 {
+			v.send(p, e)
+		}
+	case bpf.EventSpanStart:
+		s := v.ends(e)
+		s.starter, s.startedAt = p, e.Time
+		p.started = append(p.started, started{e.Time, e.Outcome})
+		v.count(e.Outcome, s)
+	case bpf.EventSpanEnd:
+		s := v.ends(e)
+		if s.ender == nil {
+			s.ender, s.endedAt = p, e.Time
+			v.count(e.Outcome, s)
+		}
+	}
+}
+
+// send adds a message to both its processes.
+func (v *vm) send(p *process, e *bpf.Event) {
+	q := v.process(trace.PID(e.Other))
+	s := &send{
+		from: p.pid, to: q.pid, at: e.Time,
+		size: e.Size, alias: e.Alias, token: tokenOf(e),
+	}
+	p.sent = append(p.sent, s)
+	p.sentTo[q.pid] = append(p.sentTo[q.pid], s)
+	q.arrive(s)
+}
+
+func (v *vm) process(pid trace.PID) *process {
+	p := v.processes[pid]
+	if p == nil {
+		p = newProcess(pid)
+		v.processes[pid] = p
+	}
+	return p
+}
+
+func (v *vm) ends(e *bpf.Event) *ends {
+	key := spanKey{e.Outcome, e.ID}
+	s := v.spans[key]
+	if s == nil {
+		s = new(ends)
+		v.spans[key] = s
+	}
+	return s
+}
+
+// count counts a span where both its ends have been seen.
+func (v *vm) count(outcome int, s *ends) {
+	if s.starter == nil || s.ender == nil {
+		return
+	}
+	h := v.handed[outcome]
+	if s.starter == s.ender {
+		h.same++
+	} else {
+		h.other++
+	}
+	v.handed[outcome] = h
 }
 
 // Forget forgets what was before a time, nanoseconds of CLOCK_MONOTONIC.
-func (l *Log) Forget(before int64) {}
+func (l *Log) Forget(before int64) {
+	if !l.begun || before <= l.begin {
+		return
+	}
+	l.begin, l.why = before, whyForgotten
+	for pid, v := range l.vms {
+		v.forget(before)
+		if len(v.processes) == 0 && len(v.threads) == 0 {
+			delete(l.vms, pid)
+		}
+	}
+}
 
-// Explain returns where the time of an instance went.
-func (l *Log) Explain(i Instance) *trace.Trace { return nil }
+func (v *vm) forget(before int64) {
+	for n, waits := range v.threads {
+		i := after(waits, before, func(w interval) int64 { return w.to })
+		if i == len(waits) {
+			delete(v.threads, n)
+			continue
+		}
+		v.threads[n] = cut(waits, i)
+	}
+	for key, s := range v.spans {
+		if max(s.startedAt, s.endedAt) < before {
+			delete(v.spans, key)
+		}
+	}
+	for pid, p := range v.processes {
+		p.forget(before)
+		if p.idle() && (p.current().state == exited || p.current().state == unknown || len(v.processes) > maxProcesses) {
+			delete(v.processes, pid)
+		}
+	}
+}
+
+// after returns the index of the first item of those in the order of time whose time is
+// at t or later.
+func after[T any](items []T, t int64, time func(T) int64) int {
+	i, _ := slices.BinarySearchFunc(items, t, func(item T, t int64) int { return cmp.Compare(time(item), t) })
+	return i
+}
+
+// cut removes the first n items; the memory they had is given back by and by.
+func cut[T any](items []T, n int) []T {
+	if n > len(items)/2 {
+		return slices.Clone(items[n:])
+	}
+	return items[n:]
+}
+
+// forever is when ends what has not ended.
+const forever = math.MaxInt64

@@ -44,9 +44,11 @@ type line struct {
 	Late         uint64       `json:"late"`
 	*ofVM                     // nil where the probe is no outcome of the VM
 	Insufficient string       `json:"insufficient,omitempty"` // why there is no verdict
+	Explained    *explained   `json:"explained,omitempty"`    // absent where no instance is
 	QTA          *figures.QTA `json:"qta"`                    // null where none is set, or there is nothing to judge
 	Triggers     []string     `json:"triggers"`               // that fired in the window
 	Causes       []string     `json:"causes,omitempty"`       // why they did
+	Explanations []string     `json:"explanations,omitempty"` // where the time went, for each of them; absent where that is not known of any
 	Active       []string     `json:"active"`                 // triggers whose incident is not over
 	Notices      []string     `json:"notices,omitempty"`      // about the frame, with its first probe
 	Rejected     *rejected    `json:"rejected,omitempty"`     // likewise; absent where nothing was
@@ -181,6 +183,7 @@ func lineOf(f *scope.Frame, p *scope.Probe) line {
 		Late:         p.Counts.Lates,
 		Unobserved:   p.Counts.Unobserved,
 		Insufficient: p.Insufficient,
+		Explained:    explainedOf(p),
 		Triggers:     []string{},
 		Active:       append([]string{}, p.Active...),
 	}
@@ -190,11 +193,18 @@ func lineOf(f *scope.Frame, p *scope.Probe) line {
 	if p.Judgement != nil {
 		l.QTA = figures.OfJudgement(p.Judgement)
 	}
+	var explanations []string
+	known := false
 	for _, x := range f.Fired {
 		if x.Probe == p.Name && x.VM == p.VM {
 			l.Triggers = append(l.Triggers, x.Trigger)
 			l.Causes = append(l.Causes, x.Cause)
+			explanations = append(explanations, x.Explanation)
+			known = known || x.Explanation != ""
 		}
+	}
+	if known {
+		l.Explanations = explanations
 	}
 	return l
 }

@@ -44,8 +44,9 @@ func (t *Text) Frame(f *scope.Frame) error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
+	explain(t.w, f)
 	for _, x := range f.Fired {
-		fmt.Fprintf(t.w, "▶ %s: %s of %v: %s\n", x.Trigger, x.Probe, x.VM, x.Cause)
+		fmt.Fprintf(t.w, "▶ %s: %s of %v: %s\n", x.Trigger, x.Probe, x.VM, Why(x.Explanation, x.Cause))
 	}
 	if r := f.Rejected; r.Count > 0 {
 		fmt.Fprintf(t.w, "%d lines over TCP rejected, the last one: %s\n", r.Count, r.Last)

@@ -60,6 +60,7 @@ type span struct {
 	Parent int   `json:"parent"` // index among the spans, -1 for the first
 	Start  int64 `json:"start_ns"`
 	End    int64 `json:"end_ns"`
+	Parts  int   `json:"parts,omitempty"` // that it stands for, which took turns with others
 	spentTime
 	Link *link `json:"link,omitempty"`
 }
@@ -105,7 +106,7 @@ func (j *JSON) Trace(i *outcome.Instance, start time.Time) error {
 	for n := range i.Trace.Spans {
 		s, part := &i.Trace.Spans[n], i.Trace.Part(n)
 		line.Spans = append(line.Spans, span{
-			Parent: s.Parent, Start: s.Start - root.Start, End: s.End - root.Start, Link: linkOf(s.Link, root.Start),
+			Parent: s.Parent, Start: s.Start - root.Start, End: s.End - root.Start, Parts: s.Parts, Link: linkOf(s.Link, root.Start),
 			spentTime: spentOn(&part),
 		})
 	}

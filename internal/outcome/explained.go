@@ -24,16 +24,19 @@ func (s *VMSource) explain(st *stage, w Window, instances []Instance) error {
 		s.toldUnrecorded = true
 		s.note("%d events were lost that would explain slow instances: where they are missing, time is unexplained", lost)
 	}
-	names := s.traceNames()
+	names, spans := s.traceNames(), 0
 	for _, i := range worstExplained(st, instances) {
 		at := &instances[i]
 		spec := st.spec(at.Outcome)
-		at.Trace = o.record.explain(explain.Instance{
+		t := o.record.explain(explain.Instance{
 			VM: at.VM.PID, Outcome: o.collector.Outcome(spec.kernelID()), ID: at.ID, Start: at.Start, End: at.End, Owner: at.Process,
 		})
-		if at.Trace != nil {
-			nameTrace(at.Trace, names(at.VM.PID))
+		if t == nil || spans+len(t.Spans) > MaxSpans {
+			continue
 		}
+		spans += len(t.Spans)
+		nameTrace(t, names(at.VM.PID))
+		at.Trace = t
 	}
 	o.record.forget(w.To - s.longestExplained(o) - int64(w.Duration()))
 	return nil

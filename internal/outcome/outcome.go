@@ -144,6 +144,9 @@ const (
 // MaxWorst is how many instances of an outcome, VM and window Worst delivers.
 const MaxWorst = 16
 
+// MaxSpans is how many spans the traces of a batch have at most, all together.
+const MaxSpans = 1 << 18
+
 // DMax returns the maximum delay of a success.
 func (s Spec) DMax() time.Duration { return s.BinWidth * time.Duration(s.Bins) }
 

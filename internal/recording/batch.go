@@ -24,8 +24,12 @@ const unobserved = 1 << numFigures
 
 const numFigures = 19
 
-// parentBit is the bit above the status that says that an instance has a parent.
-const parentBit = 2
+// parentBit is the bit above the status that says that an instance has a parent, and
+// traceBit that where its time went is behind it.
+const (
+	parentBit = 2
+	traceBit  = 3
+)
 
 // figures returns the figures of counts in the order of their bits, those that are
 // rarely 0 first.
@@ -169,7 +173,7 @@ func run[T uint32 | uint64](bins []T, zero bool) int {
 // appendInstance appends an instance, as far as it can by what differs from the
 // last one. Differences may overflow; adding them overflows back.
 func (e *Encoder) appendInstance(b []byte, i, last *outcome.Instance) []byte {
-	b = append(b, byte(i.Status)|boolByte(i.Parent != 0)<<parentBit)
+	b = append(b, byte(i.Status)|boolByte(i.Parent != 0)<<parentBit|boolByte(i.Trace != nil)<<traceBit)
 	b = e.appendName(b, i.Outcome)
 	b = e.appendVM(b, i.VM)
 	b = binary.AppendVarint(b, i.End-last.End)
@@ -179,7 +183,11 @@ func (e *Encoder) appendInstance(b []byte, i, last *outcome.Instance) []byte {
 		b = binary.AppendVarint(b, int64(i.ID-i.Parent))
 	}
 	b = binary.AppendVarint(b, int64(i.Process-last.Process))
-	return e.appendName(b, i.Class)
+	b = e.appendName(b, i.Class)
+	if i.Trace != nil {
+		b = e.appendTrace(b, i)
+	}
+	return b
 }
 
 func (e *Encoder) appendName(b []byte, name string) []byte {

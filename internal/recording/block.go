@@ -10,7 +10,7 @@ import (
 // The magic shows, like that of PNG, whether a transfer took the file for text.
 const (
 	magic        = "\x89BSR\r\n\x1a\n"
-	version      = 2
+	version      = 3
 	preambleSize = len(magic) + 4 + checkSize
 )
 

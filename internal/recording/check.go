@@ -5,6 +5,7 @@ import (
 
 	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/trace"
 )
 
 // check returns an error wrapping ErrLimit for a configuration that no reader
@@ -88,10 +89,35 @@ func checkBatch(b *outcome.Batch) error {
 			}
 		}
 	}
-	for i := range b.Instances {
-		if s := b.Instances[i].Status; s > outcome.Timeout {
+	return checkInstances(b.Instances)
+}
+
+func checkInstances(instances []outcome.Instance) error {
+	spans := 0
+	for i := range instances {
+		if s := instances[i].Status; s > outcome.Timeout {
 			return fmt.Errorf("%w: %v: at most %d", ErrLimit, s, outcome.Timeout)
 		}
+		t := instances[i].Trace
+		if t == nil {
+			continue
+		}
+		if err := checkTrace(t); err != nil {
+			return fmt.Errorf("%w: instance %d: %w", ErrLimit, instances[i].ID, err)
+		}
+		spans += len(t.Spans)
+	}
+	if spans > MaxSpans {
+		return fmt.Errorf("%w: traces of %d spans: at most %d", ErrLimit, spans, MaxSpans)
 	}
 	return nil
+}
+
+func checkTrace(t *trace.Trace) error {
+	for i := range t.Spans {
+		if m := t.Spans[i].Link.Mark; m >= trace.Marks {
+			return fmt.Errorf("span %d: a link with mark %d", i, m)
+		}
+	}
+	return t.Check()
 }

@@ -31,9 +31,15 @@ func (d *decoder) batch() *outcome.Batch {
 	if n := d.count("instances", MaxInstances, minInstance); n > 0 {
 		b.Instances = make([]outcome.Instance, n)
 	}
-	last := &outcome.Instance{End: b.Window.From}
+	last, spans := &outcome.Instance{End: b.Window.From}, MaxSpans
 	for i := range b.Instances {
 		d.instance(&b.Instances[i], last)
+		if t := b.Instances[i].Trace; t != nil {
+			spans -= len(t.Spans)
+		}
+		if spans < 0 {
+			d.fail("more than %d spans in traces", MaxSpans)
+		}
 		last = &b.Instances[i]
 	}
 	b.Rejected = outcome.Rejected{Count: d.uint(), Last: d.name()}
@@ -120,7 +126,7 @@ func (d *decoder) run(limit int) int {
 
 func (d *decoder) instance(i, last *outcome.Instance) {
 	flags := d.byte()
-	if flags >= 1<<(parentBit+1) || flags&(1<<parentBit-1) > byte(outcome.Timeout) {
+	if flags >= 1<<(traceBit+1) || flags&(1<<parentBit-1) > byte(outcome.Timeout) {
 		d.fail("an instance of status %d", flags)
 	}
 	i.Status = outcome.Status(flags & (1<<parentBit - 1))
@@ -134,6 +140,9 @@ func (d *decoder) instance(i, last *outcome.Instance) {
 	}
 	i.Process = last.Process + outcome.PID(d.int())
 	i.Class = d.name()
+	if flags&(1<<traceBit) != 0 && d.err == nil {
+		i.Trace = d.trace(i)
+	}
 }
 
 func (d *decoder) name() string {

@@ -124,7 +124,7 @@ func (d *decoder) config() *Config {
 		c.Files = append(c.Files, File{Name: d.text(), Text: append([]byte(nil), d.bytes(MaxFile)...)})
 	}
 	c.Plan = outcome.Plan{From: d.int(), Window: time.Duration(d.uint())}
-	for range d.count("outcomes", MaxSpecs, 14) {
+	for range d.count("outcomes", MaxSpecs, 15) {
 		c.Plan.Specs = append(c.Plan.Specs, d.spec())
 	}
 	if err := checkPlan(&c.Plan); err != nil {
@@ -143,6 +143,7 @@ func (d *decoder) spec() outcome.Spec {
 	s.VM.Pairing = dtrace.Pairing(d.byte())
 	s.ExitFails = d.bool()
 	s.Detail = outcome.Detail(d.byte())
+	s.Explain = d.bool()
 	return s
 }
 
@@ -159,6 +160,6 @@ func (d *decoder) cause() *Cause {
 		Time:    d.int(),
 		Number:  d.uint(),
 		VM:      outcome.VM{PID: int(d.int()), Node: d.text()},
-		Trigger: d.text(), Setting: d.text(), Probe: d.text(), Text: d.text(),
+		Trigger: d.text(), Setting: d.text(), Probe: d.text(), Text: d.text(), Explanation: d.text(),
 	}
 }

@@ -95,7 +95,7 @@ func appendSpec(b []byte, s outcome.Spec) []byte {
 	}
 	b = binary.AppendVarint(b, int64(s.BinWidth))
 	b = binary.AppendUvarint(b, uint64(s.Bins))
-	return append(b, byte(s.VM.Pairing), boolByte(s.ExitFails), byte(s.Detail))
+	return append(b, byte(s.VM.Pairing), boolByte(s.ExitFails), byte(s.Detail), boolByte(s.Explain))
 }
 
 // AppendNotice appends a notice.
@@ -124,7 +124,7 @@ func (e *Encoder) AppendCause(dst []byte, c *Cause) ([]byte, error) {
 	b = binary.AppendVarint(b, c.Time)
 	b = binary.AppendUvarint(b, c.Number)
 	b = binary.AppendVarint(b, int64(c.VM.PID))
-	b, err := appendTexts(b, c.VM.Node, c.Trigger, c.Setting, c.Probe, c.Text)
+	b, err := appendTexts(b, c.VM.Node, c.Trigger, c.Setting, c.Probe, c.Text, c.Explanation)
 	if err != nil {
 		return dst, fmt.Errorf("cause: %w", err)
 	}

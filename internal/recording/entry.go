@@ -62,4 +62,8 @@ type Cause struct {
 	Probe   string
 	VM      outcome.VM
 	Text    string // what was seen, for people
+
+	// Explanation says, for people, where the time of the instances went; "" where that is
+	// not known.
+	Explanation string
 }

@@ -10,9 +10,9 @@ import (
 
 var update = flag.Bool("update", false, "write the recording of this version")
 
-// A recording of version 2 is what it always was.
-func TestVersion2(t *testing.T) {
-	path := filepath.Join("testdata", "version2.bsr")
+// A recording of version 3 is what it always was.
+func TestVersion3(t *testing.T) {
+	path := filepath.Join("testdata", "version3.bsr")
 	data, want := everything(t)
 	if *update {
 		if err := os.WriteFile(path, data, 0o644); err != nil {

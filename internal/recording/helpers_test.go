@@ -15,6 +15,8 @@ import (
 	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/trace"
+	"github.com/beamscope/beamscope/internal/trace/tracetest"
 )
 
 var (
@@ -25,7 +27,7 @@ var (
 	config = recording.Config{
 		Files: []recording.File{{Name: "scope.yaml", Text: []byte("window: 1s\n")}},
 		Plan: outcome.Plan{From: 100, Window: time.Second, Specs: []outcome.Spec{
-			{Name: "a", Span: "sa", BinWidth: time.Millisecond, Bins: 5, ExitFails: true, Detail: outcome.Worst},
+			{Name: "a", Span: "sa", BinWidth: time.Millisecond, Bins: 5, ExitFails: true, Detail: outcome.Worst, Explain: true},
 			{Name: "b", Wrapper: "wb", BinWidth: time.Microsecond, Bins: 2},
 			{Name: "c", VM: outcome.Events{Start: "s", End: "e", StartKey: "k", EndKey: "l", Pairing: dtrace.FIFO}, Group: "pid", Bins: 1},
 			{Name: "gc", VM: outcome.Events{Builtin: "gc"}},
@@ -34,7 +36,7 @@ var (
 	notice = outcome.Notice{Time: 500, Text: "observing pid 7"}
 	cause  = recording.Cause{
 		Time: 600, Number: 3, Trigger: "load", Setting: "5000", Probe: "a",
-		VM: outcome.VM{PID: 7, Node: "a@b"}, Text: "5001 instances a second",
+		VM: outcome.VM{PID: 7, Node: "a@b"}, Text: "5001 instances a second", Explanation: "91 % of a #4711 was mailbox wait",
 	}
 	snapshot = recording.Snapshot{First: 1, Prelude: 2, Before: 3, Causes: 4, Omitted: 5, Complete: true}
 	batch    = outcome.Batch{
@@ -54,12 +56,31 @@ var (
 		},
 		Instances: []outcome.Instance{
 			{Outcome: "a", VM: cause.VM, Start: 90, End: 200, ID: 1 << 63, Parent: 5, Process: 88, Class: "c"},
-			{Outcome: "a", VM: cause.VM, Status: outcome.Timeout, Start: 190, End: 300, ID: 4, Class: "c"},
+			{Outcome: "a", VM: cause.VM, Status: outcome.Timeout, Start: 190, End: 300, ID: 4, Class: "c", Process: 8, Trace: explained},
 		},
 		Rejected: outcome.Rejected{Count: 1, Last: "x"},
 		Cost:     outcome.Cost{Events: 8, PerEvent: 1234, Collector: time.Millisecond},
 	}
 )
+
+// explained is the trace of an instance, with everything that there is.
+var explained = &trace.Trace{Spans: []trace.Span{
+	{Parent: -1, Start: 190, End: 300, Process: 8, Name: "c"},
+	{Kind: trace.Ready, Start: 190, End: 200, Process: 8, Name: "c", Other: 1<<63 | 5, OtherName: "neighbour"},
+	{
+		Kind: trace.Waiting, Start: 200, End: 290, Process: 9, Mark: trace.Inferred,
+		Link: trace.Link{From: 8, To: 9, Sent: 199, Received: 250, Mark: trace.Inferred},
+	},
+	{
+		Parent: 2, Kind: trace.Mailbox, Start: 200, End: 250, Process: 9, Behind: 812, Mark: trace.Inferred,
+		Link: trace.Link{From: 8, To: 9, Sent: 199, Received: 250},
+	},
+	{Parent: 2, Kind: trace.NIF, Start: 250, End: 290, Process: 9, Mark: trace.Inferred, Detail: "m:f/1", Parts: 3},
+	{
+		Kind: trace.Waiting, Start: 290, End: 300, Mark: trace.Ambiguous, Reason: "two may have sent what it took",
+		Link: trace.Link{From: 8, To: 77, Sent: 180, Mark: trace.Ambiguous},
+	},
+}}
 
 // delays are some, in two buckets.
 func delays(first, last uint32) outcome.Delays {
@@ -156,6 +177,9 @@ func batches() *rapid.Generator[outcome.Batch] {
 		i := rapid.Make[outcome.Instance]().Draw(t, "instance")
 		i.Outcome, i.VM, i.Class = name.Draw(t, "outcome"), vm.Draw(t, "vm"), name.Draw(t, "class")
 		i.Status = outcome.Status(rapid.IntRange(0, 2).Draw(t, "status"))
+		if i.Trace = nil; rapid.Bool().Draw(t, "explained") {
+			i.Trace = tracetest.Draw(t)
+		}
 		return i
 	})
 	return rapid.Custom(func(t *rapid.T) outcome.Batch {

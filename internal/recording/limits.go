@@ -1,5 +1,7 @@
 package recording
 
+import "github.com/beamscope/beamscope/internal/outcome"
+
 // Bounds of what a recording holds. They bound what a reader has to hold: a block
 // and what it decodes to are less than 400 MiB, whatever the file.
 const (
@@ -14,5 +16,6 @@ const (
 	MaxTotalBins = 1 << 23   // of a batch, all its counts together
 	MaxGroups    = 1 << 16   // of a batch, all its counts together
 	MaxInstances = 1 << 20   // of a batch
-	MaxNames     = 1 << 20   // of a batch, besides those of the plan
+	MaxSpans     = outcome.MaxSpans
+	MaxNames     = 1 << 20 // of a batch, besides those of the plan
 )

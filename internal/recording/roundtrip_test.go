@@ -11,6 +11,7 @@ import (
 
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/trace"
 )
 
 // What was recorded is read as it was, in order.
@@ -93,6 +94,14 @@ func fill(t *testing.T, v reflect.Value, next *uint64) {
 		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
 		fill(t, v.Index(0), next)
 		fill(t, v.Index(1), next)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(t, v.Elem(), next)
+		if tr, ok := v.Interface().(*trace.Trace); ok {
+			root, child := &tr.Spans[0], &tr.Spans[1]
+			root.Parent, root.Kind = -1, trace.Root
+			child.Parent, child.Start, child.End = 0, root.Start, root.End
+		}
 	case reflect.String:
 		v.SetString("text " + string(rune('a'+*next)))
 	case reflect.Bool:
@@ -162,6 +171,10 @@ func TestLimits(t *testing.T) {
 		"delays":       &outcome.Batch{Counts: []outcome.Counts{{Groups: []outcome.Group{{Delays: make(outcome.Delays, 5)}}}}},
 		"counts":       &outcome.Batch{Counts: make([]outcome.Counts, recording.MaxCounts+1)},
 		"instances":    &outcome.Batch{Instances: make([]outcome.Instance, recording.MaxInstances+1)},
+		"trace":        &outcome.Batch{Instances: []outcome.Instance{{Trace: &trace.Trace{}}}},
+		"link":         &outcome.Batch{Instances: []outcome.Instance{{Trace: &trace.Trace{Spans: []trace.Span{{Parent: -1, Link: trace.Link{Mark: 3}}}}}}},
+		"reason":       &outcome.Batch{Instances: []outcome.Instance{{Trace: &trace.Trace{Spans: []trace.Span{{Parent: -1, Reason: long}}}}}},
+		"spans":        &outcome.Batch{Instances: manyTraces(recording.MaxSpans/trace.MaxSpans + 1)},
 		"status":       &outcome.Batch{Instances: []outcome.Instance{{Status: 3}}},
 		"name":         &outcome.Batch{Counts: []outcome.Counts{{Outcome: long}}},
 		"block":        &outcome.Batch{Instances: extremeInstances(recording.MaxInstances)},
@@ -188,6 +201,19 @@ func manyCounts(n int, bins []uint64) []outcome.Counts {
 		counts[i].Bins = bins
 	}
 	return counts
+}
+
+// manyTraces are instances with as many spans as there can be.
+func manyTraces(n int) []outcome.Instance {
+	t := &trace.Trace{Spans: []trace.Span{{Parent: -1, End: trace.MaxSpans - 1}}}
+	for i := range int64(trace.MaxSpans - 1) {
+		t.Spans = append(t.Spans, trace.Span{Kind: trace.Running, Start: i, End: i + 1})
+	}
+	instances := make([]outcome.Instance, n)
+	for i := range instances {
+		instances[i].Trace = t
+	}
+	return instances
 }
 
 // manyGroups are groups whose delays take as little room in a recording as they can.
@@ -228,6 +254,7 @@ func TestAtTheLimits(t *testing.T) {
 		&outcome.Batch{Time: header.Time, Counts: manyCounts(recording.MaxTotalBins/recording.MaxBins, bins)},
 		&outcome.Batch{Time: header.Time, Counts: []outcome.Counts{{Groups: manyGroups(recording.MaxGroups)}}},
 		&outcome.Batch{Time: header.Time, Instances: make([]outcome.Instance, recording.MaxInstances)},
+		&outcome.Batch{Time: header.Time, Instances: manyTraces(recording.MaxSpans / trace.MaxSpans)},
 		&outcome.Notice{Text: string(make([]byte, recording.MaxText))},
 	}
 	got, err := readAll(record(t, want...))

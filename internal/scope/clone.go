@@ -42,7 +42,8 @@ func (p *Probe) own() {
 		d := *p.Divergence
 		p.Divergence = &d
 	}
-	p.Instances = slices.Clone(p.Instances)
+	p.Instances = slices.Clone(p.Instances) // nobody changes their traces
+	p.Explained = p.Explained.clone()
 	p.Active = slices.Clone(p.Active)
 }
 

@@ -178,10 +178,9 @@ func (e *Engine) changed(before *System) map[string]bool {
 }
 
 // sameObservation tells whether two specs observe the same; their detail does not
-// matter, nor whether they are explained, nor what their instances are grouped by
-// besides.
+// matter, nor what their instances are grouped by besides, nor whether they are explained.
 func sameObservation(a, b outcome.Spec) bool {
-	a.Detail, a.Explain, a.Group = b.Detail, b.Explain, b.Group
+	a.Detail, a.Group, a.Explain = b.Detail, b.Group, b.Explain
 	return a == b
 }
 
@@ -219,9 +218,43 @@ func (e *Engine) Step(b *outcome.Batch) (*Frame, error) {
 	}
 	for i := range f.Probes {
 		p := &f.Probes[i]
-		f.Fired = e.series[seriesKey{p.Name, p.VM}].trigger(p, e.system.HoldOff, f.Fired)
+		s := e.series[seriesKey{p.Name, p.VM}]
+		before := len(f.Fired)
+		f.Fired = s.trigger(p, e.system.HoldOff, f.Fired)
+		if p.Explained != nil {
+			s.explained.keep(f.Time, len(f.Fired) == before && len(p.Active) == 0)
+		}
+	}
+	for i := range f.Fired {
+		f.Fired[i].Explanation = e.explanation(&f.Fired[i])
 	}
 	return f, nil
+}
+
+// explanation says where the time went of the instances of the probe that a trigger fired
+// at. Where none of these is explained, and the diagram calculates the probe, it is about
+// the outcome behind it of which the slowest one is, and says so.
+func (e *Engine) explanation(x *Firing) string {
+	if at, ok := e.rows[seriesKey{x.Probe, x.VM}]; ok && e.frame.Probes[at].Explained != nil {
+		return e.frame.Probes[at].explanation()
+	}
+	var slowest *Probe
+	var longest time.Duration
+	for _, name := range e.composed[x.Probe].behind {
+		at, ok := e.rows[seriesKey{name, x.VM}]
+		if !ok || e.frame.Probes[at].Explained == nil {
+			continue
+		}
+		for _, i := range e.frame.Probes[at].Instances {
+			if i.Trace != nil && (slowest == nil || i.Elapsed() > longest) {
+				slowest, longest = &e.frame.Probes[at], i.Elapsed()
+			}
+		}
+	}
+	if slowest == nil {
+		return ""
+	}
+	return slowest.Name + ": " + slowest.explanation()
 }
 
 // observe makes the frame's rows: one for each probe and VM. A probe of which nothing
@@ -312,7 +345,7 @@ func (e *Engine) seriesOf(p *Probe) (*series, error) {
 	return s, nil
 }
 
-// distribute gives each probe its instances, worst first.
+// distribute gives each probe its instances, worst first, and where their time went.
 func (e *Engine) distribute(instances []outcome.Instance) {
 	for _, i := range instances {
 		if _, ok := e.rows[seriesKey{i.Outcome, i.VM}]; ok {
@@ -323,13 +356,14 @@ func (e *Engine) distribute(instances []outcome.Instance) {
 	for i := range e.frame.Probes {
 		p := &e.frame.Probes[i]
 		s := e.series[seriesKey{p.Name, p.VM}]
-		slices.SortStableFunc(s.instances, worstFirst)
+		slices.SortStableFunc(s.instances, WorstFirst)
 		p.Instances = s.instances
+		p.Explained = s.explained.explain(p.Instances, e.frame.Time)
 	}
 }
 
-// worstFirst puts timeouts before failures before successes, and the slowest of
-// each first.
-func worstFirst(a, b outcome.Instance) int {
+// WorstFirst compares instances: timeouts come before failures before successes, and the
+// slowest of each first.
+func WorstFirst(a, b outcome.Instance) int {
 	return cmp.Or(cmp.Compare(b.Status, a.Status), cmp.Compare(b.Elapsed(), a.Elapsed()), cmp.Compare(a.ID, b.ID))
 }

@@ -63,6 +63,10 @@ type Probe struct {
 	// Instances are the single instances of the window, worst first.
 	Instances []outcome.Instance
 
+	// Explained says where the time of those of them went that have a trace; nil where
+	// none has.
+	Explained *Explained
+
 	// Active are the kinds of the triggers whose incident is not over.
 	Active []string
 }
@@ -107,6 +111,10 @@ type Firing struct {
 	Probe   string
 	VM      outcome.VM
 	Cause   string // what was seen, for people
+
+	// Explanation says, for people, where the time of the probe's instances went; "" where
+	// that is not known.
+	Explanation string
 }
 
 // Rate returns instances a second.

@@ -34,6 +34,7 @@ type series struct {
 	incidents []incident
 	active    []string
 	instances []outcome.Instance
+	explained explaining
 
 	seen   sighting // its last row
 	begun  bool     // a window of it has been observed

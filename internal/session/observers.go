@@ -138,6 +138,8 @@ func (k *keeper) Framed(b *outcome.Batch, f *scope.Frame) error {
 			Probe:   x.Probe,
 			VM:      x.VM,
 			Text:    x.Cause,
+
+			Explanation: x.Explanation,
 		}))
 	}
 	k.pass()

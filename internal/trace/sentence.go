@@ -79,7 +79,7 @@ func (s *Share) What() string {
 	switch {
 	case s.Own:
 		whose, of = "its own process", " of its own process"
-	case s.Process == 0:
+	case s.Process == 0 && s.Name == "":
 		whose, of = "another process", ""
 	}
 	switch s.Kind {
@@ -103,7 +103,7 @@ func (s *Share) What() string {
 		}
 		return "the machine giving the scheduler" + of + " no processor"
 	case Unexplained:
-		if s.Own || s.Process == 0 {
+		if s.Own || s.Process == 0 && s.Name == "" {
 			return s.Kind.String()
 		}
 		return s.Kind.String() + "," + of

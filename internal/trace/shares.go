@@ -40,9 +40,9 @@ func (t *Trace) Shares() []Share {
 	var shares []Share
 	index := make(map[key]int)
 	longest := make(map[int]int64) // of the parts of a share
-	for i, leaf := range t.leaves() {
+	for i, children := range t.children() {
 		s := &t.Spans[i]
-		if !leaf || s.Duration() <= 0 {
+		if len(children) > 0 || s.Duration() <= 0 {
 			continue
 		}
 		kind := s.Kind
@@ -86,18 +86,6 @@ func (t *Trace) Part(i int) Share {
 // own tells whether the process of a span is that of the instance itself.
 func (t *Trace) own(i int) bool {
 	return t.Spans[i].Process != 0 && t.Spans[i].Process == t.Spans[0].Process
-}
-
-// leaves tells of each span whether it has no children.
-func (t *Trace) leaves() []bool {
-	leaves := make([]bool, len(t.Spans))
-	for i := range t.Spans {
-		leaves[i] = true
-		if p := t.Spans[i].Parent; p >= 0 {
-			leaves[p] = false
-		}
-	}
-	return leaves
 }
 
 // via returns the last process on the way from the root to a span that is neither that

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/beamscope/beamscope/internal/trace"
+	"github.com/beamscope/beamscope/internal/trace/tracetest"
 )
 
 const ms = int64(1e6)
@@ -60,7 +61,10 @@ func TestSharesOfNothing(t *testing.T) {
 // TestSharesAddUp draws trees whose children divide their parents.
 func TestSharesAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tr := drawTrace(t)
+		tr := tracetest.Draw(t)
+		if err := tr.Check(); err != nil {
+			t.Fatal(err)
+		}
 		var sum, last int64
 		for i, s := range tr.Shares() {
 			if s.Duration <= 0 || i > 0 && s.Duration > last {
@@ -73,36 +77,4 @@ func TestSharesAddUp(t *testing.T) {
 			t.Fatalf("the shares add up to %d ns of %d", sum, want)
 		}
 	})
-}
-
-// drawTrace draws a trace.
-func drawTrace(t *rapid.T) *trace.Trace {
-	tr := &trace.Trace{}
-	span := func(parent int, kind trace.Kind, from, to int64) {
-		tr.Spans = append(tr.Spans, trace.Span{
-			Parent: parent, Kind: kind, Start: from, End: to,
-			Process: pid(rapid.Uint64Range(0, 5).Draw(t, "process")),
-			Mark:    trace.Mark(rapid.IntRange(0, int(trace.Marks)-1).Draw(t, "mark")),
-			Behind:  rapid.IntRange(0, 1000).Draw(t, "behind"),
-			Detail:  rapid.SampledFrom([]string{"", "file:read/2"}).Draw(t, "detail"),
-			Reason:  rapid.SampledFrom([]string{"", "woken by a timer"}).Draw(t, "reason"),
-		})
-	}
-	from := rapid.Int64Range(0, 1<<60).Draw(t, "start")
-	span(-1, trace.Root, from, from+rapid.Int64Range(0, 1e12).Draw(t, "duration"))
-	for i := 0; i < len(tr.Spans) && len(tr.Spans) < 64; i++ {
-		if k := tr.Spans[i].Kind; k != trace.Root && k != trace.Waiting {
-			continue
-		}
-		at, end := tr.Spans[i].Start, tr.Spans[i].End
-		for n := rapid.IntRange(0, 4).Draw(t, "children"); n > 0; n-- {
-			to := end
-			if n > 1 {
-				to = rapid.Int64Range(at, end).Draw(t, "end")
-			}
-			span(i, trace.Kind(rapid.IntRange(1, int(trace.Kinds)-1).Draw(t, "kind")), at, to)
-			at = to
-		}
-	}
-	return tr
 }

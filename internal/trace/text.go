@@ -108,6 +108,9 @@ func (d *drawing) label(i int) string {
 	part.Name, part.OtherName, part.Detail = shortened(s.Name, maxName), shortened(s.OtherName, maxName), shortened(s.Detail, maxName)
 	part.Mark = Exact // its sign says the same
 	text := strings.TrimPrefix(strings.TrimPrefix(part.Clause(), "was "), "is ")
+	if s.Parts > 1 {
+		text += fmt.Sprintf(", in %d parts", s.Parts)
+	}
 	text = shortened(text, maxLabel)
 	if s.Mark < Marks {
 		d.marked[s.Mark] = true

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/beamscope/beamscope/internal/trace"
+	"github.com/beamscope/beamscope/internal/trace/tracetest"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -83,7 +84,7 @@ func TestTextOfNothing(t *testing.T) {
 // With all of them there is a line for each span.
 func TestTextHasEverySpan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tr := drawTrace(t)
+		tr := tracetest.Draw(t)
 		if got := strings.Count(text(t, tr, true), "▕"); got != len(tr.Spans) {
 			t.Fatalf("%d lines for %d spans", got, len(tr.Spans))
 		}

@@ -85,6 +85,12 @@ type Span struct {
 	// children, and what a guess rests on.
 	Reason string
 
+	// Parts is, where it is not 0, how many parts this stands for, that took turns with
+	// those of the siblings next to it that have Parts too: there were too many to keep
+	// each. Its length is what they add up to; where they were is known as far as from
+	// the first to the last of these siblings. Behind is then the largest.
+	Parts int
+
 	// Link is the message by which one comes from the parent to here, or that waits.
 	Link Link
 }

@@ -1,0 +1,94 @@
+package bpf_test
+
+import (
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/vmtest"
+)
+
+// tokenRule is an outcome of messages that have a token of the wrapper, from where they
+// are sent to where they are received. With [dtrace.FIFO] they find each other by tokens
+// besides the key.
+func tokenRule(t *testing.T, name string, pairing dtrace.Pairing, key dtrace.Key) bpf.Outcome {
+	t.Helper()
+	rule := dtrace.Rule{Key: key, Pairing: pairing}
+	for probe, expr := range map[string]*dtrace.Expr{"message-send": &rule.Start, "message-receive": &rule.End} {
+		var err error
+		if *expr, err = dtrace.ParseExpr(probe + "[label>=0x40000000]"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return bpf.Outcome{Name: name, Rule: &rule, DMax: int64(time.Minute), BinWidth: int64(time.Second), Bins: 60}
+}
+
+// A call with a finite timeout, through a second server: what is received has the token
+// that was sent, and what comes back the numbers of what it answers. Answers to aliases
+// are received only.
+func TestTokensOfACall(t *testing.T) {
+	vm := vmtest.Start(t, erlang.Options{})
+	same := func(arg string) dtrace.Key { return dtrace.Key{Start: arg, End: arg} }
+	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{
+		tokenRule(t, "label", dtrace.FIFO, same("label")),
+		tokenRule(t, "prev", dtrace.FIFO, same("prev")),
+		tokenRule(t, "cur", dtrace.FIFO, same("cur")),
+		tokenRule(t, "answered", dtrace.Last, dtrace.Key{Start: "cur", End: "prev"}),
+		{Name: "slow", DMax: int64(time.Minute), BinWidth: int64(time.Second), Bins: 60},
+	}})
+	c.Observe(vm)
+	for range 3 {
+		// Without the option nothing has a token, even after a span that had one.
+		c.Call(vm, "causes", "run", "[callee, #{cause => 1, seq_trace => true}]")
+		c.Call(vm, "causes", "run", "[callee, #{cause => 1}]")
+	}
+	for outcome := range 4 {
+		got := c.Total(outcome, vm.PID()).Counters
+		want := bpf.Counters{Starts: 6, Ends: 12, Successes: 6, Orphans: 6}
+		got.Dropped = 0 // what has no token
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", c.Opts.Outcomes[outcome].Name, diff)
+		}
+	}
+}
+
+// The token of a probe goes with it through both queues, and with nothing else.
+func TestTokensOfMM1K(t *testing.T) {
+	vm := vmtest.Start(t, erlang.Options{Main: []string{"mm1k", "rate=0", "k=2", "loops=10000", "seq_trace=true", "seed=1"}})
+	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{
+		tokenRule(t, "tokens", dtrace.FIFO, dtrace.Key{Start: "label", End: "label"}),
+		{Name: "probe", DMax: int64(time.Minute), BinWidth: int64(time.Second), Bins: 60},
+	}})
+	c.Observe(vm)
+	info := c.Call(vm, "erlang", "apply", vmtest.Fun(`
+		mm1k:set(rate, 3000),
+		Until = fun Until(Is) -> Info = mm1k:info(),
+			case Is(Info) of true -> Info; false -> erlang:yield(), Until(Is) end end,
+		Until(fun(#{done := Done}) -> Done >= 200 end),
+		mm1k:set(rate, 0),
+		Until(fun(#{sent := Sent, dropped_1 := D1, dropped_2 := D2, done := Done}) -> Sent =:= D1 + D2 + Done end)`))
+	count := func(key string) uint64 {
+		n, err := strconv.ParseUint(regexp.MustCompile(key + ` => (\d+)`).FindStringSubmatch(info)[1], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	// To the queue, to its worker, back to the queue, and so on.
+	n := 1*count("dropped_1") + 4*count("dropped_2") + 6*count("done")
+	want := bpf.Counters{Starts: n, Ends: n, Successes: n}
+	got := c.Total(0, vm.PID()).Counters
+	got.Dropped = 0 // what has no token
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s\n-want +got:\n%s", info, diff)
+	}
+	if got := c.Total(1, vm.PID()).Starts; got != count("sent") {
+		t.Errorf("%d probes, want %d", got, count("sent"))
+	}
+}

@@ -1,0 +1,293 @@
+package dashboard
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gdamore/tcell/v2"
+	"github.com/rivo/tview"
+
+	"github.com/beamscope/beamscope/internal/export"
+	"github.com/beamscope/beamscope/internal/figures"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/trace"
+	"github.com/beamscope/beamscope/internal/tui"
+)
+
+// explainHelp says what the key does that lists explained instances.
+const explainHelp = "why: the worst instances of late, and where their time went"
+
+// Bounds of the list of explained instances.
+const (
+	explainedWindows = 60 // up to the one that is shown
+	maxExplained     = 200
+)
+
+// Why there is nothing to explain.
+var (
+	errNothingChosen = errors.New("there is no probe to explain: choose one in the overview (o)")
+	errUnexplainable = errors.New("only spans of a VM are explained, and this is another outcome")
+	errNotExplained  = errors.New("no instance of it is explained: explain in the parameters (m) has the next ones be")
+	errNoTraces      = errors.New("it was recorded without explanations: record --explain has them recorded")
+)
+
+// canExplain tells whether the probe that is chosen has instances that are explained.
+func (d *Dashboard) canExplain() bool {
+	p := d.chosenProbe()
+	return p != nil && wantsExplained(p)
+}
+
+// wantsExplained tells whether instances of a probe are explained, when there are any.
+func wantsExplained(p *scope.Probe) bool { return p.Spec.Explain || p.Explained != nil }
+
+// chosenVM returns the VM of the selected plot, or of the row of the overview; none where
+// all are meant.
+func (d *Dashboard) chosenVM() outcome.VM {
+	if d.showing("overview") {
+		key, _ := d.overview.selected()
+		return d.overview.vmOf(key)
+	}
+	if p := d.grid.current(); p != nil {
+		return p.vm
+	}
+	return outcome.VM{}
+}
+
+// An explainedInstance is one that has a trace, with the window that it is of.
+type explainedInstance struct {
+	outcome.Instance
+	frame *scope.Frame
+	probe *scope.Probe
+}
+
+// start returns when it began, by the clock on the wall.
+func (i *explainedInstance) start() time.Time {
+	return i.frame.Time.Add(time.Duration(i.Start - i.frame.Window.To)).Local()
+}
+
+// explainedInstances returns the explained instances of a probe in the last windows, up
+// to the one that is shown: the worst first.
+func (d *Dashboard) explainedInstances(name string, vm outcome.VM) []explainedInstance {
+	var all []explainedInstance
+	shown := d.frame().Number
+	for back := range min(uint64(explainedWindows), shown+1) {
+		f := d.scene.Frame(shown - back)
+		if f.Number != shown-back || f.Number < d.scene.oldest {
+			break
+		}
+		for i := range f.Probes {
+			p := &f.Probes[i]
+			if p.Name != name || (vm != outcome.VM{} && p.VM != vm) {
+				continue
+			}
+			for _, x := range p.Instances {
+				if x.Trace != nil {
+					all = append(all, explainedInstance{x, f, p})
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b explainedInstance) int { return scope.WorstFirst(a.Instance, b.Instance) })
+	return all[:min(len(all), maxExplained)]
+}
+
+// explain lists the explained instances of the probe that is chosen.
+func (d *Dashboard) explain() {
+	p := d.chosenProbe()
+	_, recorded := d.control.(player)
+	switch {
+	case p == nil:
+		d.fail(errNothingChosen)
+		return
+	case p.Spec.Span == "" && !wantsExplained(p):
+		d.fail(errUnexplainable)
+		return
+	}
+	instances := d.explainedInstances(p.Name, d.chosenVM())
+	switch {
+	case len(instances) > 0:
+		d.listExplained(p.Name, instances)
+	case recorded || d.scene != d.live:
+		d.fail(errNoTraces)
+	case p.Spec.Explain:
+		d.say(plain, "none of "+p.Name+" has ended in the last windows")
+	default:
+		d.fail(errNotExplained)
+	}
+}
+
+// listExplained lists instances, to see where the time of one went.
+func (d *Dashboard) listExplained(name string, instances []explainedInstance) {
+	l := newListing("worst of "+name, d.theme)
+	l.table.SetInputCapture(func(e *tcell.EventKey) *tcell.EventKey {
+		if pressOf(e) == (press{key: tcell.KeyEnter}) {
+			l.open()
+			return nil
+		}
+		return e
+	})
+	d.cover("instances", l, []string{"Enter", "where its time went", "↑↓", "choose", "Esc", "closes"}, func() (int, int) {
+		width := clamp(30, d.width-4, 110)
+		rows := []row{instanceHead()}
+		for i := range instances {
+			rows = append(rows, d.instanceRow(&instances[i]))
+		}
+		l.show(rows, width-2)
+		return width, min(len(rows)+leastDetail+2, max(d.height-2, 6))
+	})
+	l.top()
+}
+
+// Widths of the columns of the list.
+const (
+	clockWidth  = len("15:04:05.000")
+	idWidth     = 9
+	statusWidth = len("success")
+	delayWidth  = 7
+)
+
+func instanceHead() row {
+	return row{cells: []cell{
+		{text: "start", width: clockWidth, tone: dim}, {text: "id", width: idWidth, tone: dim, right: true},
+		{text: "ended", width: statusWidth, tone: dim}, {text: "after", width: delayWidth, tone: dim, right: true},
+		{text: "most of it", tone: dim},
+	}}
+}
+
+// instanceRow returns the line of an instance.
+func (d *Dashboard) instanceRow(i *explainedInstance) row {
+	n := bad
+	if i.Status == outcome.Success {
+		n = plain
+	}
+	r := row{
+		key:    fmt.Sprintf("instance %d of %v from %d on", i.ID, i.VM, i.Start),
+		detail: tview.Escape(i.Trace.Sentence(export.InstanceName(&i.Instance))),
+		open:   func() { d.showExplained(i) },
+	}
+	most := ""
+	if shares := i.Trace.Shares(); len(shares) > 0 {
+		s := shares[0]
+		if s.Name != "" && !s.Own {
+			s.Process = 0 // there is little room: the name will do
+		}
+		most = trace.Percent(s.Duration, i.Trace.Spans[0].Duration()) + " " + s.What()
+	}
+	r.cells = []cell{
+		{text: i.start().Format("15:04:05.000"), width: clockWidth}, {text: fmt.Sprintf("#%d", i.ID), width: idWidth, right: true},
+		{text: i.Status.String(), width: statusWidth, tone: n}, {text: figures.Delay(i.Elapsed()), width: delayWidth, right: true},
+		{text: most},
+	}
+	return r
+}
+
+// showExplained shows where the time of an instance went, and that of its window.
+func (d *Dashboard) showExplained(i *explainedInstance) {
+	view := tview.NewTextView().SetDynamicColors(true).SetWrap(false)
+	tui.Box(view.Box, " "+export.InstanceName(&i.Instance)+" ")
+	d.cover("timeline", view, []string{"↑↓←→", "scroll", "Esc", "back"}, func() (int, int) {
+		width := max(d.width-2, 30)
+		text := d.explanationOf(i, width-2)
+		if text != view.GetText(false) {
+			view.SetText(text)
+		}
+		return width, min(strings.Count(text, "\n")+3, max(d.height-2, 5))
+	})
+}
+
+// explanationOf says where the time of an instance went, and that of its window, in tags
+// and for a width.
+func (d *Dashboard) explanationOf(i *explainedInstance, width int) string {
+	var b, tree strings.Builder
+	_ = export.WriteTrace(&tree, &i.Instance, i.start(), false) // which a strings.Builder does not fail
+	for line := range strings.Lines(tree.String()) {
+		line = strings.TrimSuffix(line, "\n")
+		if strings.ContainsRune(line, '▕') {
+			b.WriteString(tview.Escape(line) + "\n") // of the tree, which is scrolled
+			continue
+		}
+		d.writeWrapped(&b, plain, line, width)
+	}
+	heading := func(text string) { b.WriteString("\n" + d.theme.Tag(strong) + tview.Escape(text) + "[-:-:-]\n") }
+	heading("the shares of its time")
+	for _, s := range i.Trace.Shares() {
+		line := fmt.Sprintf("%5s %8s  %s", trace.Percent(s.Duration, i.Trace.Spans[0].Duration()), figures.Delay(time.Duration(s.Duration)), s.Clause())
+		b.WriteString(tview.Escape(line) + "\n")
+	}
+	if x := i.probe.Explained; x != nil {
+		heading("all that is explained in the window of " + i.frame.Time.Local().Format("15:04:05"))
+		d.writeWindow(&b, x, width)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func (d *Dashboard) writeWrapped(b *strings.Builder, n tone, text string, width int) {
+	for _, line := range tui.Wrap(text, max(width, 1)) {
+		b.WriteString(d.theme.Tag(n) + tview.Escape(line) + "[-:-:-]\n")
+	}
+}
+
+// barWidth is how many columns stand for all of the time.
+const barWidth = 12
+
+// writeWindow writes the shares of a window beside what they usually are.
+func (d *Dashboard) writeWindow(b *strings.Builder, x *scope.Explained, width int) {
+	n := plain
+	if x.Shift != nil {
+		n = doubtful
+	}
+	d.writeWrapped(b, n, x.Sentence(), width)
+	usually := fmt.Sprintf("usually, in %d quiet windows before", x.Quiet)
+	if x.Quiet == 0 {
+		usually = "no quiet windows before"
+	}
+	fmt.Fprintf(b, "%s%5s %-*s  %s[-:-:-]\n", d.theme.Tag(dim), "", barWidth, fmt.Sprintf("%d of them", x.Instances), usually)
+	line := func(of, usual float64, what string) {
+		before := ""
+		if x.Quiet > 0 {
+			before = fmt.Sprintf("%5s %s%s[-:-:-]  ", scope.Percent(usual), d.theme.Tag(dim), bar(usual))
+		}
+		fmt.Fprintf(b, "%5s %s  %s%s\n", scope.Percent(of), bar(of), before, tview.Escape(what))
+	}
+	usual := 0.0
+	for i := range x.Shares {
+		s := &x.Shares[i]
+		usual += s.Usual
+		line(s.Of, s.Usual, s.Cause.String())
+	}
+	if x.Others > 0 {
+		line(float64(x.Others)/float64(x.Total), max(1-usual, 0), fmt.Sprintf("%d others", x.Causes))
+	}
+}
+
+// bar draws a share.
+func bar(share float64) string {
+	const parts = 8
+	eighths := min(int(share*barWidth*parts+0.5), barWidth*parts)
+	text := strings.Repeat("█", eighths/parts)
+	if rest := eighths % parts; rest > 0 {
+		text += string([]rune("▏▎▍▌▋▊▉")[rest-1])
+	}
+	return fmt.Sprintf("%-*s", barWidth, text)
+}
+
+// explainedLine says in a line where the time of a probe's instances went; false of a
+// probe that is not explained.
+func (d *Dashboard) explainedLine(p *scope.Probe) (row, bool) {
+	if p == nil || !wantsExplained(p) {
+		return row{}, false
+	}
+	text, n := "nothing to explain in this window", dim
+	if x := p.Explained; x != nil {
+		text, n = x.Sentence(), plain
+		if x.Shift != nil {
+			n = doubtful
+		}
+	}
+	name := p.Name + ":"
+	return row{cells: []cell{{text: name, width: tui.Columns(name), tone: strong}, {text: text, tone: n}}}, true
+}

@@ -1,0 +1,301 @@
+package dashboard
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gdamore/tcell/v2"
+	"github.com/rivo/tview"
+
+	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/trace"
+)
+
+// explainedScope has outcomes of which one is explained, and one over TCP.
+const explainedScope = `
+wrapper: {listen: '127.0.0.1:8080'}
+outcomes:
+  order: {span: order, dmax: 100ms, bins: 50, explain: true, triggers: {load: 100}}
+  quick: {span: quick}
+  request: {wrapper: request}
+`
+
+// Windows of the explained system: all is well up to the last of them.
+const slowWindow = 7
+
+// explaining feeds windows of orders that are explained: in the last one they wait for a
+// queue, and a trigger fires.
+func explaining(t *testing.T, h *harness) {
+	t.Helper()
+	c, err := config.Parse("scope.yaml", []byte(explainedScope))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.control.config = c
+	system, err := c.System()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := scope.NewEngine(system)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &reel{system: system}
+	for n := range slowWindow + 1 {
+		f, err := e.Step(explainedBatch(system, n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.frames = append(r.frames, f.Clone())
+	}
+	h.feed(r)
+}
+
+// explainedBatch is a window of the explained system.
+func explainedBatch(system *scope.System, n int) *outcome.Batch {
+	vm := outcome.VM{PID: 1801, Node: "shop@host"}
+	b := &outcome.Batch{Time: time.Date(2026, 11, 21, 12, 3, n, 0, time.UTC)}
+	b.Window = outcome.Window{From: int64(n) * 1e9, To: int64(n+1) * 1e9}
+	orders, wait, whole := uint64(60), 1*time.Millisecond, 40*time.Millisecond
+	if n == slowWindow {
+		orders, wait, whole = 160, 77*time.Millisecond, 100*time.Millisecond
+	}
+	for _, p := range system.Probes {
+		c := outcome.Counts{Outcome: p.Spec.Name, VM: vm, Bins: make([]uint64, p.Spec.Bins), Successes: orders}
+		c.Bins[p.Spec.Bins-1] = orders
+		b.Counts = append(b.Counts, c)
+	}
+	for id := range 3 {
+		b.Instances = append(b.Instances, slowOrder(vm, b.Window.From, uint64(100*n+id), wait+time.Duration(id)*time.Millisecond, whole))
+	}
+	b.Instances[1].Status = outcome.Failure
+	return b
+}
+
+// slowOrder is an instance that waited for so long in the mailbox of queue_2, which then
+// asked a store, and that took so long as a whole.
+func slowOrder(vm outcome.VM, start int64, id uint64, wait, whole time.Duration) outcome.Instance {
+	const client, queue, store = 85, 123, 140
+	const ms = int64(time.Millisecond)
+	took := start + ms + int64(wait)
+	end := start + int64(whole)
+	link := trace.Link{From: client, To: queue, Sent: start + ms, Received: took, Mark: trace.Inferred}
+	return outcome.Instance{Outcome: "order", VM: vm, ID: id, Start: start, End: end, Process: client, Trace: &trace.Trace{Spans: []trace.Span{
+		{Parent: -1, Start: start, End: end, Process: client, Name: "shop:order/1"},
+		{Parent: 0, Kind: trace.Running, Start: start, End: start + ms, Process: client, Name: "shop:order/1"},
+		{Parent: 0, Kind: trace.Waiting, Start: start + ms, End: end, Process: queue, Name: "queue_2", Mark: trace.Inferred, Link: link},
+		{Parent: 2, Kind: trace.Mailbox, Start: start + ms, End: took, Process: queue, Name: "queue_2", Behind: 812, Mark: trace.Inferred, Link: link},
+		{Parent: 2, Kind: trace.GC, Start: took, End: took + 2*ms, Process: queue, Name: "queue_2", Mark: trace.Inferred},
+		{Parent: 2, Kind: trace.Running, Start: took + 2*ms, End: end - ms, Process: store, Mark: trace.Inferred},
+		{Parent: 2, Kind: trace.Unexplained, Start: end - ms, End: end, Process: queue, Name: "queue_2", Reason: "woken by a timer", Mark: trace.Inferred},
+	}}}
+}
+
+// explanations shows the explained system in the overview.
+func explanations(t *testing.T, width, height int, change ...func(*Options)) *harness {
+	t.Helper()
+	h := dark(t, "mm1k", slowWindow, 256, append(change, func(o *Options) { o.Overview = true })...)
+	explaining(t, h)
+	h.run(width, height)
+	h.key(tcell.KeyHome)
+	return h
+}
+
+const shifted = "since 12:03:07 mailbox wait of queue_2 grew from 5 % to 78 %"
+
+// The selected probe says below the table where its time went, and so does what fired.
+func TestExplainedLine(t *testing.T) {
+	h := explanations(t, 140, 40)
+	h.shows("order: "+shifted, "i why", "▶ 12:03:07 load of order: "+shifted+"; 78 % of order #701 was mailbox wait")
+	h.keys(",")
+	h.shows("order: 85 % of the time of 3 instances was running of <0.140.0>")
+	h.key(tcell.KeyDown)
+	h.hides("i why", "order: 85 %")
+	h.key(tcell.KeyEnter)
+	h.keys("1")
+	h.hides("i why")
+}
+
+// A window without such instances says so, and the plot stays where it is.
+func TestExplainedLineOfNothing(t *testing.T) {
+	h := explanations(t, 120, 40)
+	_, before := h.find("─ order ")
+	f := h.d.live.Frame(slowWindow).Clone()
+	f.Number, f.Fired = slowWindow+1, nil
+	f.Probes[0].Instances, f.Probes[0].Explained = nil, nil
+	if err := h.d.Framed(nil, f); err != nil {
+		t.Fatal(err)
+	}
+	h.keys(".")
+	h.shows("order: nothing to explain in this window", "i why")
+	if _, after := h.find("─ order "); after != before {
+		t.Errorf("the plot moved from line %d to %d", before, after)
+	}
+	h.keys("i")
+	h.shows("#701") // of the windows before
+}
+
+// The key lists the instances of the last windows, and shows where the time of one went.
+func TestExplainedInstances(t *testing.T) {
+	h := explanations(t, 120, 50)
+	h.keys("i")
+	h.shows("worst of order", "12:03:06.000      #701 failure   100ms 78 % mailbox wait of queue_2",
+		"#1 failure  40.0ms", "#700 success", "78 % of order #701 was mailbox wait of <0.123.0> (queue_2), behind 812 messages, inferred",
+		"Enter where its time went")
+	text := h.text()
+	if at := strings.Index(text, "#1 failure"); at < strings.Index(text, "#701 failure") || at > strings.Index(text, "#0 success") {
+		t.Errorf("the worst are not first:\n%s", text)
+	}
+	h.key(tcell.KeyEnter)
+	h.shows("order #701: failure after 100ms, start 12:03:06.000, shop@host (pid 1801), <0.85.0> (shop:order/1)",
+		"   ├─ ~ mailbox wait of <0.123.0> (queue_2), behind 812 me", "the shares of its time",
+		"78 %   78.0ms  was mailbox wait of <0.123.0> (queue_2), behind 812 messages",
+		"all that is explained in the window of 12:03:07", shifted, "usually, in 7 quiet windows before",
+		"78 % █████████▍      5 % ▋             mailbox wait of queue_2")
+	h.key(tcell.KeyEscape)
+	h.shows("worst of order")
+	h.hides("the shares of its time")
+	h.mouse("#700 success", tview.MouseLeftDown, tview.MouseLeftClick, tview.MouseLeftDoubleClick)
+	h.shows("order #700: success after 100ms")
+	h.key(tcell.KeyEscape, tcell.KeyEscape)
+	h.hides("worst of order")
+}
+
+// What does not fit is scrolled to.
+func TestExplainedScrolls(t *testing.T) {
+	h := explanations(t, 60, 20)
+	h.keys("i")
+	h.key(tcell.KeyEnter)
+	h.hides("~ mailbox wait of <0.123.0> (queue_2)", "usually")
+	h.key(tcell.KeyEnd)
+	h.shows("1 % ▏")
+	h.key(tcell.KeyHome)
+	for range 40 {
+		h.key(tcell.KeyRight)
+	}
+	h.shows("~ mailbox wait of <0.123.0> (que")
+	h.mouseAt(30, 10, tview.MouseScrollDown, tview.MouseScrollDown)
+	h.hides("order #701: failure")
+}
+
+// Where there is nothing to list, it says why, and what to do.
+func TestNothingExplained(t *testing.T) {
+	h := explanations(t, 120, 40)
+	h.key(tcell.KeyDown)
+	h.keys("i")
+	h.shows("no instance of it is explained: explain in the parameters (m)")
+	h.key(tcell.KeyDown)
+	h.keys("i")
+	h.shows("only spans of a VM are explained")
+	h.keys("o")
+	h.do(func() { h.d.grid.panels = nil })
+	h.keys("i")
+	h.shows("there is no probe to explain")
+
+	h = dark(t, "mm1k", slowWindow, 256, func(o *Options) { o.Overview = true })
+	explaining(t, h)
+	h.runOn(recorded{h.control}, 120, 40)
+	h.key(tcell.KeyHome, tcell.KeyDown)
+	h.keys("i")
+	h.shows("it was recorded without explanations")
+
+	h = dark(t, "mm1k", 0, 256, func(o *Options) { o.Overview = true })
+	h.run(120, 40)
+	h.keys("i")
+	h.shows("there is no probe to explain")
+}
+
+// Explaining is switched on and off in the parameters, where there is something to
+// explain.
+func TestExplainParameter(t *testing.T) {
+	h := explanations(t, 120, 50)
+	h.keys("m")
+	h.shows("explain    ◂ on ▸")
+	h.key(tcell.KeyEscape, tcell.KeyDown)
+	h.keys("m")
+	h.shows("explain    ◂ off ▸")
+	h.choose(keyExplain)
+	h.key(tcell.KeyRight)
+	h.shows("! the VM pays for every switch, message", "edited: quick")
+	h.keys("a")
+	c := h.last(0)
+	if got := c.Outcome("quick").Explain; got != config.On {
+		t.Errorf("applied %v", got)
+	}
+	h.key(tcell.KeyLeft)
+	h.keys("a")
+	c = h.last(1)
+	if got := c.Outcome("quick").Explain; got != config.Off {
+		t.Errorf("applied %v", got)
+	}
+	h.key(tcell.KeyUp, tcell.KeyUp, tcell.KeyUp, tcell.KeyUp, tcell.KeyUp, tcell.KeyRight) // the probe
+	h.shows("◂ request ▸")
+	h.hides("explain")
+}
+
+// What is said first of what has fired is where the time went; of causes that say the
+// same, once.
+func TestFiredExplanation(t *testing.T) {
+	h := explanations(t, 80, 40)
+	h.keys("t")
+	h.do(func() {
+		l := listingOf(h.d.open)
+		l.table.Select(len(l.rows)-1, 0)
+	})
+	text := h.text()
+	first, then := strings.Index(text, "\n║"+shifted), strings.Index(text, "load of order of shop@host")
+	if first < 0 || then < first {
+		t.Errorf("the explanation is at %d, and the cause at %d:\n%s", first, then, text)
+	}
+	causes := []recording.Cause{{Trigger: "qta", Explanation: "because"}, {Trigger: "load", Explanation: "because"}, {Trigger: "loss"}}
+	if lines := causeLines(h.d.theme, causes, 0); len(lines) != 4 || !strings.Contains(lines[0], "because") {
+		t.Errorf("%q", lines)
+	}
+}
+
+// The list is of one VM where the row is of one.
+func TestExplainedVMs(t *testing.T) {
+	h := dark(t, "mm1k", slowWindow, 256, func(o *Options) { o.Overview = true })
+	explaining(t, h)
+	f := h.d.live.Frame(slowWindow).Clone()
+	f.Number, f.Fired = slowWindow+1, nil
+	for _, p := range f.Probes {
+		p.VM = outcome.VM{PID: 1802}
+		p.Counts.VM = p.VM
+		for i := range p.Instances {
+			p.Instances[i].VM, p.Instances[i].ID = p.VM, 9000+uint64(i)
+		}
+		f.Probes = append(f.Probes, p)
+	}
+	if err := h.d.Framed(nil, f); err != nil {
+		t.Fatal(err)
+	}
+	h.run(140, 50)
+	h.keys(".")
+	h.key(tcell.KeyHome)
+	for range len(f.Probes) {
+		h.key(tcell.KeyDown)
+		var key probeKey
+		h.do(func() { key, _ = h.d.overview.selected() })
+		if key.name == "order" && key.vm.PID == 1802 {
+			break
+		}
+	}
+	h.keys("i")
+	h.shows("#9001")
+	h.hides("#702")
+}
+
+// A share is drawn in eighths of a column.
+func TestBar(t *testing.T) {
+	for share, want := range map[float64]string{0: "", 0.001: "", 0.01: "▏", 0.5: "██████", 0.9999: "████████████", 1: "████████████", 1.1: "████████████"} {
+		if got := bar(share); got != fmt.Sprintf("%-12s", want) {
+			t.Errorf("%v is %q, want %q", share, got, want)
+		}
+	}
+}

@@ -1,0 +1,307 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/beamscope/beamscope/internal/trace"
+)
+
+// maxDepth is over how many processes it is followed who waits for whom.
+const maxDepth = 8
+
+// Reasons of what is not explained, or not followed.
+const (
+	reasonUnseen  = "woken by a message that no process of this node was seen to send: by a timer, a port, another node or the VM"
+	reasonSignal  = "woken without a message: by a timer or a signal"
+	reasonNothing = "waits for a message, and nothing tells from whom"
+	reasonAssumed = "assumed: it sent the last message there"
+	reasonCycle   = "they wait for each other"
+	reasonExited  = "it had exited"
+	reasonTaken   = "when it took the message is not certain"
+	reasonMissed  = "when it took the message was not seen"
+)
+
+var reasonDepth = fmt.Sprintf("followed over %d processes", maxDepth)
+
+// A node is a span with those below it.
+type node struct {
+	trace.Span
+	children []node
+}
+
+// A path is how one comes from the instance to a process: over which others, and how
+// certain that is.
+type path struct {
+	chain   []trace.PID
+	mark    trace.Mark
+	outside bool // it is not the process whose time it is: of what is not known, one knows who was waited for
+}
+
+// to is the path that goes on to a process.
+func (p path) to(pid trace.PID, mark trace.Mark) path {
+	return path{append(slices.Clip(p.chain), pid), max(p.mark, mark), len(p.chain) > 0}
+}
+
+// A walk goes from process to process.
+type walk struct {
+	log      *Log
+	vm       *vm
+	episodes map[*process]episode
+}
+
+// explain divides [from, to) by what a process did.
+func (w *walk) explain(p *process, from, to int64, by path) []node {
+	var nodes []node
+	if from >= to {
+		return nil
+	}
+	for s := range w.vm.segments(w.log, p, from, to) {
+		if s.state == waits {
+			nodes = append(nodes, w.wait(p, s, by)...)
+			continue
+		}
+		nodes = append(nodes, leaf(p, s, by))
+	}
+	return nodes
+}
+
+// leaf makes a span of a segment in which the process did not wait for another one.
+func leaf(p *process, s segment, by path) node {
+	n := span(s.from, s.to, trace.Running, p.pid, by.mark)
+	switch {
+	case s.os:
+		n.Kind = trace.OSWait
+	case s.state == ready:
+		n.Kind = trace.Ready
+		n.Other = p.beside(s)
+	case s.state == collects:
+		n.Kind = trace.GC
+	case s.state == native:
+		n.Kind, n.Detail = trace.NIF, s.detail
+	case s.state == suspended:
+		n.Kind, n.Detail = trace.Port, s.detail
+	case s.state == exited, s.state == unknown:
+		n.Kind, n.Reason = trace.Unexplained, s.detail
+		if s.state == exited {
+			n.Reason = reasonExited
+		}
+		if by.outside {
+			n.Kind = trace.Waiting
+		}
+	}
+	return n
+}
+
+func span(from, to int64, kind trace.Kind, pid trace.PID, mark trace.Mark) node {
+	return node{Span: trace.Span{Kind: kind, Start: from, End: to, Process: pid, Mark: mark}}
+}
+
+func unexplained(from, to int64, pid trace.PID, mark trace.Mark, reason string) node {
+	n := span(from, to, trace.Unexplained, pid, mark)
+	n.Reason = reason
+	return n
+}
+
+// wait explains a segment in which a process waits for a message.
+func (w *walk) wait(p *process, s segment, by path) []node {
+	k := w.wakeOf(p, s)
+	switch k.how {
+	case byOneOf:
+		n := span(s.from, s.to, trace.Waiting, 0, trace.Ambiguous)
+		n.Reason = "woken by a message " + between(k.among)
+		return []node{n}
+	case bySignal:
+		return []node{unexplained(s.from, s.to, p.pid, by.mark, reasonSignal)}
+	case byUnseen:
+		return []node{unexplained(s.from, s.to, p.pid, by.mark, reasonUnseen)}
+	case notYet:
+		return []node{w.assume(p, s, by)}
+	}
+	var nodes []node
+	end := max(s.from, min(k.send.at, s.to))
+	if s.from < end {
+		nodes = append(nodes, w.follow(wish{
+			asker: p, of: k.send.from, from: s.from, to: end, link: linkOf(k.send, k.mark), by: by,
+		}))
+	}
+	if end < s.to {
+		nodes = append(nodes, span(end, s.to, trace.Ready, p.pid, max(by.mark, k.mark)))
+	}
+	return nodes
+}
+
+// assume explains a segment in which a process waits that nothing has come for.
+func (w *walk) assume(p *process, s segment, by path) node {
+	i := after(p.sent, s.at+1, sentAt)
+	if i == 0 {
+		return unexplained(s.from, s.to, p.pid, by.mark, reasonNothing)
+	}
+	m := p.sent[i-1]
+	if j := after(p.received, s.at, receivedAt); j > 0 && p.received[j-1].at > m.at {
+		return unexplained(s.from, s.to, p.pid, by.mark, reasonNothing)
+	}
+	n := w.follow(wish{
+		asker: p, of: m.to, from: s.from, to: s.to, link: linkOf(m, max(m.mark, trace.Inferred)), by: by,
+	})
+	n.Reason = also(reasonAssumed, n.Reason)
+	return n
+}
+
+// also joins two reasons.
+func also(first, second string) string {
+	if second == "" {
+		return first
+	}
+	return first + "; " + second
+}
+
+// linkOf is the link of a message.
+func linkOf(s *send, mark trace.Mark) trace.Link {
+	l := trace.Link{From: s.from, To: s.to, Sent: s.at, Mark: mark}
+	if s.fate == taken {
+		l.Received = s.received
+	}
+	return l
+}
+
+// between says between whom it is not certain.
+func between(among []trace.PID) string {
+	var known []string
+	for _, pid := range among {
+		if pid != 0 {
+			known = append(known, pid.String())
+		}
+	}
+	slices.Sort(known)
+	text := "of " + strings.Join(known, " or ")
+	if len(known) == 1 && len(among) == 1 {
+		return text + ", but there is more than one that it may be"
+	}
+	if len(known) < len(among) {
+		text += ", or one that was not seen to be sent"
+	}
+	return text
+}
+
+// A wish is that a process waits for another one.
+type wish struct {
+	asker    *process
+	of       trace.PID
+	from, to int64
+	link     trace.Link // by which the other one is known
+	by       path
+}
+
+// follow explains a time in which a process waits for another one by what that does.
+func (w *walk) follow(h wish) node {
+	n := span(h.from, h.to, trace.Waiting, h.of, max(h.by.mark, h.link.Mark))
+	n.Link = h.link
+	switch q := w.vm.processes[h.of]; {
+	case slices.Contains(h.by.chain, h.of):
+		n.Reason = reasonCycle
+	case len(h.by.chain) > maxDepth:
+		n.Reason = reasonDepth
+	case q == nil:
+		n.Reason = whyNotWatched
+	default:
+		by := h.by.to(h.of, h.link.Mark)
+		if m := request(h.asker, q, h.from, h.to); m != nil {
+			n.children = w.serve(q, m, h.from, h.to, by)
+		} else {
+			n.children = w.explain(q, h.from, h.to, by)
+		}
+	}
+	return n.simple()
+}
+
+// simple returns a span that waits for a process of which nothing is known but why as
+// one span.
+func (n node) simple() node {
+	if len(n.children) != 1 {
+		return n
+	}
+	if c := n.children[0]; c.Kind == trace.Waiting && c.Process == n.Process && len(c.children) == 0 {
+		n.children = nil
+		n.Mark = max(n.Mark, c.Mark)
+		n.Reason = c.Reason
+	}
+	return n
+}
+
+// exchanges is how many messages back it is looked for the last one that was answered.
+const exchanges = 64
+
+// request returns what p has sent to q that q's answer at a time may be to, nil if there
+// is nothing: the last message, unless q has already sent something after that p took
+// before it began to wait.
+func request(p, q *process, began, answered int64) *send {
+	sends := p.sentTo[q.pid]
+	i := after(sends, answered+1, sentAt)
+	if i == 0 {
+		return nil
+	}
+	m := sends[i-1]
+	answers := q.sentTo[p.pid]
+	for i, n := after(answers, began+1, sentAt)-1, 0; i >= 0 && n < exchanges; i, n = i-1, n+1 {
+		if a := answers[i]; a.fate == taken && a.received <= began {
+			if a.received > m.at {
+				return nil
+			}
+			break
+		}
+	}
+	return m
+}
+
+// serve explains [from, to), in which what a process was sent is waited for: it is
+// idle or busy until it takes the message, and then does what it was asked for.
+func (w *walk) serve(q *process, m *send, from, to int64, by path) []node {
+	switch m.fate {
+	case taken:
+		t := max(from, min(m.received, to))
+		nodes := w.arrival(q, m, from, t, by)
+		by.mark = max(by.mark, m.mark)
+		return append(nodes, w.explain(q, t, to, by)...)
+	case doubtful:
+		n := span(from, to, trace.Waiting, q.pid, trace.Ambiguous)
+		n.Reason = reasonTaken
+		return []node{n}
+	case lost:
+		if !w.vm.known(w.log, q, from) {
+			return w.explain(q, from, to, by)
+		}
+		n := span(from, to, trace.Waiting, q.pid, trace.Ambiguous)
+		n.Reason = reasonMissed
+		return []node{n}
+	}
+	return w.arrival(q, m, from, to, by)
+}
+
+// known reports whether it is known what a process did at a time.
+func (v *vm) known(l *Log, p *process, at int64) bool {
+	return at >= l.begin && p.state(at) != unknown
+}
+
+// arrival explains [from, to), in which a message is on its way into a process or in its
+// mailbox. An idle process has to wake up, which is its own time; one that is busy lets
+// it wait.
+func (w *walk) arrival(q *process, m *send, from, to int64, by path) []node {
+	if from >= to {
+		return nil
+	}
+	first := after(q.received, m.at, receivedAt)
+	behind := after(q.received, to, receivedAt) - first
+	before := q.state(m.at - 1)
+	if behind <= 0 && (before == waits || before == unknown) || !w.vm.known(w.log, q, from) {
+		return w.explain(q, from, to, by)
+	}
+	n := span(from, to, trace.Mailbox, q.pid, by.mark)
+	n.Behind = max(0, behind)
+	n.Link = linkOf(m, m.mark)
+	if m.fate == taken {
+		n.Mark = max(n.Mark, m.mark)
+	}
+	return []node{n}
+}

@@ -1,0 +1,334 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+)
+
+// A scenario is a script, and what is to be made of the span 7 of process 1, or another
+// owner.
+type scenario struct {
+	name   string
+	events string
+	start  int64
+	end    int64
+	owner  uint64
+	want   string
+}
+
+func (s scenario) run(t *testing.T) {
+	t.Helper()
+	var l Log
+	l.Add(script(t, s.events), false)
+	s.explain(t, &l)
+}
+
+func (s scenario) explain(t *testing.T, l *Log) {
+	t.Helper()
+	i := Instance{VM: vmPID, ID: 7, Start: s.start, End: s.end, Owner: 1}
+	if s.owner != 0 {
+		i.Owner = pid(s.owner)
+	}
+	tr := l.Explain(i)
+	checked(t, tr, i)
+	if got, want := drawn(tr), undent(s.want); got != want {
+		t.Errorf("%s:\ngot\n%swant\n%s", s.name, got, want)
+	}
+}
+
+// undent removes the first line break and the indentation of the first line from all.
+func undent(text string) string {
+	text = strings.TrimPrefix(text, "\n")
+	indent := text[:len(text)-len(strings.TrimLeft(text, "\t"))]
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if line = strings.TrimPrefix(line, indent); strings.TrimSpace(line) != "" {
+			b.WriteString(strings.TrimRight(line, "\n") + "\n")
+		}
+	}
+	return b.String()
+}
+
+// Each state of the process that has the span is a kind.
+func TestKinds(t *testing.T) {
+	for _, s := range []scenario{{
+		name: "running", events: `
+			0 watch 1
+			10 start 1 7
+			90 end 1 7`,
+		start: 10, end: 90, want: `
+			10-90 running 1`,
+	}, {
+		name: "preempted, with another one on the scheduler", events: `
+			0 watch 1
+			10 start 1 7
+			20 out 1 ready
+			60 beside 1>5 20-30
+			60 beside 1>6 30-60
+			60 in 1 @3
+			90 end 1 7`,
+		start: 10, end: 90, want: `
+			10-20 running 1
+			20-60 ready 1 beside 6
+			60-90 running 1`,
+	}, {
+		name: "a neighbour for a moment", events: `
+			0 watch 1
+			10 start 1 7
+			20 out 1 ready
+			120 beside 1>5 20-39
+			120 in 1
+			130 end 1 7`,
+		start: 10, end: 130, want: `
+			10-20 running 1
+			20-120 ready 1
+			120-130 running 1`,
+	}, {
+		name: "no state: the reductions tell", events: `
+			0 watch 1
+			10 start 1 7
+			20 out 1 reds=4000
+			30 in 1
+			40 out 1 reds=3999
+			50 in 1
+			60 end 1 7`,
+		start: 10, end: 60, want: `
+			10-20 running 1
+			20-30 ready 1
+			30-40 running 1
+			40-50 unexplained 1: woken without a message: by a timer or a signal
+			50-60 running 1`,
+	}, {
+		name: "garbage collection", events: `
+			0 watch 1
+			10 start 1 7
+			20 gc+ 1
+			50 gc- 1
+			60 end 1 7`,
+		start: 10, end: 60, want: `
+			10-20 running 1
+			20-50 gc 1
+			50-60 running 1`,
+	}, {
+		name: "garbage collection on a dirty scheduler", events: `
+			0 watch 1
+			10 start 1 7
+			20 out 1 dirty
+			30 gc+ 1 @9
+			50 gc- 1 @9
+			55 in 1
+			60 end 1 7`,
+		start: 10, end: 60, want: `
+			10-20 running 1
+			20-30 ready 1
+			30-50 gc 1
+			50-55 ready 1
+			55-60 running 1`,
+	}, {
+		name: "native function on a dirty scheduler", events: `
+			0 watch 1
+			10 start 1 7
+			20 out 1 dirty
+			25 in 1 @9
+			26 nif+ 1 @9 prim_file:read_nif/2
+			70 nif- 1 @9 prim_file:read_nif/2
+			71 out 1 ready @9
+			80 in 1
+			90 end 1 7`,
+		start: 10, end: 90, want: `
+			10-20 running 1
+			20-25 ready 1
+			25-26 running 1
+			26-70 nif 1 [prim_file:read_nif/2]
+			70-71 running 1
+			71-80 ready 1
+			80-90 running 1`,
+	}, {
+		name: "busy port", events: `
+			0 watch 1
+			10 start 1 7
+			20 suspend 1 6
+			21 out 1 port
+			70 in 1
+			75 suspend 1
+			76 out 1 port
+			80 in 1
+			90 end 1 7`,
+		start: 10, end: 90, want: `
+			10-21 running 1
+			21-70 port 1 [6]
+			70-76 running 1
+			76-80 port 1
+			80-90 running 1`,
+	}, {
+		name: "the thread waits for a processor", events: `
+			0 watch 1
+			10 start 1 7 @3
+			30 os @3 20
+			40 os @4 20
+			50 out 1 ready @3
+			70 os @3 55
+			72 gc+ 1 @3
+			80 os @3 75
+			85 gc- 1 @3
+			90 end 1 7 @3`,
+		start: 10, end: 90, want: `
+			10-20 running 1
+			20-30 oswait 1
+			30-50 running 1
+			50-55 ready 1
+			55-70 oswait 1
+			70-72 ready 1
+			72-75 gc 1
+			75-80 oswait 1
+			80-85 gc 1
+			85-90 running 1`,
+	}, {
+		name: "a timer", events: `
+			0 watch 1
+			10 start 1 7
+			20 out 1 wait
+			70 in 1
+			71 queued 1 3 #1
+			72 receive 1 3 #1
+			90 end 1 7`,
+		start: 10, end: 90, want: `
+			10-20 running 1
+			20-70 unexplained 1: woken by a message that no process of this node was seen to send: by a timer, a port, another node or the VM
+			70-90 running 1`,
+	}, {
+		name: "a sleep", events: `
+			0 watch 1
+			10 start 1 7
+			20 out 1 wait
+			70 in 1
+			75 out 1 wait
+			80 in 1
+			90 end 1 7`,
+		start: 10, end: 90, want: `
+			10-20 running 1
+			20-70 unexplained 1: woken without a message: by a timer or a signal
+			70-75 running 1
+			75-80 unexplained 1: woken without a message: by a timer or a signal
+			80-90 running 1`,
+	}, {
+		name: "exit", events: `
+			0 watch 1
+			10 start 1 7
+			20 exit 1
+			21 out 1 exiting`,
+		start: 10, end: 90, want: `
+			10-20 running 1
+			20-90 unexplained 1: it had exited`,
+	}} {
+		t.Run(s.name, func(t *testing.T) { s.run(t) })
+	}
+}
+
+// What was not recorded is unexplained, with the reason.
+func TestUnseen(t *testing.T) {
+	for _, s := range []scenario{{
+		name: "watched too late", events: `
+			0 watch 9
+			30 watch 1
+			40 out 1 ready
+			50 in 1
+			60 end 1 7`,
+		start: 10, end: 60, want: `
+			10-30 unexplained 1: not watched then
+			30-40 running 1
+			40-50 ready 1
+			50-60 running 1`,
+	}, {
+		name: "no room", events: `
+			0 watch 1
+			10 start 1 7
+			20 unwatched 1`,
+		start: 10, end: 60, want: `
+			10-20 running 1
+			20-60 unexplained 1: not watched then: there was no room`,
+	}, {
+		name: "never heard of", events: `
+			0 watch 9`,
+		start: 10, end: 60, want: `
+			10-60 unexplained 1: not watched then`,
+	}, {
+		name: "nothing was seen to happen", events: `
+			0 watch 1`,
+		start: 10, end: 60, want: `
+			10-60 unexplained 1: nothing was seen of it yet`,
+	}, {
+		name: "GC under way", events: `
+			0 watch 1
+			30 gc- 1
+			60 end 1 7`,
+		start: 10, end: 60, want: `
+			10-30 gc 1
+			30-60 running 1`,
+	}, {
+		name: "native function under way", events: `
+			0 watch 1
+			30 nif- 1 f
+			60 end 1 7`,
+		start: 10, end: 60, want: `
+			10-30 nif 1 [f]
+			30-60 running 1`,
+	}, {
+		name: "before the recording", events: `
+			30 watch 1
+			30 in 1
+			60 end 1 7`,
+		start: 10, end: 60, want: `
+			10-30 unexplained 1: before the recording began
+			30-60 running 1`,
+	}} {
+		t.Run(s.name, func(t *testing.T) { s.run(t) })
+	}
+}
+
+func TestOverwritten(t *testing.T) {
+	var l Log
+	l.Add(script(t, `
+		0 watch 1
+		10 start 1 7
+		20 gc+ 1`), false)
+	l.Add(script(t, `
+		50 out 1 ready
+		60 in 1`), true)
+	scenario{name: "in between", start: 10, end: 70, want: `
+		10-20 running 1
+		20-50 unexplained 1: its events were overwritten before they were read
+		50-60 ready 1
+		60-70 running 1`}.explain(t, &l)
+
+	l = Log{}
+	l.Add(script(t, `
+		50 out 1 ready
+		60 in 1`), true)
+	scenario{name: "at the beginning", start: 10, end: 70, want: `
+		10-50 unexplained 1: its events were overwritten before they were read
+		50-60 ready 1
+		60-70 running 1`}.explain(t, &l)
+}
+
+func TestForget(t *testing.T) {
+	var l Log
+	l.Add(script(t, `
+		0 watch 1
+		10 start 1 7
+		20 gc+ 1
+		50 gc- 1`), false)
+	l.Forget(30)
+	scenario{name: "forgotten", start: 10, end: 70, want: `
+		10-30 unexplained 1: too long ago: not kept
+		30-50 gc 1
+		50-70 running 1`}.explain(t, &l)
+	l.Forget(1000)
+	scenario{name: "still running", start: 1000, end: 2000, want: `
+		1000-2000 running 1`}.explain(t, &l)
+	l.Add(script(t, `3000 exit 1`), false)
+	l.Forget(4000)
+	if len(l.vms) != 0 {
+		t.Errorf("there are still %d VMs", len(l.vms))
+	}
+}

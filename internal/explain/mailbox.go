@@ -1,0 +1,400 @@
+package explain
+
+import (
+	"slices"
+
+	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/internal/trace"
+)
+
+// A token is what a seq_trace token says. The zero token is none.
+type token struct{ label, prev, cur int32 }
+
+func tokenOf(e *bpf.Event) token { return token{e.Label, e.Prev, e.Cur} }
+
+// A fate is what has become of a message.
+type fate uint8
+
+const (
+	underway fate = iota // not taken out of the mailbox yet
+	taken                // by the receive that is noted
+	doubtful             // it, or another one
+	lost                 // it is not known when, if ever
+)
+
+// A send is a message that was seen to be sent.
+type send struct {
+	from, to trace.PID
+	at       int64
+	size     uint32
+	alias    bool
+	token    token
+
+	fate     fate
+	received int64       // where taken
+	mark     trace.Mark  // of received
+	among    []trace.PID // senders that it may be mistaken for one of, 0 for one not seen
+}
+
+// fits reports whether the message may be what was queued.
+func (s *send) fits(q queued) bool {
+	return s.carries(q.token) && (s.alias || s.size == q.size)
+}
+
+// carries reports whether the token of the message may be t: where it was sent to an
+// alias its serial may not be known.
+func (s *send) carries(t token) bool {
+	if s.alias && s.token != (token{}) && s.token.cur == 0 {
+		t.cur = 0
+	}
+	return s.token == t
+}
+
+// A queued is a message that a process fetched.
+type queued struct {
+	at    int64
+	size  uint32
+	token token
+	send  *send       // that it is, nil where that was not seen
+	among []trace.PID // senders that are possible, where there is more than one
+}
+
+// A receipt is that a process took a message. What it is is known if send is not nil,
+// and known to be one of several if among is not.
+type receipt struct {
+	at    int64
+	since int64 // when it was fetched, 0: unknown
+	label int32 // of its token
+	send  *send
+	among []trace.PID
+}
+
+// A mailbox simulates that of a process: what was sent is fetched in the order of
+// sending, and of that the oldest is taken, unless its size or the length of the queue
+// say that it was another one.
+//
+// There may be messages that were not seen to be sent, and older ones than what is known.
+type mailbox struct {
+	pending []*send // sent, and not known to be fetched
+	batch   []queued
+	inner   int      // length of the queue after the batch
+	private []queued // fetched, oldest first
+	front   int      // how many older ones there are, as far as is known
+	synced  bool     // there are no others than those
+	opened  bool     // something was fetched since it was reset
+	exact   map[token][]*send
+
+	blocked  bool // it waited in a receive since the last one
+	rejected int  // how many of private it did not want then
+	lastAt   int64
+}
+
+// reset forgets all, as when it is not known what came to the mailbox, but for what was
+// sent from a time on.
+func (b *mailbox) reset(from int64) {
+	kept := slices.Clone(b.pending[after(b.pending, from, sentAt):])
+	b.lapse(b.pending, from+near)
+	for i := range b.batch {
+		b.lose(&b.batch[i])
+	}
+	for i := range b.private {
+		b.lose(&b.private[i])
+	}
+	*b = mailbox{}
+	for _, s := range kept {
+		b.arrive(s)
+	}
+}
+
+func (b *mailbox) lose(q *queued) {
+	if q.send != nil && q.send.fate == underway {
+		q.send.fate = lost
+	}
+}
+
+// arrive puts a message into the outer queue.
+func (b *mailbox) arrive(s *send) {
+	b.pending = append(b.pending, s)
+	if s.token != (token{}) {
+		if b.exact == nil {
+			b.exact = make(map[token][]*send)
+		}
+		b.exact[s.token] = append(b.exact[s.token], s)
+	}
+}
+
+// queue adds to what is fetched now; inner is how long the private queue is after that.
+func (b *mailbox) queue(q queued, inner int) {
+	b.batch = append(b.batch, q)
+	b.inner = inner
+}
+
+// fetch puts what was fetched into the private queue.
+func (b *mailbox) fetch() {
+	if len(b.batch) == 0 {
+		return
+	}
+	p := b.align()
+	b.private = append(b.private, b.batch...)
+	b.batch = b.batch[:0]
+	b.pending = p
+	b.opened = true
+	b.length(b.inner)
+}
+
+// length corrects what is known by the length of the private queue. The VM may not yet
+// have handed out all that it fetched: then it is more than what is known, and not
+// because of older ones.
+func (b *mailbox) length(inner int) {
+	known := len(b.private)
+	if !b.synced {
+		b.front = max(0, inner-known)
+		b.synced = b.front == 0
+	}
+	if inner <= 0 || inner >= b.front+known {
+		return
+	}
+	missed := b.front + known - inner
+	older := min(missed, b.front)
+	b.front -= older
+	b.drop(missed - older)
+}
+
+// drop drops the oldest messages: that they were taken was not seen.
+func (b *mailbox) drop(n int) {
+	for i := range b.private[:n] {
+		b.lose(&b.private[i])
+	}
+	b.private = b.private[n:]
+	b.rejected = max(0, b.rejected-n)
+}
+
+// block says that the process waits in a receive: it has fetched all there was, and
+// does not want what it has.
+func (b *mailbox) block(at int64) {
+	b.fetch()
+	b.pending = b.lapse(b.pending, at)
+	b.blocked = true
+	b.rejected = len(b.private)
+}
+
+// lapse removes what was sent so long before a fetch that it would have been in it, had
+// it come at all.
+func (b *mailbox) lapse(pending []*send, fetch int64) []*send {
+	return slices.DeleteFunc(pending, func(s *send) bool {
+		if s.at >= fetch-near {
+			return false
+		}
+		if s.fate == underway {
+			s.fate = lost
+		}
+		return true
+	})
+}
+
+// receive takes a message out; sent is what the process has sent up to now.
+func (b *mailbox) receive(e *bpf.Event, sent []*send) receipt {
+	b.length(int(e.Inner))
+	r := receipt{at: e.Time, label: e.Label}
+	want := queued{size: e.Size, token: tokenOf(e)}
+	var q queued
+	if i := b.pick(want, sent); i >= 0 {
+		q = b.private[i]
+		b.take(i)
+		r.since = q.at
+	}
+	if want.token != (token{}) {
+		b.trace(&r, want.token)
+	} else if q.among != nil {
+		r.among = q.among
+	} else if q.send != nil && q.send.fate == underway {
+		r.send = q.send
+		r.send.mark = trace.Inferred
+	}
+	if r.send != nil {
+		r.send.fate, r.send.received = taken, e.Time
+	}
+	b.blocked, b.rejected = false, 0
+	b.lastAt = e.Time
+	return r
+}
+
+// trace finds the message that was received by its token.
+func (b *mailbox) trace(r *receipt, t token) {
+	// The serial of what was sent to an alias may not be known.
+	half := token{t.label, t.prev, 0}
+	sends := b.exact[t]
+	delete(b.exact, t)
+	if half != t {
+		sends = append(sends, b.exact[half]...)
+		delete(b.exact, half)
+	}
+	switch len(sends) {
+	case 0:
+	case 1:
+		if sends[0].fate != taken {
+			r.send = sends[0]
+			r.send.mark = trace.Exact
+		}
+	default:
+		r.among = confuse(sends...)
+	}
+}
+
+// take removes one from the private queue.
+func (b *mailbox) take(i int) {
+	if i == 0 {
+		b.private = b.private[1:]
+	} else {
+		b.private = slices.Delete(b.private, i, i+1)
+	}
+}
+
+// search is how many messages of a queue are looked at, at most, to find one.
+const search = 4096
+
+// pick returns which message of the private queue is taken, -1 if none that is known.
+func (b *mailbox) pick(want queued, sent []*send) int {
+	if want.token != (token{}) {
+		for i := range b.private[:min(len(b.private), search)] {
+			if b.private[i].token == want.token {
+				return i
+			}
+		}
+		b.front = max(0, b.front-1)
+		return -1
+	}
+	if b.blocked && (b.rejected > 0 || b.front > 0) {
+		// What it has rejected it did not want: it is one that came after.
+		if i := b.only(want, b.rejected, len(b.private)); i >= 0 {
+			return i
+		}
+	}
+	if b.front > 0 {
+		b.front--
+		return -1
+	}
+	if len(b.private) == 0 {
+		return -1
+	}
+	if !b.private[0].same(want) {
+		return b.only(want, 1, len(b.private))
+	}
+	b.answer(want, sent)
+	return 0
+}
+
+// same reports whether what was queued may be what is wanted.
+func (q queued) same(want queued) bool { return q.size == want.size && q.token == want.token }
+
+// only returns the index of the message that is like the wanted one, among some; where
+// there are several of them, it is uncertain of each which it is.
+func (b *mailbox) only(want queued, from, to int) int {
+	first := -1
+	var alike []int
+	for i := from; i < min(to, from+search); i++ {
+		if b.private[i].same(want) {
+			if first < 0 {
+				first = i
+			}
+			alike = append(alike, i)
+		}
+	}
+	b.mistake(alike)
+	return first
+}
+
+// answer looks for what may be the answer to something that was sent since the last
+// receive: it is taken out of turn. If it is like the oldest message, either may be the
+// one.
+func (b *mailbox) answer(want queued, sent []*send) {
+	asked := len(sent)
+	for asked > 0 && sent[asked-1].at >= b.lastAt && len(sent)-asked < search {
+		asked--
+	}
+	if asked == len(sent) {
+		return
+	}
+	alike := []int{0}
+	for i := len(b.private) - 1; i > 0 && b.private[i].at >= sent[asked].at; i-- {
+		q := &b.private[i]
+		if !q.same(want) || q.send == nil {
+			continue
+		}
+		if slices.ContainsFunc(sent[asked:], func(s *send) bool { return s.to == q.send.from }) {
+			alike = append(alike, i)
+		}
+	}
+	b.mistake(alike)
+}
+
+// mistake says that some of the private queue may each be any other one of them.
+func (b *mailbox) mistake(alike []int) {
+	if len(alike) < 2 {
+		return
+	}
+	var among []trace.PID
+	for _, i := range alike {
+		q := &b.private[i]
+		switch {
+		case q.among != nil:
+			among = join(among, q.among...)
+		case q.send != nil:
+			among = join(among, q.send.from)
+		default:
+			among = join(among, 0)
+		}
+	}
+	for _, i := range alike {
+		q := &b.private[i]
+		q.among = among
+		if q.send != nil {
+			q.send.fate, q.send.among = doubtful, among
+		}
+	}
+}
+
+// candidates is how many possible senders are kept, at most.
+const candidates = 8
+
+// join adds to a set of senders.
+func join(set []trace.PID, more ...trace.PID) []trace.PID {
+	for _, pid := range more {
+		if len(set) < candidates && !slices.Contains(set, pid) {
+			set = append(set, pid)
+		}
+	}
+	return set
+}
+
+// confuse says that each of some messages may be any other one of them, nil for one
+// that was not seen, and returns their senders.
+func confuse(sends ...*send) []trace.PID {
+	var among []trace.PID
+	for _, s := range sends {
+		if s == nil {
+			among = join(among, 0)
+			continue
+		}
+		among = join(among, s.from)
+		among = join(among, s.among...)
+	}
+	for _, s := range sends {
+		if s != nil {
+			s.fate, s.among = doubtful, among
+		}
+	}
+	return among
+}
+
+// forget forgets what was sent before a time and has a token: it is not waited for.
+func (b *mailbox) forget(before int64) {
+	for t, sends := range b.exact {
+		sends = slices.DeleteFunc(sends, func(s *send) bool { return s.at < before })
+		if len(sends) == 0 {
+			delete(b.exact, t)
+			continue
+		}
+		b.exact[t] = sends
+	}
+}

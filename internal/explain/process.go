@@ -1,0 +1,333 @@
+package explain
+
+import (
+	"strconv"
+
+	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/internal/trace"
+)
+
+// near is how far apart in time, in nanoseconds, events may be that happened in the
+// other order: a message is sent a little after it is reported.
+const near = 5000
+
+// preempted is how many reductions a process has at least used up that was preempted:
+// what the VM gives it at a time.
+const preempted = 4000
+
+// Why nothing is known of a process.
+const (
+	whyNotWatched  = "not watched then"
+	whyNoRoom      = "not watched then: there was no room"
+	whyOverwritten = "its events were overwritten before they were read"
+	whyForgotten   = "too long ago: not kept"
+	whyNotRecorded = "before the recording began"
+	whySilent      = "nothing was seen of it yet"
+)
+
+// A state is what a process does.
+type state uint8
+
+const (
+	unknown state = iota
+	running
+	ready
+	waits     // in a receive
+	suspended // by a port
+	collects  // its garbage
+	native    // code on a dirty scheduler
+	exited
+)
+
+// A change is that a process comes into a state.
+type change struct {
+	at     int64
+	state  state
+	thread int    // of running, collects and native; of ready, that on which it ended
+	detail string // the port, the native function, why it is unknown
+}
+
+// A started is that a process started a span.
+type started struct {
+	at      int64
+	outcome int
+}
+
+// A neighbour is a process that ran while another one could have.
+type neighbour struct {
+	interval
+	at  int64 // when the other one came to run
+	pid trace.PID
+}
+
+// A process is what is known of one. All slices are in the order of time.
+type process struct {
+	pid     trace.PID
+	watched bool
+	unsaid  bool // it is watched, and the last change is why it is unknown what it does
+	changes []change
+
+	sent       []*send
+	sentTo     map[trace.PID][]*send
+	arrived    []*send
+	fetched    []int64 // when messages were queued
+	received   []receipt
+	started    []started
+	neighbours []neighbour
+
+	beforeGC, beforeNIF change // that GC and native code go back to
+	port                string // that the last suspension was for
+	last                int64  // event of its own
+	box                 mailbox
+}
+
+func newProcess(pid trace.PID) *process {
+	return &process{pid: pid, sentTo: make(map[trace.PID][]*send)}
+}
+
+// current returns the last change; that nothing is known if there is none.
+func (p *process) current() change {
+	if len(p.changes) == 0 {
+		return change{detail: whyNotWatched}
+	}
+	return p.changes[len(p.changes)-1]
+}
+
+// set adds a change.
+func (p *process) set(c change) {
+	p.unsaid = false
+	if n := len(p.changes); n > 0 {
+		last := &p.changes[n-1]
+		c.at = max(c.at, last.at)
+		if last.state == c.state && last.thread == c.thread && last.detail == c.detail {
+			return
+		}
+	}
+	p.changes = append(p.changes, c)
+}
+
+// watch says that all is recorded from a time on.
+func (p *process) watch(at int64) {
+	p.set(change{at: at, detail: whySilent})
+	p.watched, p.unsaid = true, true
+	p.box.reset(at - near)
+}
+
+// unwatch says that nothing is recorded from a time on.
+func (p *process) unwatch(at int64, why string) {
+	p.set(change{at: at, detail: why})
+	p.watched = false
+	p.box.reset(forever)
+}
+
+// gap says that what happened between two times is lost.
+func (p *process) gap(from, until int64) {
+	if p.watched {
+		p.unwatch(from, whyOverwritten)
+		p.watch(until)
+	}
+}
+
+// add takes an event of its own into account. One that was not heard of is watched
+// since begin.
+func (p *process) add(e *bpf.Event, begin int64) {
+	switch e.Kind {
+	case bpf.EventWatch:
+		if p.watched {
+			p.unwatch(p.last, whyNotWatched)
+		}
+		p.watch(e.Time)
+		p.last = e.Time
+		return
+	case bpf.EventUnwatched:
+		p.unwatch(e.Time, whyNoRoom)
+		p.last = e.Time
+		return
+	}
+	if !p.watched {
+		if len(p.changes) > 0 {
+			begin = e.Time
+		}
+		p.watch(begin)
+	}
+	p.last = e.Time
+	if e.Kind == bpf.EventNeighbour {
+		if e.Other != 0 && e.From < e.To {
+			p.neighbours = append(p.neighbours, neighbour{interval{e.From, e.To}, e.Time, trace.PID(e.Other)})
+		}
+		return
+	}
+	if e.Kind != bpf.EventQueued {
+		p.box.fetch()
+	}
+	if p.unsaid {
+		p.infer(e)
+	}
+	p.change(e)
+	p.mail(e)
+}
+
+// infer says what it did since it is watched, from the first thing it does.
+func (p *process) infer(e *bpf.Event) {
+	since := &p.changes[len(p.changes)-1]
+	p.unsaid = false
+	since.detail = ""
+	switch e.Kind {
+	case bpf.EventIn:
+		since.state = waits
+		if i := after(p.arrived, since.at-near, sentAt); i < len(p.arrived) {
+			p.set(change{at: p.arrived[i].at, state: ready})
+		}
+	case bpf.EventGCEnd:
+		since.state, since.thread = collects, e.Thread
+		p.beforeGC = change{state: running, thread: e.Thread}
+	case bpf.EventNIFEnd:
+		since.state, since.thread, since.detail = native, e.Thread, e.Text
+		p.beforeNIF = change{state: running, thread: e.Thread}
+	default:
+		since.state, since.thread = running, e.Thread
+	}
+}
+
+// change comes into the state after an event.
+func (p *process) change(e *bpf.Event) {
+	now := p.current()
+	if now.state == exited {
+		return
+	}
+	switch e.Kind {
+	case bpf.EventIn:
+		p.run(e)
+	case bpf.EventOut:
+		p.out(e)
+	case bpf.EventGCStart:
+		p.readyUntil(e)
+		p.beforeGC = now
+		p.set(change{at: e.Time, state: collects, thread: e.Thread})
+	case bpf.EventGCEnd:
+		if now.state == collects {
+			p.back(p.beforeGC, e.Time)
+		}
+	case bpf.EventNIFStart:
+		p.readyUntil(e)
+		p.beforeNIF = now
+		p.set(change{at: e.Time, state: native, thread: e.Thread, detail: e.Text})
+	case bpf.EventNIFEnd:
+		if now.state == native {
+			p.back(p.beforeNIF, e.Time)
+		}
+	case bpf.EventSuspend:
+		p.port = ""
+		if e.Other != 0 {
+			p.port = strconv.FormatUint(e.Other, 10)
+		}
+	case bpf.EventExit:
+		p.set(change{at: e.Time, state: exited})
+	default:
+		// It does something: should that not be known yet, it has begun to run.
+		if now.state != collects && now.state != native && now.state != running {
+			p.run(e)
+		}
+	}
+}
+
+// run begins to run.
+func (p *process) run(e *bpf.Event) {
+	p.readyUntil(e)
+	p.set(change{at: e.Time, state: running, thread: e.Thread})
+}
+
+// readyUntil says on which thread it goes on, if it could not before.
+func (p *process) readyUntil(e *bpf.Event) {
+	if n := len(p.changes); n > 0 && p.changes[n-1].state == ready {
+		p.changes[n-1].thread = e.Thread
+	}
+}
+
+// back goes back to what was before GC or native code. On a dirty scheduler that may
+// have been no running: then it has to be scheduled again.
+func (p *process) back(before change, at int64) {
+	before.at = at
+	if before.state != running && before.state != native && before.state != collects {
+		before = change{at: at, state: ready}
+	}
+	p.set(before)
+}
+
+// out stops to run.
+func (p *process) out(e *bpf.Event) {
+	port := p.port
+	p.port = ""
+	c := change{at: e.Time, state: waits}
+	switch {
+	case e.State&bpf.StateKnown == 0:
+		if e.Reductions >= preempted {
+			c.state = ready
+		}
+	case e.State&bpf.StateExiting != 0:
+		c.state = ready // to be cleaned up after
+	case e.State&bpf.StateSuspended != 0:
+		c.state, c.detail = suspended, port
+	case e.State&bpf.StateActive != 0:
+		c.state = ready // for a scheduler, dirty or not
+	}
+	p.set(c)
+}
+
+// mail keeps the messages of an event.
+func (p *process) mail(e *bpf.Event) {
+	switch e.Kind {
+	case bpf.EventQueued:
+		p.fetched = append(p.fetched, e.Time)
+		p.box.queue(queued{at: e.Time, size: e.Size, token: tokenOf(e)}, int(e.Inner))
+	case bpf.EventReceive:
+		r := p.box.receive(e, p.sent)
+		p.received = append(p.received, r)
+	case bpf.EventOut:
+		if p.current().state == waits {
+			p.box.block(e.Time)
+		}
+	case bpf.EventExit:
+		p.box.reset(forever)
+	}
+}
+
+// arrive says that a message was sent to it.
+func (p *process) arrive(s *send) {
+	p.arrived = append(p.arrived, s)
+	p.box.arrive(s)
+	if p.current().state == waits {
+		p.set(change{at: s.at, state: ready})
+	}
+}
+
+// forget forgets what was before a time, but for the state it was in then.
+func (p *process) forget(before int64) {
+	if i := after(p.changes, before+1, func(c change) int64 { return c.at }); i > 1 {
+		p.changes = cut(p.changes, i-1)
+	}
+	p.sent = cut(p.sent, after(p.sent, before, sentAt))
+	for to, sends := range p.sentTo {
+		i := after(sends, before, sentAt)
+		if i == len(sends) {
+			delete(p.sentTo, to)
+			continue
+		}
+		p.sentTo[to] = cut(sends, i)
+	}
+	p.arrived = cut(p.arrived, after(p.arrived, before, sentAt))
+	p.fetched = cut(p.fetched, after(p.fetched, before, func(at int64) int64 { return at }))
+	p.received = cut(p.received, after(p.received, before, receivedAt))
+	p.started = cut(p.started, after(p.started, before, func(s started) int64 { return s.at }))
+	p.neighbours = cut(p.neighbours, after(p.neighbours, before, func(n neighbour) int64 { return n.at }))
+	p.box.forget(before)
+}
+
+// idle reports whether nothing is left of it but the state it is in.
+func (p *process) idle() bool {
+	return len(p.changes) <= 1 && len(p.arrived) == 0 && len(p.sent) == 0 && len(p.received) == 0
+}
+
+func sentAt(s *send) int64 { return s.at }
+
+func receivedAt(r receipt) int64 { return r.at }

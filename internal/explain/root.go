@@ -1,0 +1,242 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/beamscope/beamscope/internal/trace"
+)
+
+// maxLegs is over how many processes a span is followed that is handed over.
+const maxLegs = 64
+
+// Reasons of what is not explained of an instance.
+const (
+	reasonNoOwner = "it is not known which process started it"
+	reasonNoEvent = "nothing was recorded"
+	reasonLegs    = "handed over more often than is followed"
+	reasonOrigin  = "handed over by a message that no process of this node was seen to send"
+	reasonBefore  = "how it came to the process that has it next was not seen"
+	reasonLeft    = "handed over to this process, and no message of it was seen that passed it on"
+)
+
+// Explain returns where the time of an instance went. It is to be called when the events
+// up to its end have been added. What comes later tells more where something was waited
+// for at the end.
+func (l *Log) Explain(i Instance) *trace.Trace {
+	root := span(i.Start, max(i.Start, i.End), trace.Root, i.Owner, trace.Exact)
+	if v := l.vms[i.VM]; v == nil {
+		root.children = []node{unexplained(root.Start, root.End, i.Owner, trace.Exact, reasonNoEvent)}
+	} else {
+		w := &walk{log: l, vm: v, episodes: make(map[*process]episode)}
+		owner := v.processes[i.Owner]
+		e := v.spans[spanKey{i.Outcome, i.ID}]
+		if e == nil {
+			e = new(ends)
+		}
+		if e.starter != nil {
+			owner = e.starter
+			root.Process = owner.pid
+		}
+		root.children = w.instance(i, owner, e)
+	}
+	return root.trace()
+}
+
+// instance divides the time of an instance.
+func (w *walk) instance(i Instance, owner *process, e *ends) []node {
+	handed := w.vm.handed[i.Outcome]
+	switch {
+	case e.ender != nil && e.ender != owner:
+		b := &chain{walk: w, start: i.Start, end: i.End}
+		b.backward(e.ender, e.endedAt, owner)
+		slices.Reverse(b.legs)
+		return b.legs
+	case owner == nil && i.Owner == 0:
+		return []node{unexplained(i.Start, i.End, 0, trace.Exact, reasonNoOwner)}
+	case owner == nil:
+		return w.unheard(i)
+	case e.ender == nil && handed.other > handed.same:
+		f := &chain{walk: w, start: i.Start, end: i.End}
+		f.forward(owner, i.Outcome)
+		return f.legs
+	}
+	return w.explain(owner, i.Start, i.End, path{}.to(owner.pid, trace.Exact))
+}
+
+// unheard explains an instance of a process that was not heard of.
+func (w *walk) unheard(i Instance) []node {
+	return w.explain(newProcess(i.Owner), i.Start, i.End, path{}.to(i.Owner, trace.Exact))
+}
+
+// A chain is how a span is handed over from process to process in [start, end).
+type chain struct {
+	*walk
+	start, end int64
+	mark       trace.Mark
+	legs       []node
+}
+
+func (c *chain) clip(t int64) int64 { return max(c.start, min(t, c.end)) }
+
+// add adds a part, unless it is none.
+func (c *chain) add(n node) {
+	if n.Start < n.End {
+		c.legs = append(c.legs, n)
+	}
+}
+
+func (c *chain) unexplained(from, to int64, p *process, mark trace.Mark, reason string) {
+	c.add(unexplained(c.clip(from), c.clip(to), p.pid, mark, reason))
+}
+
+// leg adds a time in which a process has the span, in parts, and the message with which
+// that began; nil where it is not known.
+func (c *chain) leg(p *process, m *send, from, to int64, parts ...[]node) {
+	n := span(c.clip(from), c.clip(to), trace.Waiting, p.pid, c.mark)
+	if m != nil {
+		n.Link = linkOf(m, m.mark)
+	}
+	n.children = slices.Concat(parts...)
+	c.add(n.simple())
+}
+
+// has explains a time in which a process has the span that is not its own.
+func (c *chain) has(p *process, from, to int64) []node {
+	return c.explain(p, c.clip(from), c.clip(to), c.path(p))
+}
+
+func (c *chain) path(p *process) path {
+	by := path{}.to(p.pid, c.mark)
+	by.outside = true
+	return by
+}
+
+// backward goes from the process that ended the span, at t, back over the messages that
+// handed it over, to the one that started it. The last leg is the first that is added.
+func (c *chain) backward(p *process, t int64, owner *process) {
+	label := c.label(owner, t)
+	for range maxLegs {
+		if p == owner {
+			own := c.explain(p, c.start, c.clip(t), path{}.to(p.pid, c.mark))
+			slices.Reverse(own)
+			c.legs = append(c.legs, own...)
+			return
+		}
+		r := p.lastReceipt(c.start, t, label)
+		if r == nil {
+			c.unexplained(c.start, t, p, c.mark, reasonBefore)
+			return
+		}
+		if r.send == nil {
+			c.leg(p, nil, r.at, t, c.has(p, r.at, t))
+			if r.among != nil {
+				c.unexplained(c.start, r.at, p, trace.Ambiguous, "handed over by a message "+between(r.among))
+			} else {
+				c.unexplained(c.start, r.at, p, c.mark, reasonOrigin)
+			}
+			return
+		}
+		m := r.send
+		c.mark = max(c.mark, m.mark)
+		c.leg(p, m, m.at, t, c.arrival(p, m, c.clip(m.at), c.clip(r.at), c.path(p)), c.has(p, r.at, t))
+		if m.at <= c.start {
+			return
+		}
+		p, t = c.vm.process(m.from), m.at
+	}
+	c.unexplained(c.start, t, p, c.mark, reasonLegs)
+}
+
+// label returns the label of the seq_trace token that the first message carries which
+// the process that started the span sends with one, up to a time; 0 if there is none.
+func (c *chain) label(owner *process, until int64) int32 {
+	if owner == nil {
+		return 0
+	}
+	for _, s := range owner.sent[after(owner.sent, c.start, sentAt):] {
+		if s.at > until {
+			break
+		}
+		if s.token != (token{}) {
+			return s.token.label
+		}
+	}
+	return 0
+}
+
+// lastReceipt returns the last message that the process took in [from, to], with a token
+// of a label if there is one, nil if there is none.
+func (p *process) lastReceipt(from, to int64, label int32) *receipt {
+	first, end := after(p.received, from, receivedAt), after(p.received, to+1, receivedAt)
+	if first >= end {
+		return nil
+	}
+	if label != 0 {
+		for i := end - 1; i >= first; i-- {
+			if p.received[i].label == label {
+				return &p.received[i]
+			}
+		}
+	}
+	return &p.received[end-1]
+}
+
+// forward goes from the process that started the span on over the messages that may have
+// handed it over, as long as there is only one that can have.
+func (c *chain) forward(p *process, outcome int) {
+	limit := c.end
+	if i := after(p.started, c.start+1, func(s started) int64 { return s.at }); i < len(p.started) {
+		for ; i < len(p.started); i++ {
+			if p.started[i].outcome == outcome {
+				limit = min(limit, p.started[i].at)
+				break
+			}
+		}
+	}
+	m := c.handover(p, c.start, limit, func(until int64) {
+		c.legs = append(c.legs, c.explain(p, c.start, c.clip(until), path{}.to(p.pid, c.mark))...)
+	})
+	for range maxLegs {
+		if m == nil {
+			return
+		}
+		p = c.vm.process(m.to)
+		c.mark = max(c.mark, m.mark, trace.Inferred)
+		if m.fate != taken || m.received >= c.end {
+			c.leg(p, m, m.at, c.end, c.serve(p, m, c.clip(m.at), c.end, c.path(p)))
+			return
+		}
+		took, sent := m.received, m
+		limit = c.end
+		if i := after(p.received, took+1, receivedAt); i < len(p.received) {
+			limit = min(limit, p.received[i].at)
+		}
+		m = c.handover(p, took, limit, func(until int64) {
+			c.leg(p, sent, sent.at, until, c.arrival(p, sent, c.clip(sent.at), c.clip(took), c.path(p)), c.has(p, took, until))
+		})
+	}
+	if m != nil {
+		c.unexplained(m.at, c.end, p, c.mark, reasonLegs)
+	}
+}
+
+// handover returns the message with which a process passes the span on that it has from
+// a time on; it does until a limit, if it passes it on at all. has is called with the
+// time until which it has it. The result is nil if there is nothing to go on with.
+func (c *chain) handover(p *process, from, limit int64, has func(until int64)) *send {
+	sends := p.sent[after(p.sent, from, sentAt):after(p.sent, max(from, limit), sentAt)]
+	switch len(sends) {
+	case 0:
+		has(limit)
+		c.unexplained(limit, c.end, p, c.mark, reasonLeft)
+		return nil
+	case 1:
+		has(sends[0].at)
+		return sends[0]
+	}
+	has(sends[0].at)
+	c.unexplained(sends[0].at, c.end, p, trace.Ambiguous,
+		fmt.Sprintf("handed over, and which of %d messages carried it is not certain", len(sends)))
+	return nil
+}

@@ -1,0 +1,106 @@
+package explain
+
+import (
+	"iter"
+
+	"github.com/beamscope/beamscope/internal/trace"
+)
+
+// A segment is a part of the time of a process, in one state.
+type segment struct {
+	interval
+	change        // the state
+	until  int64  // the end of the state, which may be after the segment; forever if there is none yet
+	os     bool   // its thread waited for a processor
+	why    string // of unknown
+}
+
+// segments returns the segments of a process in [from, to), in the order of time.
+func (v *vm) segments(l *Log, p *process, from, to int64) iter.Seq[segment] {
+	return func(yield func(segment) bool) {
+		// Of what is before the first change, part may be before the log.
+		begin := int64(forever)
+		if len(p.changes) > 0 {
+			begin = p.changes[0].at
+		}
+		for _, c := range []change{{at: min(from, l.begin), detail: l.why}, {at: max(from, l.begin), detail: whyNotWatched}} {
+			until := min(begin, to)
+			if c.at < l.begin {
+				until = min(until, l.begin)
+			}
+			if begin := max(from, c.at); begin < until && !yield(segment{interval: interval{begin, until}, change: c, until: until}) {
+				return
+			}
+		}
+		for i := max(0, after(p.changes, from+1, changedAt)-1); i < len(p.changes) && p.changes[i].at < to; i++ {
+			until := int64(forever)
+			if i+1 < len(p.changes) {
+				until = p.changes[i+1].at
+			}
+			s := segment{change: p.changes[i], until: until}
+			s.interval = interval{max(from, s.at), min(to, until)}
+			if s.from < s.to && !v.cutOut(s, yield) {
+				return
+			}
+		}
+	}
+}
+
+func changedAt(c change) int64 { return c.at }
+
+// cutOut yields a segment, and apart from it the times in it when its thread waited for
+// a processor.
+func (v *vm) cutOut(s segment, yield func(segment) bool) bool {
+	switch s.state {
+	case running, ready, collects, native:
+	default:
+		return yield(s)
+	}
+	rest := s
+	waited := v.threads[s.thread]
+	for i := after(waited, s.from+1, func(w interval) int64 { return w.to }); i < len(waited) && waited[i].from < s.to; i++ {
+		w := rest
+		w.os = true
+		w.from, w.to = max(rest.from, waited[i].from), min(rest.to, waited[i].to)
+		if w.from >= w.to {
+			continue
+		}
+		before := rest
+		before.to = w.from
+		if before.from < before.to && !yield(before) || !yield(w) {
+			return false
+		}
+		rest.from = w.to
+	}
+	return rest.from >= rest.to || yield(rest)
+}
+
+// state returns the state of a process at a time.
+func (p *process) state(at int64) state {
+	if i := after(p.changes, at+1, changedAt); i > 0 {
+		return p.changes[i-1].state
+	}
+	return unknown
+}
+
+// minNeighbour is the part of the time a process was ready, as its inverse, that
+// another one must have run on the same scheduler to be named.
+const minNeighbour = 5
+
+// beside returns the process that ran for the longest part of the time that p was
+// ready, 0 if none ran for long.
+func (p *process) beside(s segment) trace.PID {
+	var pid trace.PID
+	from, to := s.at, min(s.until, p.last)
+	longest := max(1, (to-from+minNeighbour-1)/minNeighbour)
+	for i := after(p.neighbours, from, func(n neighbour) int64 { return n.at }); i < len(p.neighbours); i++ {
+		n := p.neighbours[i]
+		if n.at > to+near {
+			break
+		}
+		if o := n.overlap(from, to); o >= longest {
+			pid, longest = n.pid, o+1
+		}
+	}
+	return pid
+}

@@ -1,0 +1,109 @@
+package explain
+
+import "github.com/beamscope/beamscope/internal/trace"
+
+// A cause is what ends a wait.
+type cause uint8
+
+const (
+	byMessage cause = iota
+	byOneOf         // messages
+	byUnseen        // message
+	bySignal        // or a timer: no message was taken
+	notYet
+)
+
+// A wake is how a wait ended.
+type wake struct {
+	how   cause
+	send  *send       // of byMessage
+	mark  trace.Mark  // of send
+	among []trace.PID // senders, of byOneOf
+}
+
+// An episode is a time in which a process waits for one message, though it may look at
+// others in between. To what it came has to be found out only once.
+type episode struct {
+	interval
+	wake wake
+}
+
+// wakeOf returns how a wait of a process ended.
+func (w *walk) wakeOf(p *process, s segment) wake {
+	if e, ok := w.episodes[p]; ok && e.from <= s.at && s.at < e.to {
+		return e.wake
+	}
+	e := p.episode(s.at, s.until)
+	w.episodes[p] = e
+	return e.wake
+}
+
+// episode finds out what a wait that began at since, and was interrupted at until for
+// the first time, came to. Who is woken and only looks at the messages that came, and
+// goes on to wait, still waits for the same.
+func (p *process) episode(since, until int64) episode {
+	e := episode{interval: interval{since, forever}}
+	var r *receipt
+	if i := after(p.received, since, receivedAt); i < len(p.received) {
+		r = &p.received[i]
+		e.to = max(since+1, r.at)
+	}
+	last := interval{since, until} // wait
+	for i := after(p.changes, since+1, changedAt); i < len(p.changes) && p.changes[i].at < e.to; i++ {
+		c := p.changes[i]
+		if c.state != waits {
+			continue
+		}
+		if !p.fetchedIn(last.from, c.at) {
+			e.to = c.at
+			e.wake = wake{how: bySignal}
+			return e
+		}
+		last = interval{c.at, forever}
+		if i+1 < len(p.changes) {
+			last.to = p.changes[i+1].at
+		}
+	}
+	if r == nil {
+		e.wake = p.unfinished(last)
+		return e
+	}
+	e.wake = p.wokenBy(r, since, last)
+	return e
+}
+
+// wokenBy says what a wait came to after which a message was taken. One that was there
+// before, or was sent only when the wait was over, was not waited for.
+func (p *process) wokenBy(r *receipt, since int64, last interval) wake {
+	switch {
+	case r.since != 0 && r.since < since:
+		return wake{how: bySignal}
+	case r.among != nil:
+		return wake{how: byOneOf, among: r.among}
+	case r.send == nil:
+		return wake{how: byUnseen}
+	case last.to < forever && r.send.at > last.to+near && !p.fetchedIn(last.from, r.send.at):
+		return wake{how: bySignal}
+	}
+	return wake{how: byMessage, send: r.send, mark: r.send.mark}
+}
+
+// unfinished says what a wait came to after which no message was taken, yet.
+func (p *process) unfinished(last interval) wake {
+	if last.to == forever {
+		return wake{how: notYet}
+	}
+	if i := after(p.arrived, last.to, sentAt); i < len(p.arrived) && p.arrived[i].at == last.to && p.arrived[i].fate == underway {
+		return wake{how: byMessage, send: p.arrived[i], mark: trace.Inferred}
+	}
+	if p.fetchedIn(last.from, forever) {
+		return wake{how: byUnseen}
+	}
+	return wake{how: bySignal}
+}
+
+// fetchedIn reports whether the process fetched a message in [from, to).
+func (p *process) fetchedIn(from, to int64) bool {
+	i := after(p.fetched, from, func(at int64) int64 { return at })
+	return i < len(p.fetched) && p.fetched[i] < to
+}

@@ -1,0 +1,71 @@
+package export_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/export"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/trace"
+)
+
+// served is an instance of 100 ms, so much of which waited in the mailbox of queue_2, and
+// the rest with one of many processes.
+func served(wait time.Duration) outcome.Instance {
+	const client, queue = 10, 20
+	t := &trace.Trace{Spans: []trace.Span{{Parent: -1, End: 100e6, Process: client}, {Kind: trace.Mailbox, End: int64(wait), Process: queue, Name: "queue_2", Behind: 812}}}
+	for at := int64(wait); at < 100e6; at += 1e6 {
+		t.Spans = append(t.Spans, trace.Span{Kind: trace.Running, Start: at, End: at + 1e6, Process: 30 + trace.PID(at/4e6)})
+	}
+	return outcome.Instance{Outcome: "probe", VM: outcome.VM{PID: 41, Node: "shop@db1"}, ID: 4711, End: 100e6, Process: client, Trace: t}
+}
+
+// Where the time of a window went is there in full for machines, and in a line for
+// people; what fired is told of with it first.
+func TestExplained(t *testing.T) {
+	var text, objects bytes.Buffer
+	printers := []printer{export.NewText(&text), export.NewJSON(&objects)}
+	e, err := scope.NewEngine(system(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	vm := outcome.VM{PID: 41, Node: "shop@db1"}
+	for i := range 7 {
+		wait, bin := 20*time.Millisecond, 0
+		if i == 6 {
+			wait, bin = 77*time.Millisecond, 7
+		}
+		bins := make([]uint64, 8)
+		bins[bin] = 9
+		from := int64(i) * int64(time.Second)
+		b := outcome.Batch{
+			Window:    outcome.Window{From: from, To: from + int64(time.Second)},
+			Time:      time.Date(2026, 11, 21, 12, 3, 1+i, 0, time.UTC),
+			Counts:    []outcome.Counts{counts("probe", vm, bins...)},
+			Instances: []outcome.Instance{served(wait)},
+		}
+		f, err := e.Step(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 5 {
+			text.Reset() // those before are as this one
+			objects.Reset()
+		}
+		for _, p := range printers {
+			if err := p.Frame(f); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	checkGolden(t, "explained.txt", text.Bytes())
+	for line := range bytes.Lines(objects.Bytes()) {
+		if !json.Valid(line) {
+			t.Errorf("not JSON: %s", line)
+		}
+	}
+	checkGolden(t, "explained.json", objects.Bytes())
+}

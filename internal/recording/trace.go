@@ -1,0 +1,122 @@
+package recording
+
+import (
+	"encoding/binary"
+
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/trace"
+)
+
+// Parts of the first byte of a span: its kind, its mark, and whether it has a link and
+// what is rare.
+const (
+	kindMask  = 0x0f
+	markShift = 4
+	markMask  = 0x03
+	linkBit   = 6
+	rareBit   = 7
+)
+
+// The kinds and marks have room.
+const (
+	_ = uint(kindMask + 1 - trace.Kinds)
+	_ = uint(markMask + 1 - trace.Marks)
+)
+
+// minSpan is what a span takes in a payload at least, in bytes.
+const minSpan = 6
+
+// appendTrace appends the trace of an instance: each span by what differs from its
+// parent, which for the root is the instance, and from the sibling before it.
+func (e *Encoder) appendTrace(b []byte, i *outcome.Instance) []byte {
+	spans := i.Trace.Spans
+	b = binary.AppendUvarint(b, uint64(len(spans)))
+	var next [trace.MaxSpans]int64 // of each span, when the next of its children begins
+	for n := range spans {
+		s := &spans[n]
+		begins, process := i.Start, i.Process
+		if n > 0 {
+			begins, process = next[s.Parent], spans[s.Parent].Process
+			next[s.Parent] = s.End
+		}
+		next[n] = s.Start
+		rare := s.Other != 0 || s.OtherName != "" || s.Behind != 0 || s.Parts != 0 || s.Detail != "" || s.Reason != ""
+		linked := s.Link != trace.Link{}
+		b = append(b, byte(s.Kind)|byte(s.Mark)<<markShift|boolByte(linked)<<linkBit|boolByte(rare)<<rareBit)
+		b = binary.AppendUvarint(b, uint64(n-1-s.Parent))
+		b = binary.AppendVarint(b, s.Start-begins)
+		b = binary.AppendVarint(b, s.End-s.Start)
+		b = binary.AppendVarint(b, int64(s.Process-process))
+		b = e.appendName(b, s.Name)
+		if rare {
+			b = binary.AppendUvarint(b, uint64(s.Other))
+			b = e.appendName(b, s.OtherName)
+			b = binary.AppendVarint(b, int64(s.Behind))
+			b = binary.AppendVarint(b, int64(s.Parts))
+			b = e.appendName(b, s.Detail)
+			b = e.appendName(b, s.Reason)
+		}
+		if linked {
+			b = appendLink(b, s)
+		}
+	}
+	return b
+}
+
+func appendLink(b []byte, s *trace.Span) []byte {
+	b = binary.AppendVarint(b, int64(s.Link.From-s.Process))
+	b = binary.AppendVarint(b, int64(s.Link.To-s.Process))
+	b = binary.AppendVarint(b, s.Link.Sent-s.Start)
+	b = binary.AppendVarint(b, s.Link.Received-s.Link.Sent)
+	return append(b, byte(s.Link.Mark))
+}
+
+// trace is the inverse of appendTrace. A trace that does not hold is damage.
+func (d *decoder) trace(i *outcome.Instance) *trace.Trace {
+	t := &trace.Trace{Spans: make([]trace.Span, d.count("spans", trace.MaxSpans, minSpan))}
+	var next [trace.MaxSpans]int64
+	for n := range t.Spans {
+		s := &t.Spans[n]
+		flags := d.byte()
+		s.Kind, s.Mark = trace.Kind(flags&kindMask), trace.Mark(flags>>markShift&markMask)
+		back := d.uint()
+		if s.Parent = n - 1 - int(min(back, trace.MaxSpans)); s.Parent < 0 != (n == 0) || n == 0 && back != 0 {
+			d.fail("span %d, which is %d behind its parent", n, back)
+			return nil
+		}
+		begins, process := i.Start, i.Process
+		if n > 0 {
+			begins, process = next[s.Parent], t.Spans[s.Parent].Process
+		}
+		s.Start = begins + d.int()
+		s.End = s.Start + d.int()
+		s.Process = process + trace.PID(d.int())
+		s.Name = d.name()
+		if flags&(1<<rareBit) != 0 {
+			s.Other, s.OtherName = trace.PID(d.uint()), d.name()
+			s.Behind, s.Parts = int(d.int()), int(d.int())
+			s.Detail, s.Reason = d.name(), d.name()
+		}
+		if flags&(1<<linkBit) != 0 {
+			d.link(s)
+		}
+		if n > 0 {
+			next[s.Parent] = s.End
+		}
+		next[n] = s.Start
+	}
+	if err := t.Check(); err != nil {
+		d.fail("%v", err)
+	}
+	return t
+}
+
+func (d *decoder) link(s *trace.Span) {
+	s.Link.From = s.Process + trace.PID(d.int())
+	s.Link.To = s.Process + trace.PID(d.int())
+	s.Link.Sent = s.Start + d.int()
+	s.Link.Received = s.Link.Sent + d.int()
+	if s.Link.Mark = trace.Mark(d.byte()); s.Link.Mark >= trace.Marks {
+		d.fail("a link with mark %d", s.Link.Mark)
+	}
+}

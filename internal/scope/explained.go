@@ -1,0 +1,140 @@
+package scope
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/trace"
+)
+
+// MaxShares is how many shares of its time a window has. Further ones are summed.
+const MaxShares = 16
+
+// A Cause is what the time of explained instances went to: a kind of thing, done by the
+// process that an instance is of, or by another one. That goes by its name where it has
+// one, as processes that serve one request come and go.
+type Cause struct {
+	Kind    trace.Kind
+	Own     bool
+	Name    string    // of another process
+	Process trace.PID // of another one that has no name; 0 where it is not known
+}
+
+// causeOf returns what a share of an instance's time went to.
+func causeOf(s *trace.Share) Cause {
+	switch {
+	case s.Own:
+		return Cause{Kind: s.Kind, Own: true}
+	case s.Name != "":
+		return Cause{Kind: s.Kind, Name: s.Name}
+	}
+	return Cause{Kind: s.Kind, Process: s.Process}
+}
+
+// String says in a few words what the time went to, as "mailbox wait of queue_2".
+func (c Cause) String() string {
+	s := trace.Share{Kind: c.Kind, Own: c.Own, Name: c.Name, Process: c.Process}
+	return s.What()
+}
+
+// A Share is what part of the time of a window's explained instances went to a cause.
+type Share struct {
+	Cause Cause
+	Time  time.Duration
+	Of    float64 // of the time of all
+	Usual float64 // likewise, in the quiet windows before; 0 where there were none
+}
+
+// Explained says where the time of the instances of a window went, as far as these have
+// a trace: the worst ones. A window is quiet where no trigger of the probe fires or is
+// active.
+type Explained struct {
+	Instances int           // that have a trace
+	Total     time.Duration // of them all
+
+	// Shares are the largest, the largest first; what further causes come to is Others.
+	// All of them add up to Total.
+	Shares []Share
+	Others time.Duration
+	Causes int // that Others is of
+
+	Quiet int    // windows before that had explained instances: what is usual is of them
+	Shift *Shift // nil where nothing has grown
+}
+
+// A Shift is the cause whose share has grown most against the quiet windows before.
+type Shift struct {
+	Cause    Cause
+	Since    time.Time // wall time of the end of the window from which on it is closer to To
+	From, To float64   // shares in the quiet windows before that one, and now
+}
+
+// String says in a sentence what has grown.
+func (s *Shift) String() string {
+	return fmt.Sprintf("since %s %v grew from %s to %s", s.Since.Local().Format("15:04:05"), s.Cause, Percent(s.From), Percent(s.To))
+}
+
+// Sentence says in a sentence where the time went: what has grown or, where nothing has,
+// the largest share.
+func (x *Explained) Sentence() string {
+	switch {
+	case x.Shift != nil:
+		return x.Shift.String()
+	case len(x.Shares) == 0:
+		return ""
+	}
+	largest := &x.Shares[0]
+	instances := "1 instance"
+	if x.Instances > 1 {
+		instances = fmt.Sprintf("%d instances", x.Instances)
+	}
+	return fmt.Sprintf("%s of the time of %s was %v", Percent(largest.Of), instances, largest.Cause)
+}
+
+// clone returns a copy that holds for good; nil of nil.
+func (x *Explained) clone() *Explained {
+	if x == nil {
+		return nil
+	}
+	c := *x
+	c.Shares = slices.Clone(x.Shares)
+	if x.Shift != nil {
+		shift := *x.Shift
+		c.Shift = &shift
+	}
+	return &c
+}
+
+// Percent shows a share in percent, without decimals.
+func Percent(share float64) string {
+	const whole = 1e9
+	return trace.Percent(int64(share*whole), whole)
+}
+
+// WorstExplained returns the worst of the instances that has a trace, nil where none has.
+func (p *Probe) WorstExplained() *outcome.Instance {
+	at := slices.IndexFunc(p.Instances, func(i outcome.Instance) bool { return i.Trace != nil })
+	if at < 0 {
+		return nil
+	}
+	return &p.Instances[at]
+}
+
+// explanation says why the instances of the window took so long: what has grown, and then
+// what the worst one's time went to. It is "" where none is explained.
+func (p *Probe) explanation() string {
+	if p.Explained == nil {
+		return ""
+	}
+	var parts []string
+	if p.Explained.Shift != nil {
+		parts = append(parts, p.Explained.Shift.String())
+	}
+	if i := p.WorstExplained(); i != nil {
+		parts = append(parts, i.Trace.Sentence(fmt.Sprintf("%s #%d", p.Name, i.ID)))
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,300 @@
+package scope_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/trace"
+)
+
+// A spell is a part of an instance's time.
+type spell struct {
+	kind    trace.Kind
+	process trace.PID // 1 is that of the instance
+	name    string
+	time    time.Duration
+}
+
+// explainedBy is an instance that began at 0, with a trace of these parts.
+func explainedBy(name string, id uint64, spells ...spell) outcome.Instance {
+	t := &trace.Trace{Spans: []trace.Span{{Parent: -1, Kind: trace.Root, Process: 1}}}
+	at := int64(0)
+	for _, s := range spells {
+		t.Spans = append(t.Spans, trace.Span{Kind: s.kind, Start: at, End: at + int64(s.time), Process: s.process, Name: s.name})
+		at += int64(s.time)
+	}
+	t.Spans[0].End = at
+	return outcome.Instance{Outcome: name, VM: beam, ID: id, End: at, Process: 1, Trace: t}
+}
+
+// queued is an instance of 100 ms, so much of which waited in the mailbox of queue_2.
+func queued(name string, wait time.Duration) outcome.Instance {
+	return explainedBy(name, 7, spell{trace.Running, 1, "", 100*ms - wait}, spell{trace.Mailbox, 2, "queue_2", wait})
+}
+
+// noon is when the first window of a play ends.
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// explain plays a window in which so many instances of a ended, these among them.
+func (p *play) explain(n uint64, instances ...outcome.Instance) *scope.Frame {
+	p.t.Helper()
+	return p.batch(outcome.Batch{Time: noon.Add(time.Duration(p.next)), Counts: []outcome.Counts{counts("a", n)}, Instances: instances})
+}
+
+// explained returns what is known of the probe, which is explained.
+func explained(t testing.TB, f *scope.Frame, name string) *scope.Explained {
+	t.Helper()
+	x := probe(t, f, name).Explained
+	if x == nil {
+		t.Fatalf("window %d of %s is not explained", f.Number, name)
+	}
+	return x
+}
+
+func TestExplainedShares(t *testing.T) {
+	p := newPlay(t, system(t, "", spec("a", 1)))
+	f := p.batch(outcome.Batch{Counts: []outcome.Counts{counts("a", 3)}, Instances: []outcome.Instance{
+		explainedBy("a", 1, spell{trace.Running, 1, "client", 2 * ms}, spell{trace.Mailbox, 5, "queue_2", 60 * ms}, spell{trace.Running, 9, "", 8 * ms}),
+		explainedBy("a", 2, spell{trace.Running, 1, "", 1 * ms}, spell{trace.Mailbox, 6, "queue_2", 29 * ms}),
+		{Outcome: "a", VM: beam, ID: 3, End: int64(time.Second)},
+	}})
+	want := &scope.Explained{Instances: 2, Total: 100 * ms, Shares: []scope.Share{
+		{Cause: scope.Cause{Kind: trace.Mailbox, Name: "queue_2"}, Time: 89 * ms, Of: 0.89},
+		{Cause: scope.Cause{Kind: trace.Running, Process: 9}, Time: 8 * ms, Of: 0.08},
+		{Cause: scope.Cause{Kind: trace.Running, Own: true}, Time: 3 * ms, Of: 0.03},
+	}}
+	got := explained(t, f, "a")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if got, want := got.Sentence(), "89 % of the time of 2 instances was mailbox wait of queue_2"; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+	if x := probe(t, p.step(counts("a", 3)), "a").Explained; x != nil {
+		t.Errorf("a window without traces is explained by %+v", x)
+	}
+}
+
+// Only the largest shares are told one by one, and all add up to the time of all.
+func TestManyCauses(t *testing.T) {
+	var spells []spell
+	for n := range 40 {
+		spells = append(spells, spell{trace.Running, trace.PID(2 + n), "", time.Duration(100 - n)})
+	}
+	x := explained(t, newPlay(t, system(t, "", spec("a", 1))).explain(1, explainedBy("a", 1, spells...)), "a")
+	if len(x.Shares) != scope.MaxShares || x.Causes != 40-scope.MaxShares || x.Shares[15].Time != 85 {
+		t.Errorf("%d shares, %d others: %+v", len(x.Shares), x.Causes, x.Shares)
+	}
+	if want := time.Duration((84 + 61) * 24 / 2); x.Others != want {
+		t.Errorf("the others are %v, want %v", x.Others, want)
+	}
+}
+
+// Whatever the traces are, the shares of a window add up to the time of its instances to
+// the nanosecond, and so do shares of 1.
+func TestSharesAddUp(t *testing.T) {
+	s := system(t, "", spec("a", 1))
+	rapid.Check(t, func(r *rapid.T) {
+		p := newPlay(t, s)
+		for range rapid.IntRange(1, 10).Draw(r, "windows") {
+			var instances []outcome.Instance
+			var total time.Duration
+			for id := range rapid.IntRange(0, 16).Draw(r, "instances") {
+				instances = append(instances, anyInstance(r, uint64(id)))
+				total += instances[id].Elapsed()
+			}
+			f := p.batch(outcome.Batch{Time: noon, Counts: []outcome.Counts{counts("a", 16)}, Instances: instances})
+			x := probe(t, f, "a").Explained
+			if total == 0 {
+				if x != nil {
+					r.Fatalf("no time is explained by %+v", x)
+				}
+				continue
+			}
+			sum, last := x.Others, total
+			for _, share := range x.Shares {
+				if share.Time <= 0 || share.Time > last || share.Of != float64(share.Time)/float64(total) || share.Usual < 0 || share.Usual > 1 {
+					r.Fatalf("after %v of %v comes %+v", last, total, share)
+				}
+				last = share.Time
+				sum += share.Time
+			}
+			if sum != total || x.Total != total || x.Instances != len(instances) {
+				r.Fatalf("the shares of %d instances add up to %v of %v, want %v of %d", x.Instances, sum, x.Total, total, len(instances))
+			}
+			if s := x.Shift; s != nil && (s.To-s.From < 0.1-1e-9 || s.Since.After(f.Time)) {
+				r.Fatalf("a shift %+v", s)
+			}
+		}
+	})
+}
+
+// anyInstance draws an instance with a trace, of few processes and kinds.
+func anyInstance(r *rapid.T, id uint64) outcome.Instance {
+	var spells []spell
+	for range rapid.IntRange(0, 30).Draw(r, "parts") {
+		n := rapid.IntRange(0, 30).Draw(r, "process")
+		name := ""
+		if n%3 == 0 {
+			name = fmt.Sprint("named ", n)
+		}
+		spells = append(spells, spell{
+			trace.Kind(rapid.IntRange(1, int(trace.Kinds)-1).Draw(r, "kind")), trace.PID(n), name,
+			time.Duration(rapid.Int64Range(0, 1e12).Draw(r, "time")),
+		})
+	}
+	return explainedBy("a", id, spells...)
+}
+
+// What has grown is told with when it began to, against how it was before.
+func TestShift(t *testing.T) {
+	p := newPlay(t, system(t, "", spec("a", 1)))
+	for range 4 {
+		if x := explained(t, p.explain(1, queued("a", 4*ms)), "a"); x.Shift != nil {
+			t.Errorf("after %d windows it says %v", x.Quiet, x.Shift)
+		}
+	}
+	if x := explained(t, p.explain(1, queued("a", 77*ms)), "a"); x.Shift != nil || x.Quiet != 4 {
+		t.Errorf("four windows are enough to say %v", x.Shift)
+	}
+
+	p = newPlay(t, system(t, "", spec("a", 1)))
+	for range 10 {
+		p.explain(1, queued("a", 4*ms))
+	}
+	if x := explained(t, p.explain(1, queued("a", 13*ms)), "a"); x.Shift != nil {
+		t.Errorf("9 points are a shift %v", x.Shift)
+	}
+	p.explain(1, queued("a", 4*ms))
+	p.step(counts("a", 1)) // nothing is known of this one
+	began := noon.Add(time.Duration(p.next))
+	for n := range 30 {
+		x := explained(t, p.explain(1, queued("a", 77*ms)), "a")
+		want := &scope.Shift{Cause: scope.Cause{Kind: trace.Mailbox, Name: "queue_2"}, Since: began, From: (11*4 + 13) / 1200.0, To: 0.77}
+		if diff := cmp.Diff(want, x.Shift); diff != "" {
+			t.Fatalf("%d windows later: %s", n, diff)
+		}
+		if got, want := x.Sentence(), "since "+began.Local().Format("15:04:05")+" mailbox wait of queue_2 grew from 5 % to 77 %"; got != want {
+			t.Fatalf("it says %q, want %q", got, want)
+		}
+	}
+	for range 60 { // until it is usual
+		p.explain(1, queued("a", 77*ms))
+	}
+	if x := explained(t, p.explain(1, queued("a", 77*ms)), "a"); x.Shift != nil || x.Quiet != 60 {
+		t.Errorf("after %d such windows it still says %v", x.Quiet, x.Shift)
+	}
+}
+
+// A run begins where the share is closer to what it is now than to what it was.
+func TestShiftBegins(t *testing.T) {
+	p := newPlay(t, system(t, "", spec("a", 1)))
+	for range 20 {
+		p.explain(1, queued("a", 0))
+	}
+	p.explain(1, queued("a", 90*ms)) // on its own
+	p.explain(1, queued("a", 0))
+	p.explain(1, queued("a", 30*ms))
+	began := noon.Add(time.Duration(p.next))
+	p.explain(1, queued("a", 50*ms))
+	x := explained(t, p.explain(1, queued("a", 80*ms)), "a")
+	if x.Shift == nil || !x.Shift.Since.Equal(began) {
+		t.Errorf("since %v, want %v", x.Shift, began)
+	}
+}
+
+// Windows in which a trigger fires or is active are not what is usual, however many.
+func TestShiftWithTrigger(t *testing.T) {
+	s := system(t, "", spec("a", 1))
+	s.Probes[0].Triggers = triggers(t, "load", "5")
+	p := newPlay(t, s)
+	for range 8 {
+		p.explain(1, queued("a", 4*ms))
+	}
+	began := noon.Add(time.Duration(p.next))
+	for n := range 200 {
+		f := p.explain(9, queued("a", 77*ms))
+		x := explained(t, f, "a")
+		if x.Shift == nil || !x.Shift.Since.Equal(began) || x.Shift.From != 0.04 || x.Quiet != 8 {
+			t.Fatalf("%d windows later it says %v of %d quiet ones, want since %v", n, x.Shift, x.Quiet, began)
+		}
+		if n > 0 {
+			continue
+		}
+		want := x.Shift.String() + "; 77 % of a #7 was mailbox wait of <0.2.0> (queue_2); 23 % was running of its own process"
+		if len(f.Fired) != 1 || f.Fired[0].Explanation != want {
+			t.Errorf("%+v fired, want the explanation %q", f.Fired, want)
+		}
+	}
+}
+
+// A probe that is only calculated is explained by the slowest of what is behind it.
+func TestExplanationOfCalculated(t *testing.T) {
+	s := system(t, "both = b -> a;", spec("a", 1), spec("b", 1), spec("both", 1), spec("else", 1))
+	s.Probes[2].Triggers = triggers(t, "load", "5")
+	s.Probes[3].Triggers = triggers(t, "load", "5")
+	p := newPlay(t, s)
+	f := p.batch(outcome.Batch{Time: noon, Counts: []outcome.Counts{counts("a", 1), counts("b", 1), counts("both", 9), counts("else", 9)},
+		Instances: []outcome.Instance{queued("a", 60*ms), explainedBy("b", 1, spell{trace.GC, 1, "", 99 * ms})}})
+	if diff := cmp.Diff([]string{"load both", "load else"}, fired(f)); diff != "" {
+		t.Fatal(diff)
+	}
+	if got := f.Fired[0].Explanation; !strings.HasPrefix(got, "a: 60 % of a #7 was mailbox wait") {
+		t.Errorf("both is explained by %q", got)
+	}
+	if got := f.Fired[1].Explanation; got != "" {
+		t.Errorf("else is explained by %q", got)
+	}
+}
+
+// What is usual is forgotten as other histories are; to explain or not is nothing that
+// makes a history begin anew.
+func TestConfigureForgetsWhatIsUsual(t *testing.T) {
+	s := system(t, "", spec("a", 1))
+	p := newPlay(t, s)
+	for range 6 {
+		p.explain(1, queued("a", 4*ms))
+	}
+	on := system(t, "", spec("a", 1))
+	on.Probes[0].Spec.Explain = true
+	if err := p.engine.Configure(on); err != nil {
+		t.Fatal(err)
+	}
+	if f := p.explain(1, queued("a", 4*ms)); explained(t, f, "a").Quiet != 6 || len(f.Notices) > 0 {
+		t.Errorf("compared with %d windows; %q", explained(t, f, "a").Quiet, f.Notices)
+	}
+	wider := system(t, "", spec("a", 1))
+	wider.Probes[0].Spec.BinWidth = 2 * ms
+	if err := p.engine.Configure(wider); err != nil {
+		t.Fatal(err)
+	}
+	if x := explained(t, p.explain(1, queued("a", 77*ms)), "a"); x.Quiet != 0 || x.Shift != nil {
+		t.Errorf("with other bins compared with %d windows", x.Quiet)
+	}
+}
+
+// The same windows give the same, and a copy of a frame stays what it was.
+func TestExplainedAgain(t *testing.T) {
+	var first []*scope.Explained
+	for range 2 {
+		p := newPlay(t, system(t, "", spec("a", 1)))
+		for n := range 40 {
+			f := p.explain(1, queued("a", time.Duration(n*n%97)*ms), explainedBy("a", uint64(n), spell{trace.GC, 1, "", ms}, spell{trace.Port, 3, "", ms})).Clone()
+			switch x := explained(t, f, "a"); {
+			case len(first) < 40:
+				first = append(first, x)
+			default:
+				if diff := cmp.Diff(first[n], x); diff != "" {
+					t.Fatalf("window %d: %s", n, diff)
+				}
+			}
+		}
+	}
+}
