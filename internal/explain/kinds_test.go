@@ -168,6 +168,7 @@ func TestKinds(t *testing.T) {
 			40 os @4 20
 			50 out 1 ready @3
 			70 os @3 55
+			70 in 1 @3
 			72 gc+ 1 @3
 			80 os @3 75
 			85 gc- 1 @3
@@ -178,7 +179,7 @@ func TestKinds(t *testing.T) {
 			30-50 running 1
 			50-55 ready 1
 			55-70 oswait 1
-			70-72 ready 1
+			70-72 running 1
 			72-75 gc 1
 			75-80 oswait 1
 			80-85 gc 1

@@ -25,6 +25,9 @@ const (
 // for at the end.
 func (l *Log) Explain(i Instance) *trace.Trace {
 	root := span(i.Start, max(i.Start, i.End), trace.Root, i.Owner, trace.Exact)
+	if root.Start == root.End {
+		return root.trace()
+	}
 	if v := l.vms[i.VM]; v == nil {
 		root.children = []node{unexplained(root.Start, root.End, i.Owner, trace.Exact, reasonNoEvent)}
 	} else {

@@ -18,19 +18,22 @@ type segment struct {
 // segments returns the segments of a process in [from, to), in the order of time.
 func (v *vm) segments(l *Log, p *process, from, to int64) iter.Seq[segment] {
 	return func(yield func(segment) bool) {
-		// Of what is before the first change, part may be before the log.
-		begin := int64(forever)
+		watched := int64(forever)
 		if len(p.changes) > 0 {
-			begin = p.changes[0].at
+			watched = p.changes[0].at
 		}
-		for _, c := range []change{{at: min(from, l.begin), detail: l.why}, {at: max(from, l.begin), detail: whyNotWatched}} {
-			until := min(begin, to)
-			if c.at < l.begin {
-				until = min(until, l.begin)
+		for _, none := range []struct {
+			until int64
+			why   string
+		}{{l.begin, l.why}, {watched, whyNotWatched}} {
+			until := min(none.until, to)
+			if from >= until {
+				continue
 			}
-			if begin := max(from, c.at); begin < until && !yield(segment{interval: interval{begin, until}, change: c, until: until}) {
+			if !yield(segment{interval: interval{from, until}, change: change{at: from, detail: none.why}, until: until}) {
 				return
 			}
+			from = until
 		}
 		for i := max(0, after(p.changes, from+1, changedAt)-1); i < len(p.changes) && p.changes[i].at < to; i++ {
 			until := int64(forever)

@@ -44,9 +44,9 @@ func (w *walk) wakeOf(p *process, s segment) wake {
 func (p *process) episode(since, until int64) episode {
 	e := episode{interval: interval{since, forever}}
 	var r *receipt
-	if i := after(p.received, since, receivedAt); i < len(p.received) {
+	if i := after(p.received, since+1, receivedAt); i < len(p.received) {
 		r = &p.received[i]
-		e.to = max(since+1, r.at)
+		e.to = r.at
 	}
 	last := interval{since, until} // wait
 	for i := after(p.changes, since+1, changedAt); i < len(p.changes) && p.changes[i].at < e.to; i++ {

@@ -1,0 +1,437 @@
+package explain
+
+import (
+	"fmt"
+	"testing"
+)
+
+// What a process waits for is what the one that wakes it does.
+func TestFollow(t *testing.T) {
+	for _, s := range []scenario{{
+		name: "a call that is answered to an alias", events: `
+			0 watch 1
+			0 watch 2
+			1 in 2 @2
+			2 out 2 wait @2
+			10 start 1 7
+			20 send 1>2 9
+			22 out 1 wait
+			30 in 2 @2
+			31 queued 2 9 #1
+			32 receive 2 9 #1
+			33 gc+ 2 @2
+			40 gc- 2 @2
+			80 send 2>1 alias
+			82 out 2 wait @2
+			85 in 1
+			86 queued 1 4 #1
+			87 receive 1 4 #1
+			90 end 1 7`,
+		start: 10, end: 90, want: `
+			10-22 running 1
+			22-80 waiting 2 inferred by 2>1 80..87
+				22-30 ready 2 inferred
+				30-33 running 2 inferred
+				33-40 gc 2 inferred
+				40-80 running 2 inferred
+			80-85 ready 1
+			85-90 running 1`,
+	}, {
+		name: "tokens", events: `
+			0 watch 1
+			0 watch 2
+			1 in 2 @2
+			2 out 2 wait @2
+			10 start 1 7
+			20 send 1>2 9 ~5.0.1
+			22 out 1 wait
+			30 in 2 @2
+			31 queued 2 9 #1 ~5.0.1
+			32 receive 2 9 #1 ~5.0.1
+			80 send 2>1 alias ~5.1.0
+			82 out 2 wait @2
+			85 in 1
+			86 queued 1 4 #1 ~5.1.2
+			87 receive 1 4 #1 ~5.1.2
+			90 end 1 7`,
+		start: 10, end: 90, want: `
+			10-22 running 1
+			22-80 waiting 2 by 2>1 80..87
+				22-30 ready 2
+				30-80 running 2
+			80-85 ready 1
+			85-90 running 1`,
+	}, {
+		name: "a slow callee two processes away", events: `
+			0 watch 1
+			0 watch 2
+			0 watch 3
+			1 in 2 @2
+			1 in 3 @3
+			2 out 2 wait @2
+			2 out 3 wait @3
+			10 start 1 7
+			20 send 1>2 9
+			22 out 1 wait
+			23 in 2 @2
+			23 queued 2 9 #1
+			24 receive 2 9 #1
+			25 send 2>3 7
+			26 out 2 wait @2
+			27 in 3 @3
+			27 queued 3 7 #1
+			28 receive 3 7 #1
+			800 send 3>2 alias
+			801 out 3 wait
+			802 in 2 @2
+			803 queued 2 5 #1
+			803 receive 2 5 #1
+			805 send 2>1 alias
+			806 out 2 wait
+			810 in 1
+			811 queued 1 4 #1
+			812 receive 1 4 #1
+			820 end 1 7`,
+		start: 10, end: 820, want: `
+			10-22 running 1
+			22-805 waiting 2 inferred by 2>1 805..812
+				22-23 ready 2 inferred
+				23-26 running 2 inferred
+				26-800 waiting 3 inferred by 3>2 800..803
+					26-27 ready 3 inferred
+					27-800 running 3 inferred
+				800-802 ready 2 inferred
+				802-805 running 2 inferred
+			805-810 ready 1
+			810-820 running 1`,
+	}, {
+		name: "a lock that a third process holds", events: `
+			0 watch 1
+			0 watch 2
+			0 watch 3
+			1 in 2 @2
+			2 out 2 wait @2
+			3 in 3 @3
+			10 start 1 7
+			20 send 1>2 9
+			22 out 1 wait
+			23 in 2 @2
+			23 queued 2 9 #1
+			24 receive 2 9 #1
+			25 out 2 wait @2
+			50 nif+ 3 @3 slow
+			70 nif- 3 @3 slow
+			75 send 3>2 3
+			76 in 2 @2
+			76 queued 2 3 #1
+			77 receive 2 3 #1
+			80 send 2>1 alias
+			82 out 2 wait @2
+			85 in 1
+			86 queued 1 4 #1
+			87 receive 1 4 #1
+			90 end 1 7`,
+		start: 10, end: 90, want: `
+			10-22 running 1
+			22-80 waiting 2 inferred by 2>1 80..87
+				22-23 ready 2 inferred
+				23-25 running 2 inferred
+				25-75 waiting 3 inferred by 3>2 75..77
+					25-50 running 3 inferred
+					50-70 nif 3 inferred [slow]
+					70-75 running 3 inferred
+				75-76 ready 2 inferred
+				76-80 running 2 inferred
+			80-85 ready 1
+			85-90 running 1`,
+	}, {
+		name: "behind others in the mailbox", events: `
+			0 watch 1
+			0 watch 2
+			0 watch 3
+			1 in 2 @2
+			2 send 3>2 4
+			10 start 1 7
+			6000 send 3>2 4
+			13000 send 1>2 9
+			13001 out 1 wait
+			13030 queued 2 4 #3
+			13030 queued 2 4 #3
+			13030 queued 2 9 #3
+			13031 receive 2 4 #3
+			13040 receive 2 4 #2
+			13060 receive 2 9 #1
+			13080 send 2>1 alias
+			13082 out 2 wait @2
+			13085 in 1
+			13086 queued 1 4 #1
+			13087 receive 1 4 #1
+			13090 end 1 7`,
+		start: 10, end: 13090, want: `
+			10-13001 running 1
+			13001-13080 waiting 2 inferred by 2>1 13080..13087
+				13001-13060 mailbox 2 inferred behind 2 by 1>2 13000..13060
+				13060-13080 running 2 inferred
+			13080-13085 ready 1
+			13085-13090 running 1`,
+	}, {
+		name: "a call that timed out in the mailbox", events: `
+			0 watch 1
+			0 watch 2
+			0 watch 3
+			1 in 2 @2
+			2 send 3>2 4
+			3 send 3>2 4
+			10 start 1 7
+			20 send 1>2 9
+			22 out 1 wait
+			30 queued 2 4 #3
+			30 queued 2 4 #3
+			30 queued 2 9 #3
+			31 receive 2 4 #3
+			40 receive 2 4 #2`,
+		start: 10, end: 90, want: `
+			10-22 running 1
+			22-90 waiting 2 inferred by 1>2 20..0: assumed: it sent the last message there
+				22-90 mailbox 2 inferred behind 2 by 1>2 20..0`,
+	}, {
+		name: "a call that timed out in the server", events: `
+			0 watch 1
+			0 watch 2
+			1 in 2 @2
+			2 out 2 wait @2
+			10 start 1 7
+			20 send 1>2 9
+			22 out 1 wait
+			30 in 2 @2
+			31 queued 2 9 #1
+			32 receive 2 9 #1
+			33 out 2 wait`,
+		start: 10, end: 90, want: `
+			10-22 running 1
+			22-90 waiting 2 inferred by 1>2 20..32: assumed: it sent the last message there
+				22-30 ready 2 inferred
+				30-33 running 2 inferred
+				33-90 unexplained 2 inferred: waits for a message, and nothing tells from whom`,
+	}, {
+		name: "waiting for a process that is not watched", events: `
+			0 watch 1
+			10 start 1 7
+			20 send 1>2 9
+			22 out 1 wait`,
+		start: 10, end: 90, want: `
+			10-22 running 1
+			22-90 waiting 2 inferred by 1>2 20..0: assumed: it sent the last message there; not watched then`,
+	}, {
+		name: "a process that is watched when it is called first", events: `
+			0 watch 1
+			10 start 1 7
+			20 watch 2
+			20 send 1>2 9
+			22 out 1 wait
+			30 in 2 @2
+			31 queued 2 9 #1
+			32 receive 2 9 #1
+			80 send 2>1 alias
+			85 in 1
+			86 queued 1 4 #1
+			87 receive 1 4 #1
+			90 end 1 7`,
+		start: 10, end: 90, want: `
+			10-22 running 1
+			22-80 waiting 2 inferred by 2>1 80..87
+				22-30 ready 2 inferred
+				30-80 running 2 inferred
+			80-85 ready 1
+			85-90 running 1`,
+	}, {
+		name: "a process with a backlog that is watched when it is called first", events: `
+			0 watch 1
+			10 start 1 7
+			20 watch 2
+			20 send 1>2 9
+			22 out 1 wait
+			30 queued 2 9 #5
+			30 queued 2 9 #5
+			32 receive 2 9 #5
+			33 receive 2 9 #4
+			34 receive 2 9 #3
+			35 receive 2 9 #2
+			36 receive 2 9 #1
+			80 send 2>1 alias
+			85 in 1
+			86 queued 1 4 #1
+			87 receive 1 4 #1
+			90 end 1 7`,
+		start: 10, end: 90, want: `
+			10-22 running 1
+			22-80 waiting 2 inferred by 2>1 80..87
+				22-36 mailbox 2 inferred behind 4 by 1>2 20..36
+				36-80 running 2 inferred
+			80-85 ready 1
+			85-90 running 1`,
+	}, {
+		name: "a selective receive, woken by another message in between", events: `
+			0 watch 1
+			0 watch 2
+			0 watch 3
+			1 in 2 @2
+			2 out 2 wait @2
+			3 in 3 @3
+			10 start 1 7
+			20 send 1>2 9
+			22 out 1 wait
+			30 in 2 @2
+			31 queued 2 9 #1
+			32 receive 2 9 #1
+			40 send 3>1 4
+			42 in 1
+			43 queued 1 4 #1
+			44 out 1 wait
+			80 send 2>1 4
+			85 in 1
+			86 queued 1 4 #2
+			87 receive 1 4 #2
+			88 receive 1 4 #1
+			90 end 1 7`,
+		start: 10, end: 90, want: `
+			10-22 running 1
+			22-40 waiting 2 inferred by 2>1 80..87
+				22-30 ready 2 inferred
+				30-40 running 2 inferred
+			40-42 ready 1
+			42-44 running 1
+			44-80 waiting 2 inferred by 2>1 80..87
+				44-80 running 2 inferred
+			80-85 ready 1
+			85-90 running 1`,
+	}, {
+		name: "two that send at the same time", events: `
+			0 watch 1
+			0 watch 2
+			0 watch 3
+			10 start 1 7
+			20 out 1 wait
+			80 send 2>1 4
+			81 send 3>1 4
+			85 in 1
+			86 queued 1 4 #2
+			86 queued 1 4 #2
+			87 receive 1 4 #2
+			88 receive 1 4 #1
+			90 end 1 7`,
+		start: 10, end: 90, want: `
+			10-20 running 1
+			20-80 waiting 0 ambiguous: woken by a message of <0.2.0> or <0.3.0>
+			80-85 ready 1
+			85-90 running 1`,
+	}, {
+		name: "two that send at the same time, of different sizes", events: `
+			0 watch 1
+			0 watch 2
+			0 watch 3
+			1 in 3 @3
+			10 start 1 7
+			20 out 1 wait
+			80 send 2>1 4
+			81 send 3>1 5
+			85 in 1
+			86 queued 1 5 #2
+			86 queued 1 4 #2
+			87 receive 1 5 #2
+			90 end 1 7`,
+		start: 10, end: 90, want: `
+			10-20 running 1
+			20-80 waiting 3 inferred by 3>1 81..87
+				20-80 running 3 inferred
+			80-85 ready 1
+			85-90 running 1`,
+	}, {
+		name: "they wait for each other", events: `
+			0 watch 1
+			0 watch 2
+			1 in 2 @2
+			2 out 2 wait @2
+			10 start 1 7
+			20 send 1>2 9
+			22 out 1 wait
+			30 in 2 @2
+			31 queued 2 9 #1
+			32 receive 2 9 #1
+			33 send 2>1 8
+			34 out 2 wait`,
+		start: 10, end: 34, want: `
+			10-22 running 1
+			22-33 waiting 2 inferred by 2>1 33..0
+				22-30 ready 2 inferred
+				30-33 running 2 inferred
+			33-34 ready 1`,
+	}, {
+		name: "they wait for each other for long", events: `
+			0 watch 1
+			0 watch 2
+			1 in 2 @2
+			2 out 2 wait @2
+			10 start 1 7
+			20 send 1>2 9
+			22 out 1 wait
+			30 in 2 @2
+			31 queued 2 9 #1
+			32 receive 2 9 #1
+			33 send 2>1 8
+			34 out 2 wait
+			35 in 1
+			36 queued 1 8 #1
+			37 out 1 wait`,
+		start: 10, end: 90, want: `
+			10-22 running 1
+			22-33 waiting 2 inferred by 1>2 20..32: assumed: it sent the last message there
+				22-30 ready 2 inferred
+				30-33 running 2 inferred
+			33-35 ready 1
+			35-37 running 1
+			37-90 waiting 2 inferred by 1>2 20..32: assumed: it sent the last message there
+				37-90 waiting 1 inferred by 2>1 33..0: assumed: it sent the last message there; they wait for each other`,
+	}} {
+		t.Run(s.name, func(t *testing.T) { s.run(t) })
+	}
+}
+
+// What is waited for is followed over so many processes, and no further.
+func TestFollowFar(t *testing.T) {
+	const far = 12
+	var events string
+	for p := 1; p <= far; p++ {
+		events += fmt.Sprintf("%d watch %d\n", 0, p)
+		if p > 1 {
+			events += fmt.Sprintf("1 in %d\n2 out %d wait\n", p, p)
+		}
+	}
+	events += "10 start 1 7\n"
+	for p := 1; p < far; p++ {
+		at := 10 * p
+		if p > 1 {
+			events += fmt.Sprintf("%d in %d\n%d queued %d 1 #1\n%d receive %d 1 #1\n", at, p, at, p, at, p)
+		}
+		events += fmt.Sprintf("%d send %d>%d 1\n%d out %d wait\n", at, p, p+1, at, p)
+	}
+	scenario{start: 10, end: 200, want: `
+		10-200 waiting 2 inferred by 1>2 10..20: assumed: it sent the last message there
+			10-20 ready 2 inferred
+			20-200 waiting 3 inferred by 2>3 20..30: assumed: it sent the last message there
+				20-30 ready 3 inferred
+				30-200 waiting 4 inferred by 3>4 30..40: assumed: it sent the last message there
+					30-40 ready 4 inferred
+					40-200 waiting 5 inferred by 4>5 40..50: assumed: it sent the last message there
+						40-50 ready 5 inferred
+						50-200 waiting 6 inferred by 5>6 50..60: assumed: it sent the last message there
+							50-60 ready 6 inferred
+							60-200 waiting 7 inferred by 6>7 60..70: assumed: it sent the last message there
+								60-70 ready 7 inferred
+								70-200 waiting 8 inferred by 7>8 70..80: assumed: it sent the last message there
+									70-80 ready 8 inferred
+									80-200 waiting 9 inferred by 8>9 80..90: assumed: it sent the last message there
+										80-90 ready 9 inferred
+										90-200 waiting 10 inferred by 9>10 90..100: assumed: it sent the last message there; followed over 8 processes`,
+		events: events}.run(t)
+}

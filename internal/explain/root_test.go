@@ -1,0 +1,253 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/beamscope/beamscope/bpf"
+)
+
+// handedOver is a span that goes from a source over two queues with a worker each, and
+// ends in the second worker: 1 → 2 → 3 → 4 → 5, as in M/M/1/K.
+const handedOver = `
+	0 watch 1
+	0 watch 2
+	0 watch 3
+	0 watch 4
+	0 watch 5
+	1 in 2 @2
+	1 in 3 @3
+	1 in 4 @2
+	1 in 5 @3
+	2 out 2 wait @2
+	2 out 4 wait @2
+	2 out 5 wait @3
+	3 send 9>3 7
+	10 start 1 7
+	12 send 1>2 5
+	13 out 1 wait
+	20 in 2 @2
+	21 queued 2 5 #1
+	22 receive 2 5 #1
+	25 send 2>3 6
+	26 out 2 wait @2
+	30 queued 3 7 #2
+	30 queued 3 6 #2
+	31 receive 3 7 #2
+	60 receive 3 6 #1
+	100 send 3>4 5
+	101 send 3>2 0
+	102 out 3 wait @3
+	105 in 4 @2
+	106 queued 4 5 #1
+	107 receive 4 5 #1
+	108 send 4>5 6
+	109 out 4 wait @2
+	110 in 5 @3
+	111 queued 5 6 #1
+	112 receive 5 6 #1
+	115 gc+ 5 @3
+	180 gc- 5 @3
+`
+
+// rule has three spans of outcome 0 end in another process than they started in.
+const rule = `
+	0 watch 1
+	0 watch 2
+	1 start 1 101
+	2 end 2 101
+	3 start 1 102
+	4 end 2 102
+	5 start 1 103
+	6 end 2 103
+`
+
+func TestHandedOver(t *testing.T) {
+	for _, s := range []scenario{{
+		name: "two queues, with the end", events: handedOver + `
+			190 end 5 7`,
+		start: 10, end: 190, want: `
+			10-12 running 1 inferred
+			12-25 waiting 2 inferred by 1>2 12..22
+				12-20 ready 2 inferred
+				20-25 running 2 inferred
+			25-100 waiting 3 inferred by 2>3 25..60
+				25-60 mailbox 3 inferred behind 1 by 2>3 25..60
+				60-100 running 3 inferred
+			100-108 waiting 4 inferred by 3>4 100..107
+				100-105 ready 4 inferred
+				105-108 running 4 inferred
+			108-190 waiting 5 inferred by 4>5 108..112
+				108-110 ready 5 inferred
+				110-115 running 5 inferred
+				115-180 gc 5 inferred
+				180-190 running 5 inferred`,
+	}, {
+		name: "a timeout, and a late end", events: handedOver + `
+			190 end 5 7`,
+		start: 10, end: 50, want: `
+			10-12 running 1 inferred
+			12-25 waiting 2 inferred by 1>2 12..22
+				12-20 ready 2 inferred
+				20-25 running 2 inferred
+			25-50 waiting 3 inferred by 2>3 25..60
+				25-50 mailbox 3 inferred behind 1 by 2>3 25..60`,
+	}, {
+		name: "no start", events: strings.Replace(handedOver, "10 start 1 7", "", 1) + `
+			190 end 5 7`,
+		start: 21, end: 190, owner: 77, want: `
+			21-25 waiting 2 inferred by 1>2 12..22
+				21-25 running 2 inferred
+			25-100 waiting 3 inferred by 2>3 25..60
+				25-60 mailbox 3 inferred behind 1 by 2>3 25..60
+				60-100 running 3 inferred
+			100-108 waiting 4 inferred by 3>4 100..107
+				100-105 ready 4 inferred
+				105-108 running 4 inferred
+			108-190 waiting 5 inferred by 4>5 108..112
+				108-110 ready 5 inferred
+				110-115 running 5 inferred
+				115-180 gc 5 inferred
+				180-190 running 5 inferred`,
+	}, {
+		name: "a message of which the sender was not seen", events: `
+			0 watch 1
+			0 watch 2
+			1 in 2 @2
+			2 out 2 wait @2
+			10 start 1 7
+			20 in 2 @2
+			21 queued 2 5 #1
+			22 receive 2 5 #1
+			50 end 2 7`,
+		start: 10, end: 50, want: `
+			10-22 unexplained 2: handed over by a message that no process of this node was seen to send
+			22-50 waiting 2
+				22-50 running 2`,
+	}, {
+		name: "one of two senders", events: `
+			0 watch 1
+			0 watch 2
+			0 watch 3
+			1 in 2 @2
+			2 out 2 wait @2
+			10 start 1 7
+			18 send 1>2 5
+			19 send 3>2 5
+			20 in 2 @2
+			21 queued 2 5 #2
+			21 queued 2 5 #2
+			22 receive 2 5 #2
+			50 end 2 7`,
+		start: 10, end: 50, want: `
+			10-22 unexplained 2 ambiguous: handed over by a message of <0.1.0> or <0.3.0>
+			22-50 waiting 2
+				22-50 running 2`,
+	}, {
+		name: "nothing was received", events: `
+			0 watch 1
+			0 watch 2
+			1 in 2 @2
+			10 start 1 7
+			50 end 2 7`,
+		start: 10, end: 50, want: `
+			10-50 unexplained 2: how it came to the process that has it next was not seen`,
+	}, {
+		name: "never ended, over one process", events: rule + `
+			8 in 2 @2
+			9 out 2 wait @2
+			10 start 1 7
+			12 send 1>2 5
+			15 start 1 8
+			16 send 1>2 5
+			20 in 2 @2
+			21 queued 2 5 #2
+			21 queued 2 5 #2
+			22 receive 2 5 #2
+			30 receive 2 5 #1`,
+		start: 10, end: 50, want: `
+			10-12 running 1
+			12-30 waiting 2 inferred by 1>2 12..22
+				12-20 ready 2 inferred
+				20-30 running 2 inferred
+			30-50 unexplained 2 inferred: handed over to this process, and no message of it was seen that passed it on`,
+	}, {
+		name: "never ended, in a mailbox", events: rule + `
+			7 watch 3
+			8 in 2 @2
+			9 out 2 wait @2
+			10 start 1 7
+			12 send 1>2 5
+			20 in 2 @2
+			21 queued 2 5 #1
+			22 receive 2 5 #1
+			25 send 2>3 4
+			26 in 3
+			26 out 2 wait`,
+		start: 10, end: 50, want: `
+			10-12 running 1
+			12-25 waiting 2 inferred by 1>2 12..22
+				12-20 ready 2 inferred
+				20-25 running 2 inferred
+			25-50 waiting 3 inferred by 2>3 25..0
+				25-26 ready 3 inferred
+				26-50 running 3 inferred`,
+	}, {
+		name: "never ended, one of two messages", events: rule + `
+			8 in 2 @2
+			9 out 2 wait @2
+			10 start 1 7
+			12 send 1>2 5
+			20 in 2 @2
+			21 queued 2 5 #1
+			22 receive 2 5 #1
+			25 send 2>3 4
+			26 send 2>4 4`,
+		start: 10, end: 50, want: `
+			10-12 running 1
+			12-25 waiting 2 inferred by 1>2 12..22
+				12-20 ready 2 inferred
+				20-25 running 2 inferred
+			25-50 unexplained 2 ambiguous: handed over, and which of 2 messages carried it is not certain`,
+	}, {
+		name: "never ended, and it is not known who started it", events: strings.Replace(handedOver, "10 start 1 7", "", 1),
+		start: 100, end: 190, owner: 77, want: `
+			100-190 unexplained 77: not watched then`,
+	}} {
+		t.Run(s.name, func(t *testing.T) { s.run(t) })
+	}
+}
+
+// With tokens, the last message of the same label has brought the span.
+func TestHandedOverLabel(t *testing.T) {
+	scenario{events: `
+		0 watch 1
+		0 watch 2
+		0 watch 3
+		1 in 2 @2
+		2 out 2 wait @2
+		10 start 1 7
+		12 send 1>2 5 ~7.0.1
+		13 send 3>2 6
+		20 in 2 @2
+		21 queued 2 5 #2 ~7.0.1
+		21 queued 2 6 #2
+		22 receive 2 5 #2 ~7.0.1
+		30 receive 2 6 #1
+		50 end 2 7`,
+		start: 10, end: 50, want: `
+			10-12 running 1
+			12-50 waiting 2 by 1>2 12..22
+				12-20 ready 2
+				20-50 running 2`,
+	}.run(t)
+}
+
+// Without owner, VM or time there is still a trace.
+func TestExplainNothing(t *testing.T) {
+	var l Log
+	for _, i := range []Instance{{}, {Start: 5, End: 9}, {VM: vmPID, Start: 5, End: 9, Owner: 1}} {
+		checked(t, l.Explain(i), i)
+		l.Add([]bpf.Event{{VM: vmPID, Kind: bpf.EventWatch, Process: 2}}, false)
+	}
+}
