@@ -109,8 +109,36 @@ func match(q []queued, p []*send, wanted func(*send) bool) []int {
 			used[j] = true
 			break
 		}
+		if result[i] < 0 {
+			result[i] = trade(q[:i+1], p, head, result[:i], used, wanted)
+		}
 	}
 	return result
+}
+
+// trade finds what the last of q may be among what others were matched with, where one
+// that is left, sent within a moment of it by another process, can be those others. That
+// is matched with them then. The result is an index of p, or -1.
+func trade(q []queued, p []*send, head int, matched []int, used []bool, wanted func(*send) bool) int {
+	last := q[len(q)-1]
+	for k := len(matched) - 1; k >= max(0, len(matched)-crowd); k-- {
+		j := matched[k]
+		if j < 0 || !p[j].fits(last) {
+			continue
+		}
+		for o := head; o < min(len(p), head+crowd) && p[o].at-p[j].at <= near; o++ {
+			if used[o] || !wanted(p[o]) || p[o].from == p[j].from || !p[o].fits(q[k]) || p[o].at > q[k].at {
+				continue
+			}
+			if p[j].at-p[o].at > near || earlier(p[head:o], used[head:o], p[o]) {
+				continue
+			}
+			matched[k] = o
+			used[o] = true
+			return j
+		}
+	}
+	return -1
 }
 
 // earlier reports whether there is one from the same sender before.

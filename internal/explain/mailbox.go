@@ -36,9 +36,11 @@ type send struct {
 	among    []trace.PID // senders that it may be mistaken for one of, 0 for one not seen
 }
 
-// fits reports whether the message may be what was queued.
+// fits reports whether the message may be what was queued. The size as it is sent is
+// without literals, which are not copied, and has once what is in it several times; when
+// it is queued or received everything counts.
 func (s *send) fits(q queued) bool {
-	return s.carries(q.token) && (s.alias || s.size == q.size)
+	return s.carries(q.token) && (s.alias || s.size <= q.size)
 }
 
 // carries reports whether the token of the message may be t: where it was sent to an
@@ -321,11 +323,21 @@ func (b *mailbox) answer(want queued, sent []*send) {
 		if !q.same(want) || q.send == nil {
 			continue
 		}
-		if slices.ContainsFunc(sent[asked:], func(s *send) bool { return s.to == q.send.from }) {
+		if slices.ContainsFunc(sent[asked:], q.send.mayAnswer) {
 			alike = append(alike, i)
 		}
 	}
 	b.mistake(alike)
+}
+
+// mayAnswer reports whether the message may be the answer to another: it was sent by the
+// one who got that, and not before.
+func (s *send) mayAnswer(question *send) bool {
+	got := question.at
+	if question.fate == taken {
+		got = question.received
+	}
+	return question.to == s.from && got < s.at
 }
 
 // mistake says that some of the private queue may each be any other one of them.
