@@ -4,17 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
-	"golang.org/x/sys/unix"
 
 	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/erlang"
@@ -140,31 +137,8 @@ func start(t *testing.T, system []string, scopeFile string, opts session.Options
 	t.Helper()
 	vmtest.NeedEBPF(t)
 	vm := vmtest.Start(t, erlang.Options{Main: system})
-	favour(t, vm)
+	vmtest.Favour(t, vm)
 	return observe(t, vm, scopeFile, opts)
-}
-
-// favour has the threads of a VM run as soon as they can. What the systems take is
-// time asleep: where they have to queue for a processor after it, because much else
-// is going on, that is what would be observed. They use little of it themselves.
-func favour(t *testing.T, vm *erlang.VM) {
-	t.Helper()
-	const lowest = 1 // priority of those that are favoured
-	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", vm.PID()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, task := range tasks {
-		tid, err := strconv.Atoi(task.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: lowest}
-		if err := unix.SchedSetAttr(tid, &attr, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-			t.Logf("the VM is not favoured: %v", err)
-			return
-		}
-	}
 }
 
 func observe(t *testing.T, vm *erlang.VM, scopeFile string, opts session.Options) *rig {
