@@ -85,7 +85,7 @@ func (s Spec) kernelOutcome() (bpf.Outcome, error) {
 		Stream:    streaming[s.Detail],
 		ExitFails: s.ExitFails,
 		Group:     s.Group,
-		Explain:   s.Explain,
+		Explain:   s.Explain && s.Span != "",
 	}
 	if s.Span != "" {
 		return o, nil
@@ -104,23 +104,26 @@ func (s Spec) kernelID() string {
 	return bpf.RuleID(s.Name)
 }
 
-// attach attaches to a file, unless it is attached to.
-func (o *observation) attach(f file, target bpf.Target) error {
+// attach attaches to a file, unless it is attached to. missing says what cannot be
+// explained of what happens there.
+func (o *observation) attach(f file, target bpf.Target) (missing, err error) {
 	if _, attached := o.files[f]; attached {
-		return nil
+		return nil, nil
 	}
 	a, err := o.collector.Attach(target)
-	if err == nil {
-		o.files[f] = a
+	if err != nil {
+		return nil, err
 	}
-	return err
+	o.files[f] = a
+	return a.Missing(), nil
 }
 
 // attachLike attaches to what another observation is attached to, where it can.
 func (o *observation) attachLike(other *observation) (missing error) {
 	var errs []error
 	for f, a := range other.files {
-		errs = append(errs, o.attach(f, a.Target()))
+		missing, err := o.attach(f, a.Target())
+		errs = append(errs, missing, err)
 	}
 	return errors.Join(errs...)
 }

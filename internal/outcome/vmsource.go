@@ -61,6 +61,7 @@ type VMSource struct {
 	toldUnrecorded bool // that events for explanations were lost
 
 	layouts   procname.Layouts // of the VMs' memory
+	guessed   []string         // of which VMs the layout is not known, and was not said yet
 	unnamed   map[int]bool     // VMs of which it was said that they tell no names
 	discovery discovery
 	status    statusBoard
@@ -205,13 +206,44 @@ func (s *VMSource) attach(v vm.VM) error {
 		PID:     f.pid,
 		Probes:  append(probes, standIns...),
 		PIDBits: v.PIDBits(),
+		Layout:  s.processLayout(v),
 	}
 	for _, o := range s.observations {
-		if err := o.attach(f, target); err != nil {
+		missing, err := o.attach(f, target)
+		if err != nil {
 			return fmt.Errorf("pid %d: %w", v.PID(), err)
+		}
+		if missing != nil {
+			s.note("pid %d: %v", v.PID(), missing)
 		}
 	}
 	return nil
+}
+
+// processLayout returns what is known of the processes of a VM, for outcomes that are to
+// be explained, at whatever time. Where nothing is, that is noted once it matters.
+func (s *VMSource) processLayout(v vm.VM) bpf.ProcessLayout {
+	m, err := s.layouts.Process(v.Process, v.Exe)
+	if err == nil && !v.StateBits() {
+		err = errors.New("it is another version than OTP 25")
+	}
+	if err != nil {
+		s.guessed = append(s.guessed, fmt.Sprintf("pid %d: %v: whether a process waits or was preempted is guessed by its reductions", v.PID(), err))
+		return bpf.ProcessLayout{}
+	}
+	return bpf.ProcessLayout(m)
+}
+
+// noteGuesses says what is only guessed, if anything is to be explained.
+func (s *VMSource) noteGuesses() {
+	explains := slices.ContainsFunc(s.observations, func(o *observation) bool { return o.collector.Explains() })
+	if !explains {
+		return
+	}
+	for _, text := range s.guessed {
+		s.note("%s", text)
+	}
+	s.guessed = nil
 }
 
 // fileOf returns what is attached to for a VM.
@@ -464,6 +496,7 @@ func (s *VMSource) Watch() []Notice {
 	if err := s.watch(); err != nil {
 		s.note("%v", err)
 	}
+	s.noteGuesses()
 	s.updateStatus()
 	notices := s.notices
 	s.notices = nil

@@ -38,6 +38,8 @@ type processLayout struct {
 	dict                       uint64 // pointer to a ProcDict, or nil
 	heap, heapEnd, old, oldEnd uint64
 	state                      uint64 // flags
+
+	seqTraceClock, seqTraceLastCount uint64 // of messages with a token
 }
 
 // regProcLayout is of struct reg_proc.
@@ -93,6 +95,8 @@ func (l *layout) members() []member {
 		{process, "old_heap", 8, &p.old, &p.size},
 		{process, "old_hend", 8, &p.oldEnd, &p.size},
 		{process, "state", 4, &p.state, &p.size},
+		{process, "seq_trace_clock", 8, &p.seqTraceClock, nil}, // not read here
+		{process, "seq_trace_lastcnt", 8, &p.seqTraceLastCount, nil},
 
 		{"reg_proc", "p", 8, &l.regProc.process, &l.regProc.size},
 		{"reg_proc", "name", 8, &l.regProc.name, &l.regProc.size},

@@ -32,6 +32,31 @@ type reading struct {
 // maxKnown bounds how many executables are remembered.
 const maxKnown = 64
 
+// Members says where struct process of a VM has some of its members: offsets in bytes.
+type Members struct {
+	State                            uint32 // 32 bits of flags
+	SeqTraceClock, SeqTraceLastCount uint32 // 64 bits each: what the token of the next message is made of
+}
+
+// Process returns where the processes of an executable that a process runs have some of
+// their members. The error wraps [ErrNoLayout] where the executable does not tell.
+func (l *Layouts) Process(p usdt.Process, exe usdt.MappedFile) (Members, error) {
+	f, err := usdt.Open(exe.Path)
+	if err != nil {
+		return Members{}, err
+	}
+	defer f.Close()
+	known, err := l.of(p, exe, f)
+	if err != nil {
+		return Members{}, err
+	}
+	return Members{
+		State:             uint32(known.process.state),
+		SeqTraceClock:     uint32(known.process.seqTraceClock),
+		SeqTraceLastCount: uint32(known.process.seqTraceLastCount),
+	}, nil
+}
+
 // of returns the layout of an executable that a process runs.
 func (l *Layouts) of(p usdt.Process, exe usdt.MappedFile, f *usdt.File) (layout, error) {
 	r := l.reading(exe, f.BuildID())

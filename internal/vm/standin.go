@@ -85,12 +85,29 @@ var ertsFolder = regexp.MustCompile(`/erts-(\d+)\.`)
 // which was not tried. The folder of the executable tells; where it does not, OTP 25 is
 // assumed.
 func (v VM) PIDBits() uint8 {
-	m := ertsFolder.FindStringSubmatch(v.Exe.Name)
-	if m == nil {
-		return 15
-	}
-	if major, err := strconv.Atoi(m[1]); err != nil || major <= 13 {
+	if v.erts() <= erts25 {
 		return 15
 	}
 	return 28
+}
+
+// StateBits reports whether the flags of the VM's processes mean what they do in OTP 25,
+// see ERTS_PSFLG_BIT in erts/emulator/beam/erl_process.h. Other versions were not tried.
+func (v VM) StateBits() bool { return v.erts() == erts25 }
+
+// erts25 is the major version of the runtime system of OTP 25.
+const erts25 = 13
+
+// erts returns the major version of the runtime system, by the folder of the executable;
+// that of OTP 25 where it does not tell.
+func (v VM) erts() int {
+	m := ertsFolder.FindStringSubmatch(v.Exe.Name)
+	if m == nil {
+		return erts25
+	}
+	major, err := strconv.Atoi(m[1])
+	if err != nil {
+		return erts25
+	}
+	return major
 }

@@ -61,6 +61,7 @@ struct process {
 	} u;
 	char between;
 	atomic32 state;
+	Eterm seq_trace_lastcnt, seq_trace_clock;
 };
 
 typedef struct {
@@ -107,6 +108,8 @@ const uint64_t offsets[] = {
 	offsetof(struct process, old_heap),
 	offsetof(struct process, old_hend),
 	offsetof(struct process, state),
+	offsetof(struct process, seq_trace_clock),
+	offsetof(struct process, seq_trace_lastcnt),
 	offsetof(struct reg_proc, p),
 	offsetof(struct reg_proc, name),
 	offsetof(struct proc_dict, sizeMask),

@@ -1,0 +1,203 @@
+%%% @doc Spans with a known story: what happens to the processes that take part is told by
+%%% the function. What is recorded of them is compared with it, in tests.
+%%%
+%%% Spans are called `load'. Each function returns the processes and ports that it had, in
+%%% the order that its type says.
+-module(vm_spans).
+-behaviour(gen_server).
+
+-export([story/1, congestion/0, nested/1, chain/1, crowd/1, tokens/1, contention/1, neighbour/1, pairs/1]).
+-export([init/1, handle_call/3, handle_cast/2]).
+
+-define(NAME, <<"load">>).
+
+%% @doc A process with a span collects its garbage, calls a server, reads from a file and
+%% waits; then it does all that again, without a span. The other process does the same as
+%% often, and has no span at all.
+-spec story(WaitMs :: pos_integer()) -> {Owner :: pid(), Server :: pid(), Other :: pid(), Stranger :: pid()}.
+story(Ms) ->
+    Server = server(),
+    Stranger = server(),
+    Owner = prepared(fun(Do) -> spanning(Do), Do() end, Server, Ms),
+    Other = prepared(fun(Do) -> Do(), Do() end, Stranger, Ms),
+    _ = [Pid ! go || Pid <- [Other, Owner]],
+    _ = [receive {Pid, ok} -> ok end || Pid <- [Owner, Other]],
+    {Owner, Server, Other, Stranger}.
+
+prepared(How, Server, Ms) ->
+    spawner(fun() ->
+                    {ok, File} = file:open(code:which(?MODULE), [read, raw]),
+                    fun() ->
+                            How(fun() ->
+                                        true = erlang:garbage_collect(),
+                                        ok = gen_server:call(Server, reply, 5000),
+                                        {ok, _} = file:pread(File, 0, 1),
+                                        receive after Ms -> ok end
+                                end)
+                    end
+            end).
+
+%% @doc A process with a span writes to a port that is busy, until another program begins to
+%% read.
+-spec congestion() -> {pid(), Port :: non_neg_integer()}.
+congestion() ->
+    Pid = spawner(fun() ->
+                          Port = open_port({spawn_executable, "/bin/sh"}, [out, {args, ["-c", "sleep 0.2; exec cat >/dev/null"]}]),
+                          true = erlang:port_command(Port, binary:copy(<<0>>, 1000000)), % the queue is full
+                          fun() ->
+                                  spanning(fun() -> erlang:port_command(Port, <<1>>) end),
+                                  Port
+                          end
+                  end),
+    {Pid, number(result(Pid))}.
+
+number(Port) ->
+    "#Port<0." ++ Digits = erlang:port_to_list(Port),
+    list_to_integer(lists:droplast(Digits)).
+
+%% @doc A process has two spans, one in the other, and collects its garbage in both, in the
+%% outer one, behind both, and some time after.
+-spec nested(Ms :: pos_integer()) -> pid().
+nested(Ms) ->
+    Pid = spawner(fun() ->
+                          fun() ->
+                                  spanning(fun() -> spanning(fun erlang:garbage_collect/0), erlang:garbage_collect() end),
+                                  erlang:garbage_collect(),
+                                  receive after Ms -> ok end,
+                                  erlang:garbage_collect()
+                          end
+                  end),
+    _ = result(Pid),
+    Pid.
+
+%% @doc A process with a span sends a message that is passed on from one process to the
+%% next, and back to it by the last. Returns them, the owner of the span first.
+-spec chain(Others :: pos_integer()) -> [pid()].
+chain(N) ->
+    Pid = spawner(fun() ->
+                          Self = self(),
+                          Chain = links(N, Self, []),
+                          fun() ->
+                                  spanning(fun() -> hd(Chain) ! pass, receive pass -> ok end end),
+                                  [Self | Chain]
+                          end
+                  end),
+    result(Pid).
+
+links(0, _, Chain) -> Chain;
+links(N, Next, Chain) ->
+    Pid = spawn(fun() -> receive pass -> Next ! pass end end),
+    links(N - 1, Pid, [Pid | Chain]).
+
+%% @doc So many processes have a span at the same time.
+-spec crowd(N :: pos_integer()) -> [pid()].
+crowd(N) ->
+    Pids = [spawner(fun() -> fun() -> spanning(fun() -> receive leave -> ok end end) end end) || _ <- lists:seq(1, N)],
+    _ = [begin Pid ! go, wait(Pid) end || Pid <- Pids],
+    _ = [Pid ! leave || Pid <- Pids],
+    _ = [receive {Pid, _} -> ok end || Pid <- Pids],
+    Pids.
+
+wait(Pid) ->
+    case process_info(Pid, [status, message_queue_len]) of
+        [{status, waiting}, {message_queue_len, 0}] -> ok;
+        _ -> receive after 1 -> wait(Pid) end
+    end.
+
+%% @doc A process with a span sets a seq_trace token with this label, and calls a server.
+-spec tokens(Label :: integer()) -> {pid(), Server :: pid()}.
+tokens(Label) ->
+    {module, _} = code:ensure_loaded(seq_trace),
+    Server = server(),
+    Pid = spawner(fun() ->
+                          fun() ->
+                                  spanning(fun() ->
+                                                   _ = seq_trace:set_token(label, Label),
+                                                   _ = [ok = gen_server:call(Server, reply, 5000) || _ <- [1, 2, 3]],
+                                                   seq_trace:set_token([])
+                                           end)
+                          end
+                  end),
+    _ = result(Pid),
+    {Pid, Server}.
+
+%% @doc A process with a span is busy for some time, and so is one without.
+-spec contention(Ms :: pos_integer()) -> {pid(), pid()}.
+contention(Ms) ->
+    Pid = spawner(fun() -> fun() -> spanning(fun() -> busy(Ms) end) end end),
+    Other = spawner(fun() -> fun() -> busy(Ms) end end),
+    _ = [P ! go || P <- [Pid, Other]],
+    _ = [receive {P, _} -> ok end || P <- [Pid, Other]],
+    {Pid, Other}.
+
+busy(Ms) -> busy_until(erlang:monotonic_time(millisecond) + Ms, lists:seq(1, 100)).
+
+busy_until(Until, List) ->
+    _ = lists:sum(List),
+    erlang:monotonic_time(millisecond) >= Until orelse busy_until(Until, List).
+
+%% @doc A process with a span waits for a message, and another one that has been running for
+%% some time sends it and runs on, as long again, before it lets go of the scheduler.
+-spec neighbour(Bytes :: pos_integer()) -> {pid(), pid(), RanOn :: integer()}.
+neighbour(Bytes) ->
+    Pid = spawner(fun() -> fun() -> spanning(fun() -> receive leave -> ok end end) end end),
+    Pid ! go,
+    wait(Pid),
+    Other = spawner(fun() ->
+                            Data = binary:copy(<<0>>, Bytes),
+                            fun() ->
+                                    _ = erlang:md5(Data), % in one go
+                                    Pid ! leave,
+                                    From = erlang:monotonic_time(nanosecond),
+                                    _ = erlang:md5(Data),
+                                    erlang:monotonic_time(nanosecond) - From
+                            end
+                    end),
+    Other ! go,
+    receive {Pid, ok} -> ok end,
+    {Pid, Other, receive {Other, RanOn} -> RanOn end}.
+
+%% @doc Two processes send each other messages, so many, and one of them has a span.
+-spec pairs(N :: pos_integer()) -> {pid(), pid()}.
+pairs(N) ->
+    Pid = spawner(fun() ->
+                          Other = spawn(fun() -> echo(N) end),
+                          fun() -> spanning(fun() -> ping(N, Other) end), Other end
+                  end),
+    {Pid, result(Pid)}.
+
+echo(0) -> ok;
+echo(N) -> receive {ping, From} -> From ! pong, echo(N - 1) end.
+
+ping(0, _) -> ok;
+ping(N, Other) -> Other ! {ping, self()}, receive pong -> ping(N - 1, Other) end.
+
+%%% What several need
+
+spanning(Do) -> beamscope:with_span(?NAME, Do).
+
+%% A process that prepares what it does, and does it when it is told to go. Its heap has
+%% room enough.
+spawner(Prepare) ->
+    Self = self(),
+    Pid = spawn_opt(fun() ->
+                            Do = Prepare(),
+                            Self ! {self(), ready},
+                            receive go -> ok end,
+                            Self ! {self(), Do()}
+                    end, [link, {min_heap_size, 100000}]),
+    receive {Pid, ready} -> Pid end.
+
+result(Pid) ->
+    Pid ! go,
+    receive {Pid, Result} -> Result end.
+
+server() ->
+    {ok, Server} = gen_server:start(?MODULE, [], []),
+    Server.
+
+init([]) -> {ok, none}.
+
+handle_call(reply, _From, State) -> {reply, ok, State}.
+
+handle_cast(_, State) -> {noreply, State}.
