@@ -12,6 +12,7 @@ import (
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/explain"
 	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/procname"
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
@@ -195,11 +196,17 @@ func targetOf(v vm.VM) (bpf.Target, error) {
 	if err != nil {
 		return bpf.Target{}, err
 	}
+	var layouts procname.Layouts
+	members, err := layouts.Process(v.Process, v.Exe)
+	if err != nil {
+		return bpf.Target{}, err
+	}
 	return bpf.Target{
 		Path:    v.Exe.Path,
 		Inode:   v.Exe.Inode,
 		PID:     v.PID(),
 		Probes:  append(probes, standIns...),
 		PIDBits: v.PIDBits(),
+		Layout:  bpf.ProcessLayout(members),
 	}, nil
 }
