@@ -180,6 +180,10 @@ func (b *mailbox) block(at int64) {
 	b.rejected = len(b.private)
 }
 
+// goOn says that the process does something that it cannot do in a receive: if it waited
+// in one, that came to its end without a message.
+func (b *mailbox) goOn() { b.blocked, b.rejected = false, 0 }
+
 // lapse removes what was sent so long before a fetch that it would have been in it, had
 // it come at all.
 func (b *mailbox) lapse(pending []*send, fetch int64) []*send {
@@ -216,7 +220,7 @@ func (b *mailbox) receive(e *bpf.Event, sent []*send) receipt {
 	if r.send != nil {
 		r.send.fate, r.send.received = taken, e.Time
 	}
-	b.blocked, b.rejected = false, 0
+	b.goOn()
 	b.lastAt = e.Time
 	return r
 }
@@ -268,7 +272,7 @@ func (b *mailbox) pick(want queued, sent []*send) int {
 	}
 	if b.blocked && (b.rejected > 0 || b.front > 0) {
 		// What it has rejected it did not want: it is one that came after.
-		if i := b.only(want, b.rejected, len(b.private)); i >= 0 {
+		if i := b.only(want, b.rejected); i >= 0 {
 			return i
 		}
 	}
@@ -280,7 +284,7 @@ func (b *mailbox) pick(want queued, sent []*send) int {
 		return -1
 	}
 	if !b.private[0].same(want) {
-		return b.only(want, 1, len(b.private))
+		return b.only(want, 1)
 	}
 	b.answer(want, sent)
 	return 0
@@ -289,26 +293,31 @@ func (b *mailbox) pick(want queued, sent []*send) int {
 // same reports whether what was queued may be what is wanted.
 func (q queued) same(want queued) bool { return q.size == want.size && q.token == want.token }
 
-// only returns the index of the message that is like the wanted one, among some; where
-// there are several of them, it is uncertain of each which it is.
-func (b *mailbox) only(want queued, from, to int) int {
-	first := -1
+// only returns the index of the message that is like the wanted one, from an index on;
+// where there are several of them, it is uncertain of each which it is.
+func (b *mailbox) only(want queued, from int) int {
+	alike := b.alike(want, from, len(b.private))
+	if len(alike) == 0 {
+		return -1
+	}
+	b.mistake(alike)
+	return alike[0]
+}
+
+// alike returns the indices of the messages that are like the wanted one, of some.
+func (b *mailbox) alike(want queued, from, to int) []int {
 	var alike []int
 	for i := from; i < min(to, from+search); i++ {
 		if b.private[i].same(want) {
-			if first < 0 {
-				first = i
-			}
 			alike = append(alike, i)
 		}
 	}
-	b.mistake(alike)
-	return first
+	return alike
 }
 
 // answer looks for what may be the answer to something that was sent since the last
 // receive: it is taken out of turn. If it is like the oldest message, either may be the
-// one.
+// one; and so it is uncertain which ones those in between are, when their turn comes.
 func (b *mailbox) answer(want queued, sent []*send) {
 	asked := len(sent)
 	for asked > 0 && sent[asked-1].at >= b.lastAt && len(sent)-asked < search {
@@ -317,17 +326,13 @@ func (b *mailbox) answer(want queued, sent []*send) {
 	if asked == len(sent) {
 		return
 	}
-	alike := []int{0}
 	for i := len(b.private) - 1; i > 0 && b.private[i].at >= sent[asked].at; i-- {
 		q := &b.private[i]
-		if !q.same(want) || q.send == nil {
-			continue
-		}
-		if slices.ContainsFunc(sent[asked:], q.send.mayAnswer) {
-			alike = append(alike, i)
+		if q.same(want) && q.send != nil && slices.ContainsFunc(sent[asked:], q.send.mayAnswer) {
+			b.mistake(append(b.alike(want, 0, i), i))
+			return
 		}
 	}
-	b.mistake(alike)
 }
 
 // mayAnswer reports whether the message may be the answer to another: it was sent by the

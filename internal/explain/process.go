@@ -289,6 +289,8 @@ func (p *process) mail(e *bpf.Event) {
 		}
 	case bpf.EventExit:
 		p.box.reset(forever)
+	case bpf.EventSend, bpf.EventSpanStart, bpf.EventSpanEnd, bpf.EventSuspend, bpf.EventNIFStart:
+		p.box.goOn()
 	}
 }
 

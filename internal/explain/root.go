@@ -119,6 +119,7 @@ func (c *chain) path(p *process) path {
 // handed it over, to the one that started it. The last leg is the first that is added.
 func (c *chain) backward(p *process, t int64, owner *process) {
 	label := c.label(owner, t)
+	c.leg(p, nil, t, c.end, c.has(p, t, c.end)) // should it have ended before
 	for range maxLegs {
 		if p == owner {
 			own := c.explain(p, c.start, c.clip(t), path{}.to(p.pid, c.mark))

@@ -1,0 +1,291 @@
+package explain
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/internal/trace"
+)
+
+// options are those of the sims of the tests, by number.
+func options(n uint64) simOptions {
+	return simOptions{
+		servers: 2 + int(n%4), clients: 1 + int(n/4%5), schedulers: 1 + int(n/20%3), spans: 12,
+		watchAll: n%2 == 0, instant: n%3 == 0, tokens: n%5 == 0, oneSize: n%7 == 0,
+	}
+}
+
+// filled returns a log with the events of a sim, added in several portions.
+func filled(s *sim, rnd *rand.Rand) *Log {
+	l := new(Log)
+	for rest := s.events; len(rest) > 0; {
+		n := 1 + rnd.IntN(min(len(rest), 200))
+		l.Add(rest[:n], false)
+		rest = rest[n:]
+	}
+	return l
+}
+
+// The leaves of each of 10 000 spans add up to its duration, to the nanosecond.
+func TestSharesAddUp(t *testing.T) {
+	n := 0
+	for seed := uint64(0); n < 10_000; seed++ {
+		rnd := rand.New(rand.NewPCG(seed, 2))
+		s := simulate(seed, options(seed))
+		l := filled(s, rnd)
+		if rnd.IntN(4) == 0 {
+			l.Forget(s.now / 2)
+		}
+		for _, sp := range s.spans {
+			if sp.end == 0 {
+				continue
+			}
+			i := Instance{VM: vmPID, ID: sp.id, Start: sp.start, End: sp.end, Owner: sp.owner}
+			tr := l.Explain(i)
+			checked(t, tr, i)
+			n++
+
+			// And of any time whatever.
+			i.Start += rnd.Int64N(2*(sp.end-sp.start)) - (sp.end - sp.start)
+			i.End = i.Start + rnd.Int64N(200_000)
+			i.Owner = trace.PID(rnd.IntN(len(s.procs) + 2))
+			if rnd.IntN(2) == 0 {
+				i.ID = 0
+			}
+			checked(t, l.Explain(i), i)
+			n++
+		}
+	}
+}
+
+// What a process did itself in a span is what it did in truth, for as long as it did.
+func TestOwnTime(t *testing.T) {
+	own := map[state]trace.Kind{running: trace.Running, collects: trace.GC, native: trace.NIF, suspended: trace.Port}
+	spans := 0
+	for seed := range uint64(200) {
+		o := options(2 * seed) // all are watched
+		o.tokens = true
+		s := simulate(seed, o)
+		l := filled(s, rand.New(rand.NewPCG(seed, 2)))
+		for _, sp := range s.spans {
+			if sp.end == 0 || sp.handed {
+				continue
+			}
+			tr := l.Explain(Instance{VM: vmPID, ID: sp.id, Start: sp.start, End: sp.end, Owner: sp.owner})
+			var want, got [trace.Kinds]int64
+			for _, part := range tr.Spans {
+				if part.Parent == 0 && part.Process == sp.owner {
+					got[part.Kind] += part.Duration()
+				}
+			}
+			states := s.truth[sp.owner]
+			for i, st := range states {
+				to := sp.end
+				if i+1 < len(states) {
+					to = states[i+1].at
+				}
+				want[own[st.state]] += interval{st.at, to}.overlap(sp.start, sp.end)
+			}
+			for _, k := range own {
+				if got[k] != want[k] {
+					t.Fatalf("seed %d, span %d, %d to %d: %s for %d ns, want %d, in\n%s", seed, sp.id, sp.start, sp.end, kindNames[k], got[k], want[k], drawn(tr))
+				}
+			}
+			spans++
+		}
+	}
+	if spans < 1000 {
+		t.Errorf("only %d spans", spans)
+	}
+}
+
+// An accuracy says how many of the messages that were taken, and were seen to be sent,
+// have an edge that is not ambiguous, and how many of the edges are right.
+type accuracy struct {
+	messages, exact, inferred, ambiguous int
+	wrongExact, wrongInferred            int
+}
+
+func (a accuracy) String() string {
+	return fmt.Sprintf("%d messages: %d exact (%d wrong), %d inferred (%d wrong), %d ambiguous: precision %.4f, recall %.4f",
+		a.messages, a.exact, a.wrongExact, a.inferred, a.wrongInferred, a.ambiguous, a.precision(), a.recall())
+}
+
+func (a accuracy) precision() float64 {
+	return 1 - float64(a.wrongExact+a.wrongInferred)/float64(max(1, a.exact+a.inferred))
+}
+
+func (a accuracy) recall() float64 {
+	return float64(a.exact+a.inferred-a.wrongExact-a.wrongInferred) / float64(max(1, a.messages))
+}
+
+func (a *accuracy) add(s *sim, l *Log) {
+	for _, m := range s.taken {
+		if m.seen {
+			a.messages++
+		}
+	}
+	for e := range l.Edges(vmPID) {
+		m := s.taken[taking{e.To, e.Received}]
+		right := m.seen && m.from == e.From && m.at == e.Sent
+		switch e.Mark {
+		case trace.Exact:
+			a.exact++
+			if !right {
+				a.wrongExact++
+			}
+		case trace.Inferred:
+			a.inferred++
+			if !right {
+				a.wrongInferred++
+			}
+		default:
+			a.ambiguous++
+		}
+	}
+}
+
+func measure(sims uint64, change func(*simOptions), ignore bool) accuracy {
+	var a accuracy
+	for seed := range sims {
+		o := options(seed)
+		o.oneSize = false
+		change(&o)
+		s := simulate(seed, o)
+		l := &Log{IgnoreTokens: ignore}
+		l.Add(s.events, false)
+		a.add(s, l)
+	}
+	return a
+}
+
+// With tokens, whatever was seen to be sent has an exact edge, and that is right.
+func TestEdgesWithTokens(t *testing.T) {
+	a := measure(200, func(o *simOptions) { o.tokens = true }, false)
+	t.Log(a)
+	if a.inferred > 0 || a.wrongExact > 0 {
+		t.Error("not all are exact and right")
+	}
+	if a.exact+a.ambiguous < a.messages || a.recall() < 0.99 {
+		t.Error("too few")
+	}
+}
+
+// Without tokens no inferred edge is wrong as long as messages arrive in the order in
+// which they were sent and all senders are watched. Where that is not so few are.
+func TestEdgesWithoutTokens(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		change            func(*simOptions)
+		precision, recall float64
+	}{
+		{"in order", func(o *simOptions) { o.watchAll, o.instant = true, true }, 1, 0.9},
+		{"in order, all of one size", func(o *simOptions) { o.watchAll, o.instant, o.oneSize = true, true, true }, 1, 0.7},
+		{"with delays", func(o *simOptions) { o.watchAll, o.instant = true, false }, 0.999, 0.9},
+		{"with delays, all of one size", func(o *simOptions) { o.watchAll, o.instant, o.oneSize = true, false, true }, 0.999, 0.7},
+		{"watched when needed", func(o *simOptions) { o.watchAll, o.instant = false, false }, 0.99, 0.8},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := measure(200, c.change, true)
+			t.Log(a)
+			if a.precision() < c.precision || a.recall() < c.recall {
+				t.Errorf("want a precision of at least %g and a recall of %g", c.precision, c.recall)
+			}
+		})
+	}
+}
+
+// Whatever the events are, there is a trace.
+func TestGarbage(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var l Log
+		for range rapid.IntRange(1, 4).Draw(t, "portions") {
+			events := rapid.SliceOfN(rapid.Custom(garbage), 0, 60).Draw(t, "events")
+			l.Add(events, rapid.Bool().Draw(t, "lost"))
+			if rapid.IntRange(0, 5).Draw(t, "forget") == 0 {
+				l.Forget(rapid.Int64Range(-10, 300).Draw(t, "before"))
+			}
+			i := Instance{
+				VM: rapid.IntRange(1, 2).Draw(t, "vm"), ID: rapid.Uint64Range(0, 2).Draw(t, "id"),
+				Start: rapid.Int64Range(-50, 200).Draw(t, "start"), Owner: trace.PID(rapid.Uint64Range(0, 4).Draw(t, "owner")),
+			}
+			i.End = i.Start + rapid.Int64Range(0, 300).Draw(t, "duration")
+			checked(t, l.Explain(i), i)
+			for e := range l.Edges(i.VM) {
+				if e.Mark == trace.Ambiguous != (e.From == 0) {
+					t.Fatalf("edge %+v", e)
+				}
+			}
+		}
+	})
+}
+
+func garbage(t *rapid.T) bpf.Event {
+	small := func(name string, n int) int { return rapid.IntRange(0, n).Draw(t, name) }
+	return bpf.Event{
+		Time: int64(small("time", 200)), VM: 1 + small("vm", 1), Thread: small("thread", 2),
+		Kind: bpf.EventKind(small("kind", int(bpf.EventNeighbour)+1)), Process: uint64(small("process", 4)), Other: uint64(small("other", 4)),
+		ID: uint64(small("id", 2)), Size: uint32(small("size", 2)), Inner: uint32(small("inner", 4)),
+		Label: int32(small("label", 1)), Prev: int32(small("prev", 1)), Cur: int32(small("cur", 1)), Alias: small("alias", 1) == 1,
+		State: uint8(small("state", 31)), Reductions: int32(small("reductions", 5000)),
+		From: int64(small("from", 200)), To: int64(small("to", 200)),
+	}
+}
+
+// FuzzAdd reads each event from some bytes.
+func FuzzAdd(f *testing.F) {
+	f.Add([]byte("0123456789abcdefghij"), false)
+	f.Fuzz(func(t *testing.T, data []byte, lost bool) {
+		var l Log
+		for len(data) >= 10 {
+			b := data[:10]
+			l.Add([]bpf.Event{{
+				Time: int64(int8(b[0])), VM: 1, Thread: int(b[1] % 3), Kind: bpf.EventKind(b[2] % 19),
+				Process: uint64(b[3] % 5), Other: uint64(b[4] % 5), ID: uint64(b[3] % 2), Size: uint32(b[5] % 3), Inner: uint32(b[6]),
+				Label: int32(b[7] % 2), Prev: int32(b[7] / 2 % 2), Cur: int32(b[7] / 4 % 2), Alias: b[7]&8 != 0,
+				State: b[8], Reductions: int32(b[8]) * 30, From: int64(int8(b[9])), To: int64(int8(b[8])),
+			}}, lost)
+			data = data[10:]
+		}
+		for owner := range trace.PID(5) {
+			i := Instance{VM: 1, ID: uint64(owner) % 2, Start: -100, End: 100, Owner: owner}
+			checked(t, l.Explain(i), i)
+		}
+	})
+}
+
+func BenchmarkExplain(b *testing.B) {
+	s := simulate(1, simOptions{servers: 5, clients: 20, schedulers: 4, spans: 700, watchAll: true})
+	if len(s.events) < 200_000 {
+		b.Fatalf("only %d events", len(s.events))
+	}
+	s.events = s.events[:200_000]
+	b.Run("Add", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			var l Log
+			l.Add(s.events, false)
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(s.events)), "ns/event")
+	})
+	var l Log
+	l.Add(s.events, false)
+	last := s.events[len(s.events)-1].Time
+	var spans []simSpan
+	for _, sp := range s.spans {
+		if sp.end != 0 && sp.end <= last {
+			spans = append(spans, sp)
+		}
+	}
+	b.Run("Explain", func(b *testing.B) {
+		b.ReportAllocs()
+		for n := 0; b.Loop(); n++ {
+			sp := spans[n%len(spans)]
+			l.Explain(Instance{VM: vmPID, ID: sp.id, Start: sp.start, End: sp.end, Owner: sp.owner})
+		}
+	})
+}

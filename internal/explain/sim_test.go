@@ -1,0 +1,472 @@
+package explain
+
+import (
+	"cmp"
+	"container/heap"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/internal/trace"
+)
+
+// A sim is a VM with schedulers and processes that compute, call each other, hand work
+// over, collect garbage and so on. It records what the VM probes would say, and the
+// truth.
+type sim struct {
+	simOptions
+	rnd    *rand.Rand
+	now    int64
+	todo   moments
+	procs  []*simProc
+	free   []int // threads of schedulers
+	ready  []*simProc
+	refs   int
+	serial int32
+
+	events []bpf.Event
+	taken  map[taking]simMessage // of watched processes: what was taken
+	spans  []simSpan
+	truth  map[trace.PID][]simState
+}
+
+// A simOptions says what a sim has.
+type simOptions struct {
+	servers, clients int
+	schedulers       int
+	spans            int  // of each client
+	watchAll         bool // from the beginning
+	instant          bool // a message is there when it is sent
+	tokens           bool
+	oneSize          bool // all messages are alike
+}
+
+// A taking is when which process took a message.
+type taking struct {
+	pid trace.PID
+	at  int64
+}
+
+type simSpan struct {
+	id         uint64
+	owner      trace.PID
+	start, end int64
+	handed     bool
+}
+
+// A simState is that a process came into a state.
+type simState struct {
+	at    int64
+	state state
+}
+
+type simMessage struct {
+	from  trace.PID
+	seen  bool // that it was sent
+	at    int64
+	size  uint32
+	token token
+	alias bool
+
+	ref   int    // of a call, or the answer to it
+	reply bool   // it is the answer
+	span  uint64 // that is handed over
+}
+
+type simProc struct {
+	pid     trace.PID
+	client  bool
+	watched bool
+	state   state
+	thread  int
+	ops     []func()
+	outer   []simMessage
+	inner   []simMessage
+	looked  int                   // how many of inner were rejected by this receive
+	want    func(simMessage) bool // while it waits
+	then    func(simMessage)
+	slept   bool // the timer has fired
+	timer   int  // how often it slept
+	token   token
+	left    int // spans
+}
+
+// moments are what is to happen, the first one first.
+type moment struct {
+	at    int64
+	order int
+	do    func()
+}
+
+type moments []moment
+
+func (m moments) Len() int { return len(m) }
+func (m moments) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(m[i].at, m[j].at), m[i].order-m[j].order) < 0
+}
+func (m moments) Swap(i, j int) { m[i], m[j] = m[j], m[i] }
+func (m *moments) Push(x any)   { *m = append(*m, x.(moment)) }
+func (m *moments) Pop() any {
+	x := (*m)[len(*m)-1]
+	*m = (*m)[:len(*m)-1]
+	return x
+}
+
+// simulate runs a sim to its end.
+func simulate(seed uint64, o simOptions) *sim {
+	s := &sim{
+		simOptions: o, rnd: rand.New(rand.NewPCG(seed, 1)), now: 1_000_000,
+		taken: make(map[taking]simMessage), truth: make(map[trace.PID][]simState),
+	}
+	for i := range o.schedulers {
+		s.free = append(s.free, 100+i)
+	}
+	for i := range o.servers + o.clients {
+		p := &simProc{pid: trace.PID(i + 1), client: i >= o.servers, left: o.spans}
+		s.procs = append(s.procs, p)
+		if o.watchAll {
+			s.watch(p, nil)
+		}
+		s.enter(p, waits)
+		s.after(s.rnd.Int64N(20_000), func() {
+			if p.client {
+				p.ops = append(p.ops, func() {
+					s.live(p)
+					s.step(p)
+				})
+			} else {
+				p.ops = append(p.ops, func() { s.serve(p) })
+			}
+			s.runnable(p)
+		})
+	}
+	for order := 0; len(s.todo) > 0 && order < 2_000_000; order++ {
+		m := heap.Pop(&s.todo).(moment)
+		s.now = max(s.now, m.at)
+		m.do()
+	}
+	return s
+}
+
+func (s *sim) after(d int64, do func()) {
+	s.refs++
+	heap.Push(&s.todo, moment{s.now + d, s.refs, do})
+}
+
+// emit records an event of a process, if it is watched, and lets a little time pass.
+func (s *sim) emit(p *simProc, e bpf.Event) {
+	s.now += 1 + s.rnd.Int64N(300)
+	if !p.watched {
+		return
+	}
+	e.VM, e.Time, e.Process = vmPID, s.now, uint64(p.pid)
+	if e.Thread == 0 {
+		e.Thread = p.thread
+	}
+	s.events = append(s.events, e)
+}
+
+func (s *sim) watch(p *simProc, by *simProc) {
+	if p.watched {
+		return
+	}
+	p.watched = true
+	e := bpf.Event{Kind: bpf.EventWatch}
+	if by != nil {
+		e.Other = uint64(by.pid)
+	}
+	s.emit(p, e)
+}
+
+func (s *sim) enter(p *simProc, to state) {
+	p.state = to
+	s.truth[p.pid] = append(s.truth[p.pid], simState{s.now, to})
+}
+
+// runnable puts a process into the run queue.
+func (s *sim) runnable(p *simProc) {
+	s.enter(p, ready)
+	s.ready = append(s.ready, p)
+	s.schedule()
+}
+
+// schedule runs who is ready, as long as there are schedulers.
+func (s *sim) schedule() {
+	for len(s.free) > 0 && len(s.ready) > 0 {
+		p := s.ready[0]
+		s.ready = s.ready[1:]
+		p.thread = s.free[0]
+		s.free = s.free[1:]
+		s.emit(p, bpf.Event{Kind: bpf.EventIn})
+		s.enter(p, running)
+		s.after(s.rnd.Int64N(500), func() { s.step(p) })
+	}
+}
+
+// out takes a process off its scheduler.
+func (s *sim) out(p *simProc, to state, flags uint8) {
+	s.emit(p, bpf.Event{Kind: bpf.EventOut, State: bpf.StateKnown | flags})
+	s.enter(p, to)
+	s.free = append(s.free, p.thread)
+	s.after(0, s.schedule)
+}
+
+// step goes on with what a running process has to do.
+func (s *sim) step(p *simProc) {
+	if p.then != nil {
+		s.receive(p)
+		return
+	}
+	if len(p.ops) == 0 {
+		s.out(p, waits, 0) // for ever
+		return
+	}
+	if len(s.ready) > 0 && s.rnd.IntN(10) == 0 {
+		s.out(p, ready, bpf.StateActive)
+		s.ready = append(s.ready, p)
+		return
+	}
+	op := p.ops[0]
+	p.ops = p.ops[1:]
+	op()
+}
+
+// first puts something before what a process has to do.
+func (p *simProc) first(ops ...func()) { p.ops = append(ops, p.ops...) }
+
+func (s *sim) compute(p *simProc, longest int64) func() {
+	return func() { s.after(1+s.rnd.Int64N(longest), func() { s.step(p) }) }
+}
+
+// something is what a process does by itself.
+func (s *sim) something(p *simProc) func() {
+	switch s.rnd.IntN(12) {
+	case 0:
+		return func() { s.collect(p) }
+	case 1:
+		return func() { s.native(p) }
+	case 2:
+		return func() { s.stall(p) }
+	case 3:
+		return func() { s.sleep(p) }
+	}
+	return s.compute(p, 20_000)
+}
+
+func (s *sim) collect(p *simProc) {
+	s.emit(p, bpf.Event{Kind: bpf.EventGCStart})
+	s.enter(p, collects)
+	s.after(1+s.rnd.Int64N(10_000), func() {
+		s.emit(p, bpf.Event{Kind: bpf.EventGCEnd})
+		s.enter(p, running)
+		s.step(p)
+	})
+}
+
+func (s *sim) native(p *simProc) {
+	s.out(p, ready, bpf.StateActive|bpf.StateDirty)
+	s.after(s.rnd.Int64N(2000), func() {
+		s.emit(p, bpf.Event{Kind: bpf.EventNIFStart, Thread: 900, Text: "f"})
+		s.enter(p, native)
+		s.after(1+s.rnd.Int64N(30_000), func() {
+			s.emit(p, bpf.Event{Kind: bpf.EventNIFEnd, Thread: 900, Text: "f"})
+			s.runnable(p)
+		})
+	})
+}
+
+func (s *sim) stall(p *simProc) {
+	s.emit(p, bpf.Event{Kind: bpf.EventSuspend, Other: 6})
+	s.out(p, suspended, bpf.StateSuspended)
+	s.after(1+s.rnd.Int64N(30_000), func() {
+		s.ready = append(s.ready, p) // that it may go on is not seen
+		s.schedule()
+	})
+}
+
+// sleep waits in a receive that wants no message.
+func (s *sim) sleep(p *simProc) {
+	p.timer++
+	n := p.timer
+	p.slept = false
+	s.after(1+s.rnd.Int64N(30_000), func() {
+		if p.timer == n {
+			p.slept = true
+			if p.state == waits {
+				s.runnable(p)
+			}
+		}
+	})
+	s.take(p, func(simMessage) bool { return false }, func(simMessage) {})
+}
+
+// take takes the first message that is wanted.
+func (s *sim) take(p *simProc, want func(simMessage) bool, then func(simMessage)) {
+	p.want, p.then, p.looked = want, then, 0
+	s.receive(p)
+}
+
+func (s *sim) receive(p *simProc) {
+	for {
+		for ; p.looked < len(p.inner); p.looked++ {
+			if p.want(p.inner[p.looked]) {
+				s.taking(p)
+				return
+			}
+		}
+		if len(p.outer) == 0 {
+			break
+		}
+		p.inner = append(p.inner, p.outer...)
+		n := len(p.outer)
+		p.outer = nil
+		for _, m := range p.inner[len(p.inner)-n:] {
+			s.emit(p, messageEvent(bpf.EventQueued, m, len(p.inner)))
+		}
+	}
+	if p.slept {
+		p.slept, p.then = false, nil
+		s.step(p)
+		return
+	}
+	s.out(p, waits, 0)
+}
+
+func (s *sim) taking(p *simProc) {
+	m := p.inner[p.looked]
+	s.emit(p, messageEvent(bpf.EventReceive, m, len(p.inner)))
+	if p.watched {
+		s.taken[taking{p.pid, s.now}] = m
+	}
+	p.inner = slices.Delete(slices.Clone(p.inner), p.looked, p.looked+1)
+	p.token = m.token
+	then := p.then
+	p.then = nil
+	p.slept = false
+	p.timer++
+	then(m)
+	s.step(p)
+}
+
+func messageEvent(kind bpf.EventKind, m simMessage, inner int) bpf.Event {
+	return bpf.Event{
+		Kind: kind, Size: m.size, Inner: uint32(inner),
+		Label: m.token.label, Prev: m.token.prev, Cur: m.token.cur,
+	}
+}
+
+// send sends a message.
+func (s *sim) send(p, q *simProc, m simMessage) {
+	if s.oneSize {
+		m.size = 3
+	}
+	if s.tokens {
+		s.serial++
+		m.token = token{1, p.token.cur, s.serial}
+	}
+	if p.watched {
+		s.watch(q, p)
+	}
+	e := messageEvent(bpf.EventSend, m, 0)
+	e.Other, e.Alias = uint64(q.pid), m.alias
+	if m.alias {
+		e.Size, e.Cur = 0, 0
+	}
+	s.emit(p, e)
+	m.from, m.at, m.seen = p.pid, s.now, p.watched
+	come := func() {
+		q.outer = append(q.outer, m)
+		if q.state == waits && q.then != nil {
+			s.runnable(q)
+		}
+	}
+	if s.instant {
+		come()
+		return
+	}
+	s.after(s.rnd.Int64N(600), come)
+}
+
+// live is what a client does: spans, one after the other.
+func (s *sim) live(p *simProc) {
+	if p.left == 0 {
+		return
+	}
+	p.left--
+	s.refs++
+	span := simSpan{id: uint64(s.refs), owner: p.pid}
+	ops := []func(){s.compute(p, 5000), func() {
+		s.watch(p, nil)
+		s.emit(p, bpf.Event{Kind: bpf.EventSpanStart, ID: span.id})
+		span.start = s.now
+		s.after(1, func() { s.step(p) })
+	}}
+	if s.rnd.IntN(4) == 0 {
+		span.handed = true
+		ops = append(ops, s.something(p), func() {
+			s.send(p, s.procs[s.rnd.IntN(s.servers)], simMessage{size: 9, span: span.id})
+			s.spans = append(s.spans, span)
+			s.after(1, func() { s.step(p) })
+		})
+	} else {
+		for range 1 + s.rnd.IntN(5) {
+			if s.rnd.IntN(2) == 0 {
+				ops = append(ops, func() { s.call(p, s.rnd.IntN(s.servers)) })
+			}
+			ops = append(ops, s.something(p))
+		}
+		ops = append(ops, func() {
+			s.emit(p, bpf.Event{Kind: bpf.EventSpanEnd, ID: span.id})
+			span.end = s.now
+			s.spans = append(s.spans, span)
+			s.after(1, func() { s.step(p) })
+		})
+	}
+	p.first(append(ops, func() {
+		s.live(p)
+		s.step(p)
+	})...)
+}
+
+// call calls a server and waits for its answer.
+func (s *sim) call(p *simProc, server int) {
+	s.refs++
+	ref := s.refs
+	s.send(p, s.procs[server], simMessage{size: 7 + uint32(s.rnd.IntN(3)), ref: ref})
+	s.after(s.rnd.Int64N(400), func() {
+		s.take(p, func(m simMessage) bool { return m.reply && m.ref == ref }, func(simMessage) {})
+	})
+}
+
+// serve is what a server does: what comes, one after the other.
+func (s *sim) serve(p *simProc) {
+	s.take(p, func(simMessage) bool { return true }, func(m simMessage) {
+		ops := []func(){s.something(p)}
+		if above := s.servers - int(p.pid); above > 0 && s.rnd.IntN(3) == 0 {
+			ops = append(ops, func() { s.call(p, int(p.pid)+s.rnd.IntN(above)) }, s.something(p))
+		}
+		ops = append(ops, func() {
+			s.finish(p, m)
+			s.after(1, func() { s.step(p) })
+		}, func() { s.serve(p) })
+		p.first(ops...)
+	})
+}
+
+// finish answers, or passes on or ends what was handed over.
+func (s *sim) finish(p *simProc, m simMessage) {
+	switch {
+	case m.span != 0 && int(p.pid) < s.servers && s.rnd.IntN(2) == 0:
+		s.send(p, s.procs[p.pid], simMessage{size: 9, span: m.span})
+	case m.span != 0:
+		s.watch(p, nil)
+		s.emit(p, bpf.Event{Kind: bpf.EventSpanEnd, ID: m.span})
+		for i := range s.spans {
+			if s.spans[i].id == m.span {
+				s.spans[i].end = s.now
+			}
+		}
+	case m.ref != 0 && !m.reply:
+		s.send(p, s.procs[m.from-1], simMessage{size: 4 + uint32(s.rnd.IntN(4)), ref: m.ref, reply: true, alias: true})
+	}
+}
