@@ -1,7 +1,10 @@
 package bpf_test
 
 import (
+	"fmt"
+	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -12,6 +15,7 @@ import (
 	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/usdt"
 )
 
 // tokenRule is an outcome of messages that have a token of the wrapper, from where they
@@ -90,5 +94,54 @@ func TestTokensOfMM1K(t *testing.T) {
 	}
 	if got := c.Total(1, vm.PID()).Starts; got != count("sent") {
 		t.Errorf("%d probes, want %d", got, count("sent"))
+	}
+}
+
+// BenchmarkToken measures what the token of a span costs the observed system: the
+// fastest of forty turns each, as others on the machine can only make them slower, of a span
+// and of one with a message there and one back, with a program attached that does nothing,
+// and with none.
+func BenchmarkToken(b *testing.B) {
+	vmtest.NeedEBPF(b)
+	vm := vmtest.Start(b, erlang.Options{Args: []string{"+S", "1:1"}})
+	target := vmtest.Target(b, vm)
+	i := slices.IndexFunc(target.Probes, func(p usdt.Probe) bool {
+		return p.Name == fmt.Sprintf("user_trace__n%d", bpf.Label("load"))
+	})
+	perSpan := regexp.MustCompile(`ns_per_span => ([0-9.e+]+)`)
+	measure := func(function string, token bool) float64 {
+		result := vmtest.Call(b, vm, "span_load", function,
+			fmt.Sprintf("[#{procs => 1, spans => 20000, attrs => #{seq_trace => %t}}]", token))
+		ns, err := strconv.ParseFloat(perSpan.FindStringSubmatch(result)[1], 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return ns
+	}
+	for _, watched := range []bool{false, true} {
+		for _, function := range []string{"run", "calling"} {
+			b.Run(fmt.Sprintf("%s/watched=%t", function, watched), func(b *testing.B) {
+				if watched {
+					detach, err := bpf.AttachEmpty(target.Path, target.Probes[i].Sites[0], vm.PID())
+					if err != nil {
+						b.Fatal(err)
+					}
+					defer detach()
+				}
+				var idle, off, on float64
+				for b.Loop() {
+					idle, off, on = math.Inf(1), math.Inf(1), math.Inf(1)
+					for range 40 {
+						idle = min(idle, measure("idle", false))
+						off = min(off, measure(function, false))
+						on = min(on, measure(function, true))
+					}
+				}
+				b.ReportMetric(0, "ns/op")
+				b.ReportMetric(off-idle, "ns/off")
+				b.ReportMetric(on-idle, "ns/on")
+				b.ReportMetric((on-idle)/(off-idle), "on/off")
+			})
+		}
 	}
 }

@@ -21,7 +21,8 @@
 -type scenario() :: gc | file_io | port_busy | overload | neighbour | sleep | timer | port_message.
 
 -define(LIVE, 1_000_000). % elements of a list
--define(BLOCK, 4_194_304). % bytes
+-define(BLOCK, 16_777_216). % bytes of a file
+-define(QUEUE, 262_144). % bytes, more than a pipe and a port take before the port is busy
 -define(PATIENCE, 10_000). % ms
 
 -spec scenarios() -> [scenario()].
@@ -50,15 +51,12 @@ prepare(file_io, #{work := Work, cause := Cause}) ->
       tidy => fun() -> ok = file:close(File), ok = file:delete(Path) end};
 prepare(port_busy, #{work := Work, cause := Cause}) ->
     Reader = io_lib:format("sleep ~.6f; cat >/dev/null; :", [Cause / 1.0e9]),
-    Block = binary:copy(<<"x">>, ?BLOCK),
+    Block = binary:copy(<<"x">>, ?QUEUE),
     #{before => fun() -> shell(Reader) end,
       span => fun(Port, Finish) ->
                       synthetic_work:busy(Work),
-                      %% The first fills the port's queue, the second waits for room.
-                      Took = synthetic_work:timed(fun() ->
-                                                          true = port_command(Port, Block),
-                                                          true = port_command(Port, <<"x">>)
-                                                  end),
+                      true = port_command(Port, Block), % fills its queue
+                      Took = synthetic_work:timed(fun() -> true = port_command(Port, <<"x">>) end),
                       To = Finish(),
                       true = port_close(Port),
                       {To, Took}
@@ -126,7 +124,7 @@ again(_, _, Took) -> Took.
 write_and_read(File, Block) ->
     ok = file:pwrite(File, 0, Block),
     ok = file:datasync(File),
-    {ok, Block} = file:pread(File, 0, ?BLOCK).
+    {ok, <<_:?BLOCK/binary>>} = file:pread(File, 0, ?BLOCK).
 
 %% The program must not close its output before the port is closed: that closes it too.
 shell(Program) ->

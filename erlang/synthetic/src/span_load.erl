@@ -2,15 +2,17 @@
 %%%
 %%% All take the same options and return when every process is done:
 %%% `procs', how many processes (4); `spans', how many spans altogether
-%%% (250000); `name' (<<"load">>); `loops', fictional work inside each span (0).
+%%% (250000); `name' (`<<"load">>'); `loops', fictional work inside each span (0); `attrs'
+%%% of those that run/1 and calling/1 start (#{}).
 -module(span_load).
 
--export([idle/1, run/1, measured/1, open/1, failing/1, raising/1, dying/1, id/1]).
+-export([idle/1, run/1, calling/1, measured/1, open/1, failing/1, raising/1, dying/1, id/1]).
 
 -export_type([options/0, result/0]).
 
 -type options() :: #{procs => pos_integer(), spans => non_neg_integer(),
-                     name => beamscope:name(), loops => non_neg_integer()}.
+                     name => beamscope:name(), loops => non_neg_integer(),
+                     attrs => beamscope:attrs()}.
 -type result() :: #{spans := non_neg_integer(),  % started
                     elapsed_ns := integer(),
                     ns_per_span := float()}. % of one core's time
@@ -23,11 +25,32 @@ idle(Options) ->
 %% @doc Starts and ends spans, as fast as possible.
 -spec run(options()) -> result().
 run(Options) ->
+    #{attrs := Attrs} = options(Options),
     summary(Options, fun(Name, Work) ->
-                             {Ctx, Span} = beamscope:start_span(Name),
+                             {Ctx, Span} = beamscope:start_span(Name, Attrs),
                              Work(),
                              beamscope:end_span(Ctx, Span)
                      end).
+
+%% @doc As run/1; inside each span a message goes to another process and one comes back.
+-spec calling(options()) -> result().
+calling(Options) ->
+    #{attrs := Attrs} = options(Options),
+    Echo = spawn_link(fun echo/0),
+    Result = summary(Options, fun(Name, Work) ->
+                                      {Ctx, Span} = beamscope:start_span(Name, Attrs),
+                                      Work(),
+                                      Echo ! {ask, self()},
+                                      receive answer -> ok end,
+                                      beamscope:end_span(Ctx, Span)
+                              end),
+    unlink(Echo),
+    exit(Echo, kill),
+    Result.
+
+echo() ->
+    receive {ask, From} -> From ! answer end,
+    echo().
 
 %% @doc As run/1, and returns each span's Id with the delay that the VM itself
 %% measured, from before the start to after the end. Id is 0 if nobody watched.
@@ -106,7 +129,7 @@ share(I, Procs, Spans) when I =< Spans rem Procs -> Spans div Procs + 1;
 share(_, Procs, Spans) -> Spans div Procs.
 
 options(Options) ->
-    maps:merge(#{procs => 4, spans => 250_000, name => <<"load">>, loops => 0}, Options).
+    maps:merge(#{procs => 4, spans => 250_000, name => <<"load">>, loops => 0, attrs => #{}}, Options).
 
 %% Dialyzer takes every handle for ignore; see the note on dyntrace:pn in beamscope.
 -dialyzer({no_match, id/1}).

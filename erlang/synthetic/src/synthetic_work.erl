@@ -53,6 +53,8 @@ wait(Deadline) ->
             watch_clock(Deadline)
     end.
 
+%% See the note on seq_trace:get_token in beamscope_token.
+-dialyzer({no_match, put_back/1}).
 put_back([]) -> ok;
 put_back({label, Label}) -> _ = seq_trace:set_token(label, Label), ok.
 

@@ -1,0 +1,169 @@
+package outcome_test
+
+import (
+	"fmt"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/trace"
+	"github.com/beamscope/beamscope/internal/vm"
+	"github.com/beamscope/beamscope/internal/vmtest"
+)
+
+// A cause is a scenario of the module causes, and what is to be found.
+type cause struct {
+	scenario string
+	of       func(trace.Share) bool // whether a share is what the scenario's cause took
+	behind   int                    // messages at least
+	unknown  bool                   // it is not to be known how long it took, but that it is not
+}
+
+func ofKind(kinds ...trace.Kind) func(trace.Share) bool {
+	return func(s trace.Share) bool { return slices.Contains(kinds, s.Kind) }
+}
+
+func ofProcess(name string, kinds ...trace.Kind) func(trace.Share) bool {
+	return func(s trace.Share) bool { return slices.Contains(kinds, s.Kind) && s.Name == name }
+}
+
+// causes are all scenarios. What the machine takes away from who works is counted to
+// the work, which the scenarios measure by the clock.
+func causes() []cause {
+	return []cause{
+		{scenario: "gc", of: func(s trace.Share) bool { return s.Kind == trace.GC && s.Own }},
+		{scenario: "file_io", of: func(s trace.Share) bool {
+			return s.Kind == trace.NIF && s.Own && strings.HasPrefix(s.Detail, "prim_file:")
+		}},
+		{scenario: "port_busy", of: func(s trace.Share) bool { return s.Kind == trace.Port && s.Own }},
+		{scenario: "overload", of: ofKind(trace.OSWait)},
+		{scenario: "neighbour", of: func(s trace.Share) bool { return s.Kind == trace.Ready && s.OtherName == "neighbour" }},
+		{scenario: "mailbox", of: ofProcess("slow_server", trace.Mailbox), behind: 90},
+		{scenario: "busy_server", of: ofProcess("slow_server", trace.Mailbox)},
+		{scenario: "callee", of: ofProcess("slow_callee", trace.Running)},
+		{scenario: "lock", of: ofProcess("holder", trace.Waiting, trace.Running)},
+		{scenario: "handed_over", of: ofProcess("queue_2", trace.Mailbox), behind: 90},
+		{scenario: "sleep", of: ofKind(trace.Unexplained), unknown: true},
+		{scenario: "timer", of: ofKind(trace.Unexplained), unknown: true},
+		{scenario: "port_message", of: ofKind(trace.Unexplained), unknown: true},
+	}
+}
+
+// Spans that are slow for a known cause are explained by it: its share is the largest,
+// and within a tenth of what the program measured itself.
+func TestKnownCauses(t *testing.T) {
+	beam := vmtest.Start(t, erlang.Options{})
+	vmtest.Favour(t, beam) // what others on the machine take from it is no known cause
+	s := newSourceEvery(t, vm.Target{PID: beam.PID()}, 500*time.Millisecond, []outcome.Spec{{
+		Name: "slow", Span: "slow", BinWidth: 10 * time.Millisecond, Bins: 1000, Detail: outcome.Worst, Explain: true,
+	}})
+	for _, c := range causes() {
+		t.Run(c.scenario, func(t *testing.T) {
+			if c.scenario == "overload" {
+				overload(t)
+			}
+			const spans = 5
+			options := fmt.Sprintf("[%s, #{spans => %d, work => 2, cause => 100}]", c.scenario, spans)
+			each := eachOf(t, vmtest.Call(t, beam, "causes", "run", options))
+			s.batches = nil
+			s.collectNow()
+			found := make(map[uint64][]trace.Share)
+			for _, b := range s.batches {
+				for _, i := range b.Instances {
+					found[i.ID] = sharesOf(t, i)
+				}
+			}
+			judge(t, c, each, found, s.notices())
+		})
+	}
+}
+
+// A span is what a scenario says of one.
+type span struct{ duration, cause int64 }
+
+// eachOf reads the list of a scenario's spans.
+func eachOf(t *testing.T, result string) map[uint64]span {
+	t.Helper()
+	_, list, found := strings.Cut(result, "each =>")
+	list, _, ends := strings.Cut(list, "]")
+	n := vmtest.Integers(t, list)
+	if !found || !ends || len(n) == 0 || len(n)%3 != 0 {
+		t.Fatalf("not understood: %s", result)
+	}
+	each := make(map[uint64]span)
+	for ; len(n) > 0; n = n[3:] {
+		each[uint64(n[0])] = span{n[1], n[2]}
+	}
+	return each
+}
+
+// sharesOf returns the shares of an instance, which make up all of its time.
+func sharesOf(t *testing.T, i outcome.Instance) []trace.Share {
+	t.Helper()
+	if i.Trace == nil {
+		t.Fatalf("#%d is not explained", i.ID)
+	}
+	if err := i.Trace.Check(); err != nil {
+		t.Errorf("#%d: %v", i.ID, err)
+	}
+	sum := int64(0)
+	shares := i.Trace.Shares()
+	for _, s := range shares {
+		sum += s.Duration
+	}
+	if sum != i.End-i.Start {
+		t.Errorf("#%d: its shares are %d ns, and it took %d", i.ID, sum, i.End-i.Start)
+	}
+	return shares
+}
+
+// judge compares what the scenario measured with what was found, over all spans.
+func judge(t *testing.T, c cause, each map[uint64]span, found map[uint64][]trace.Share, notices []string) {
+	t.Helper()
+	var cause, share, total int64
+	for id, own := range each {
+		shares, ok := found[id]
+		if !ok {
+			t.Fatalf("#%d was not seen; notices: %q", id, notices)
+		}
+		if !c.of(shares[0]) {
+			t.Errorf("#%d: the largest share is not what was looked for", id)
+		}
+		if shares[0].Behind < c.behind {
+			t.Errorf("#%d was behind %d messages, at least %d", id, shares[0].Behind, c.behind)
+		}
+		for _, s := range shares {
+			t.Logf("#%d %6.2f ms %v of %v %s %s (%v) %s %s behind %d", id, float64(s.Duration)/1e6, s.Kind, s.Process, s.Name, s.OtherName, s.Mark, s.Detail, s.Reason, s.Behind)
+			if c.of(s) {
+				share += s.Duration
+			}
+			total += s.Duration
+		}
+		cause += own.cause
+	}
+	t.Logf("%s: %.1f ms of %.1f ms were found, and %.1f ms measured: %+.1f %%", c.scenario,
+		float64(share)/1e6, float64(total)/1e6, float64(cause)/1e6, 100*(float64(share)/float64(cause)-1))
+	if 10*share < 9*cause || 10*share > 11*cause {
+		t.Errorf("its share is not within a tenth of what was measured")
+	}
+}
+
+// overload keeps the machine busy until the test ends.
+func overload(t *testing.T) {
+	t.Helper()
+	for range 2 * runtime.NumCPU() {
+		cmd := exec.Command("sh", "-c", "while :; do :; done")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			cmd.Process.Kill()
+			cmd.Wait()
+		})
+	}
+}
