@@ -14,12 +14,15 @@ const crowd = 16
 // was not seen to be sent. Where there are two ways to do this, it is uncertain.
 func (b *mailbox) align() []*send {
 	q := b.batch
-	first, end := q[0].at, q[len(q)-1].at
+	fetch, end := q[0].at, q[len(q)-1].at
+	if b.collected != 0 {
+		fetch = min(fetch, b.collected)
+	}
 	n := after(b.pending, end+1, sentAt)
 	p, later := b.pending[:n], b.pending[n:]
 
 	due := func(left []int) bool {
-		return slices.ContainsFunc(spare(p, left), func(s *send) bool { return !s.alias && s.at < first-near })
+		return slices.ContainsFunc(spare(p, left), func(s *send) bool { return !s.alias && s.at < fetch-near })
 	}
 	left := match(q, p, func(*send) bool { return true })
 	doubt := false
@@ -58,7 +61,7 @@ func (b *mailbox) align() []*send {
 			s.fate, q[i].among = doubtful, s.among
 		}
 	}
-	rest := b.lapse(spare(p, left), first)
+	rest := b.lapse(spare(p, left), fetch)
 	return append(rest, later...)
 }
 

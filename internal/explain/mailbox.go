@@ -86,6 +86,8 @@ type mailbox struct {
 	opened  bool     // something was fetched since it was reset
 	exact   map[token][]*send
 
+	collected int64 // the last garbage collection since the last batch, 0 for none
+
 	blocked  bool // it waited in a receive since the last one
 	rejected int  // how many of private it did not want then
 	lastAt   int64
@@ -131,12 +133,17 @@ func (b *mailbox) queue(q queued, inner int) {
 	b.inner = inner
 }
 
+// collect says that garbage is collected: what has been sent is fetched for that, and
+// handed out later. What is sent after it is not fetched until that has been.
+func (b *mailbox) collect(at int64) { b.collected = at }
+
 // fetch puts what was fetched into the private queue.
 func (b *mailbox) fetch() {
 	if len(b.batch) == 0 {
 		return
 	}
 	p := b.align()
+	b.collected = 0
 	b.private = append(b.private, b.batch...)
 	b.batch = b.batch[:0]
 	b.pending = p
