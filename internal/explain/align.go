@@ -21,8 +21,20 @@ func (b *mailbox) align() []*send {
 	n := after(b.pending, end+1, sentAt)
 	p, later := b.pending[:n], b.pending[n:]
 
+	// The queue is longer than what is known of it where the VM hands out the rest later.
+	held := 0
+	if b.synced {
+		held = max(0, b.inner-b.front-len(b.private)-len(q))
+	}
+
 	due := func(left []int) bool {
-		return slices.ContainsFunc(spare(p, left), func(s *send) bool { return !s.alias && s.at < fetch-near })
+		n := 0
+		for _, s := range spare(p, left) {
+			if !s.alias && s.at < fetch-near {
+				n++
+			}
+		}
+		return n > held
 	}
 	left := match(q, p, func(*send) bool { return true })
 	doubt := false
@@ -61,8 +73,9 @@ func (b *mailbox) align() []*send {
 			s.fate, q[i].among = doubtful, s.among
 		}
 	}
-	rest := b.lapse(spare(p, left), fetch)
-	return append(rest, later...)
+	rest := spare(p, left)
+	n = max(0, len(rest)-held)
+	return slices.Concat(b.lapse(rest[:n:n], fetch), rest[n:], later)
 }
 
 // at returns an item of p, nil for -1.

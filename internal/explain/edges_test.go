@@ -62,6 +62,48 @@ func TestEdges(t *testing.T) {
 			51 receive 1 4 #2`,
 		want: "2>1 20..41 inferred\n2>1 21..51 inferred",
 	}, {
+		// The collection fetches the first two, which are handed out afterwards.
+		name: "sent after garbage was collected", events: `
+			0 watch 1
+			0 watch 2
+			1 in 1
+			20 send 2>1 4
+			21 send 2>1 4
+			30 gc+ 1
+			40 gc- 1
+			50 send 2>1 4
+			51 send 2>1 4
+			8000 queued 1 4 #2
+			8000 queued 1 4 #2
+			8001 receive 1 4 #2
+			8002 receive 1 4 #1
+			8003 queued 1 4 #2
+			8003 queued 1 4 #2
+			8004 receive 1 4 #2`,
+		want: "2>1 20..8001 inferred\n2>1 21..8002 inferred\n2>1 50..8004 inferred",
+	}, {
+		// The VM hands out what it fetched in two parts.
+		name: "preempted while it fetches", events: `
+			0 watch 1
+			0 watch 2
+			1 out 1 wait
+			20 send 2>1 4
+			30 in 1
+			31 queued 1 4 #1
+			32 receive 1 4 #1
+			40 send 2>1 4
+			41 send 2>1 4
+			42 send 2>1 4
+			8000 queued 1 4 #3
+			8000 queued 1 4 #3
+			8001 out 1 ready
+			8002 in 1
+			8003 queued 1 4 #3
+			8004 receive 1 4 #3
+			8005 receive 1 4 #2
+			8006 receive 1 4 #1`,
+		want: "2>1 20..32 inferred\n2>1 40..8004 inferred\n2>1 41..8005 inferred\n2>1 42..8006 inferred",
+	}, {
 		name: "asks, and takes what may be the answer", events: `
 			0 watch 1
 			0 watch 2
