@@ -226,6 +226,9 @@ func (c *Collector) wanted() map[tap]string {
 	if c.opts.Discover {
 		taps[labelTap(everyLabel)] = "discovery"
 	}
+	if c.opts.Explain {
+		taps[detailTap()] = "explanations"
+	}
 	need := func(o Outcome) string {
 		what := fmt.Sprintf("outcome %q", o.Name)
 		if o.ExitFails {

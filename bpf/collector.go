@@ -96,6 +96,11 @@ type Options struct {
 	// counted.
 	Discover bool
 
+	// Explain has everything ready from the beginning for outcomes with Explain that come
+	// later: the log, and what fills it. Without it there is a log if there is any such
+	// outcome at first, and otherwise [Collector.Change] has no room for one.
+	Explain bool
+
 	VMs       int // Erlang VMs that can be told apart at one time; 0: 8
 	OpenSpans int // instances that can be open at one time; 0: 131072, about 20 MiB
 	Queues    int // keys of instances that end in the order of their starts; 0: 65536. They take memory only as they come
@@ -104,7 +109,7 @@ type Options struct {
 	RingBytes int // of the ring buffer, a power of two; 0: 4 MiB
 
 	// Of outcomes with Explain: how many events the log has room for, 64 bytes each, if
-	// there is any such outcome at first; 0: 262144. And how many processes can take
+	// there is one; 0: 262144. And how many processes can take
 	// part in open instances at one time; 0: 16384. They take memory only as they come.
 	Events, Watched int
 }
@@ -285,7 +290,7 @@ func (c *Collector) load() error {
 		kernelMapOsWaits:   threadsMost,
 		kernelMapWorsts:    len(c.entries) * c.layout.slots * windows,
 	}
-	if explained(c.opts.Outcomes) {
+	if c.opts.Explain || explained(c.opts.Outcomes) {
 		perStripe := ceilPowerOfTwo(max(c.opts.Events/c.layout.stripes, 2))
 		c.fixed.logMask = uint32(perStripe - 1)
 		size[kernelMapLogRecords], size[kernelMapLogHeads] = perStripe*c.layout.stripes, c.layout.stripes

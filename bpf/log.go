@@ -22,7 +22,7 @@ func (c *Collector) Events(fn func([]Event)) (lost uint64, err error) {
 }
 
 // Explains reports whether any outcome is one with Explain: in the plan that holds, or
-// the one after it.
+// the one after it; or may be, with [Options.Explain].
 func (c *Collector) Explains() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -30,15 +30,14 @@ func (c *Collector) Explains() bool {
 }
 
 func (c *Collector) explains() bool {
-	return slices.ContainsFunc(c.plans, func(p plan) bool { return explained(p.outcomes) })
+	return c.opts.Explain || slices.ContainsFunc(c.plans, func(p plan) bool { return explained(p.outcomes) })
 }
 
 func explained(outcomes []Outcome) bool {
 	return slices.ContainsFunc(outcomes, func(o Outcome) bool { return o.Explain })
 }
 
-// hasLog reports whether there is room for events: there is if there was an outcome with
-// Explain at first.
+// hasLog reports whether there is room for events.
 func (c *Collector) hasLog() bool { return c.fixed.logMask > 0 }
 
 // logLag is how long what is logged is left alone: a program may be about to write

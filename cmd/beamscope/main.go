@@ -164,7 +164,7 @@ func newRootCommand() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.SetVersionTemplate("beamscope {{.Version}}\n")
-	root.AddCommand(newRunCommand(), newRecordCommand(), newReplayCommand(), newSnapshotsCommand(), newExportCommand(), newDemoCommand(), newProbesCommand(), newScriptCommand(), newDoctorCommand(), newTopCommand(),
+	root.AddCommand(newRunCommand(), newRecordCommand(), newReplayCommand(), newSnapshotsCommand(), newTraceCommand(), newExportCommand(), newDemoCommand(), newProbesCommand(), newScriptCommand(), newDoctorCommand(), newTopCommand(),
 		newEvalCommand(), newFmtCommand(), newDrawCommand(), newVersionCommand())
 	return root
 }

@@ -166,7 +166,7 @@ func (d *Dashboard) instanceRow(i *explainedInstance) row {
 	}
 	r := row{
 		key:    fmt.Sprintf("instance %d of %v from %d on", i.ID, i.VM, i.Start),
-		detail: tview.Escape(i.Trace.Sentence(export.InstanceName(&i.Instance))),
+		detail: tview.Escape(i.Trace.Sentence(i.Instance.Name())),
 		open:   func() { d.showExplained(i) },
 	}
 	most := ""
@@ -188,7 +188,7 @@ func (d *Dashboard) instanceRow(i *explainedInstance) row {
 // showExplained shows where the time of an instance went, and that of its window.
 func (d *Dashboard) showExplained(i *explainedInstance) {
 	view := tview.NewTextView().SetDynamicColors(true).SetWrap(false)
-	tui.Box(view.Box, " "+export.InstanceName(&i.Instance)+" ")
+	tui.Box(view.Box, " "+i.Instance.Name()+" ")
 	d.cover("timeline", view, []string{"↑↓←→", "scroll", "Esc", "back"}, func() (int, int) {
 		width := max(d.width-2, 30)
 		text := d.explanationOf(i, width-2)

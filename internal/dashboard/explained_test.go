@@ -3,16 +3,19 @@ package dashboard
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/gdamore/tcell/v2"
+	"github.com/google/go-cmp/cmp"
 	"github.com/rivo/tview"
 
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/recording"
 	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/snapshot"
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
@@ -256,6 +259,77 @@ func TestFiredExplanation(t *testing.T) {
 	if lines := causeLines(h.d.theme, causes, 0); len(lines) != 4 || !strings.Contains(lines[0], "because") {
 		t.Errorf("%q", lines)
 	}
+}
+
+// snapshotOf keeps the windows of the explained system in a snapshot, and returns its
+// path.
+func snapshotOf(t *testing.T, h *harness) string {
+	t.Helper()
+	system := h.d.live.System()
+	paths := make(chan string, 1)
+	k, err := snapshot.New(snapshot.Options{
+		Dir: t.TempDir(), Before: snapshot.DefaultBefore, MaxFiles: 1, MaxBytes: 1 << 20,
+		Written: func(path string, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+			paths <- path
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closing := sync.OnceFunc(k.Close)
+	defer closing()
+	config := &recording.Config{Files: []recording.File{{Name: "scope.yaml", Text: []byte(explainedScope)}}, Plan: system.Plan(0)}
+	if err := k.Config(config); err != nil {
+		t.Fatal(err)
+	}
+	for n := range slowWindow + 1 {
+		if err := k.Batch(explainedBatch(system, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := h.d.live.Frame(slowWindow)
+	x := f.Fired[0]
+	if err := k.Fire(&recording.Cause{Time: f.Window.To, Number: f.Number, Trigger: x.Trigger, Setting: x.Setting, Probe: x.Probe, VM: x.VM, Text: x.Cause, Explanation: x.Explanation}); err != nil {
+		t.Fatal(err)
+	}
+	closing()
+	return <-paths
+}
+
+// What a snapshot says first is where the time went. Its windows say the same as they
+// did live, and its instances can be looked at as well.
+func TestSnapshotExplanation(t *testing.T) {
+	h := explanations(t, 80, 50)
+	path := snapshotOf(t, h)
+	h.do(func() { h.d.openSnapshot(path) })
+	h.idle()
+	h.keys("t")
+	text := h.text()
+	first, then := strings.Index(text, "\n║"+shifted), strings.Index(text, "▶ load of order of shop@host")
+	if first < 0 || then < first {
+		t.Errorf("the explanation is at %d, and the cause at %d:\n%s", first, then, text)
+	}
+	for n := range uint64(slowWindow + 1) {
+		live, kept := h.d.live.Frame(n), h.d.scene.Frame(n)
+		for i := range live.Probes {
+			if diff := cmp.Diff(live.Probes[i].Explained, kept.Probes[i].Explained); diff != "" {
+				t.Errorf("window %d: %s", n, diff)
+			}
+		}
+		if diff := cmp.Diff(live.Fired, kept.Fired); diff != "" {
+			t.Errorf("window %d: %s", n, diff)
+		}
+	}
+	h.mouse("failure      100ms", tview.MouseLeftDown, tview.MouseLeftClick)
+	h.shows("78 % of order #701 was mailbox wait")
+	h.key(tcell.KeyEnter)
+	h.shows("order #701: failure after 100ms", "the shares of its time")
+	h.key(tcell.KeyEscape)
+	h.keys("i")
+	h.shows("worst of order", "#702 success")
 }
 
 // The list is of one VM where the row is of one.

@@ -14,6 +14,7 @@ import (
 	"github.com/beamscope/beamscope/internal/export"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/snapshot"
 	"github.com/beamscope/beamscope/internal/tui"
 )
@@ -318,7 +319,7 @@ func (d *Dashboard) worstRows(width int) []row {
 			continue
 		}
 		some = true
-		rows = append(rows, d.instances(f.Probes[i].Name, f.Probes[i].VM, lines, width)...)
+		rows = append(rows, d.instances(f, &f.Probes[i], lines, width)...)
 	}
 	if !some {
 		rows = append(rows, paragraph(dim, "None is known of this window.", width)...)
@@ -328,7 +329,8 @@ func (d *Dashboard) worstRows(width int) []row {
 
 // instances lists the worst instances of a probe: as many columns as there is room for,
 // and all of the one that is selected below.
-func (d *Dashboard) instances(probe string, vm outcome.VM, lines [][]string, width int) []row {
+func (d *Dashboard) instances(f *scope.Frame, p *scope.Probe, lines [][]string, width int) []row {
+	probe, vm := p.Name, p.VM
 	head := export.WorstHead()
 	widths := make([]int, len(head))
 	for _, line := range append(lines, head) {
@@ -354,6 +356,10 @@ func (d *Dashboard) instances(probe string, vm outcome.VM, lines [][]string, wid
 		r.detail = fmt.Sprintf("%s: %s after %s\nstarted %s by %s\nspan %s", tview.Escape(probe), tview.Escape(line[0]), line[1], line[2], tview.Escape(line[5]), line[3])
 		if line[4] != "0" {
 			r.detail += " in span " + line[4]
+		}
+		if x := p.Instances[i]; x.Trace != nil {
+			r.open = func() { d.showExplained(&explainedInstance{x, f, p}) }
+			r.detail = tview.Escape(x.Trace.Sentence(x.Name())) + ": Enter shows when.\n" + r.detail
 		}
 		rows = append(rows, r)
 	}

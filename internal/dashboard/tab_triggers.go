@@ -40,6 +40,7 @@ func (t *triggersTab) name() string { return "triggers" }
 func (t *triggersTab) bindings() []binding {
 	if s := t.d.scene; s.shot != nil {
 		return []binding{
+			{inSidebar, []press{{key: tcell.KeyEnter}}, "Enter", "", "where the time of an instance went, if that is known", t.open},
 			{inSidebar, []press{char(',')}, ",", "before", "one window back", func() { s.step(-1) }},
 			{inSidebar, []press{char('.')}, ".", "after", "one window on", func() { s.step(1) }},
 		}

@@ -49,19 +49,27 @@ func explainedOf(p *scope.Probe) *explained {
 		return nil
 	}
 	out := &explained{N: x.Instances, Total: int64(x.Total), Quiet: x.Quiet, Sentence: x.Sentence()}
+	out.Shares = timeShares(x.Shares, x.Others, x.Total)
 	for i := range x.Shares {
-		s := &x.Shares[i]
-		share := timeShare{cause: causeOf(s.Cause), Share: s.Of, Time: int64(s.Time)}
 		if x.Quiet > 0 {
-			share.Usual = &s.Usual
+			out.Shares[i].Usual = &x.Shares[i].Usual
 		}
-		out.Shares = append(out.Shares, share)
-	}
-	if x.Others > 0 {
-		out.Shares = append(out.Shares, timeShare{cause: cause{Kind: "other"}, Share: float64(x.Others) / float64(x.Total), Time: int64(x.Others)})
 	}
 	if s := x.Shift; s != nil {
 		out.Shift = &shift{s.Since.UTC(), causeOf(s.Cause), s.From, s.To}
+	}
+	return out
+}
+
+// timeShares returns the form of shares, and of what others there are besides.
+func timeShares(shares []scope.Share, others, total time.Duration) []timeShare {
+	out := []timeShare{}
+	for i := range shares {
+		s := &shares[i]
+		out = append(out, timeShare{cause: causeOf(s.Cause), Share: s.Of, Time: int64(s.Time)})
+	}
+	if others > 0 {
+		out = append(out, timeShare{cause: cause{Kind: "other"}, Share: float64(others) / float64(total), Time: int64(others)})
 	}
 	return out
 }

@@ -3,10 +3,12 @@ package export
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
@@ -19,16 +21,13 @@ func WriteTrace(w io.Writer, i *outcome.Instance, start time.Time, all bool) err
 	if i.Class != "" {
 		how += " " + i.Class
 	}
-	fmt.Fprintf(w, "%s: %s after %s, start %s, %v, %s\n", InstanceName(i), how, figures.Delay(i.Elapsed()),
+	fmt.Fprintf(w, "%s: %s after %s, start %s, %v, %s\n", i.Name(), how, figures.Delay(i.Elapsed()),
 		start.Format("15:04:05.000"), i.VM, trace.ProcessName(root.Process, root.Name))
-	if s := i.Trace.Sentence(InstanceName(i)); s != "" {
+	if s := i.Trace.Sentence(i.Name()); s != "" {
 		fmt.Fprintln(w, s)
 	}
-	return i.Trace.WriteText(w, InstanceName(i), all)
+	return i.Trace.WriteText(w, i.Name(), all)
 }
-
-// InstanceName is what an instance is called: its outcome and the id of its span.
-func InstanceName(i *outcome.Instance) string { return fmt.Sprintf("%s #%d", i.Outcome, i.ID) }
 
 // traceLine is the format of `beamscope trace --json`.
 type traceLine struct {
@@ -93,7 +92,7 @@ type link struct {
 func (j *JSON) Trace(i *outcome.Instance, start time.Time) error {
 	line := traceLine{
 		Outcome: i.Outcome, ID: i.ID, Parent: i.Parent, VM: vm{i.VM.PID, i.VM.Node}, Status: i.Status.String(), Class: i.Class,
-		Start: start.UTC(), Began: i.Start, Duration: int64(i.Elapsed()), Sentence: i.Trace.Sentence(InstanceName(i)),
+		Start: start.UTC(), Began: i.Start, Duration: int64(i.Elapsed()), Sentence: i.Trace.Sentence(i.Name()),
 		Shares: []share{},
 	}
 	root := &i.Trace.Spans[0]
@@ -115,6 +114,51 @@ func (j *JSON) Trace(i *outcome.Instance, start time.Time) error {
 
 func spentOn(s *trace.Share) spentTime {
 	return spentTime{s.Kind.Word(), pidOf(s.Process), s.Name, s.Mark.String(), pidOf(s.Other), s.OtherName, s.Behind, s.Detail, s.Reason}
+}
+
+// mostTotal is how many shares of a total are shown as text, and leastTotal the least of
+// them.
+const (
+	mostTotal  = 5
+	leastTotal = 0.01
+)
+
+// WriteTotal writes in a line where the time of all explained instances of an outcome
+// went.
+func WriteTotal(w io.Writer, name string, t *scope.Tally) error {
+	shares, _ := t.Shares()
+	var parts []string
+	rest := 1.0
+	for _, s := range shares {
+		if len(parts) < mostTotal && s.Of >= leastTotal {
+			parts = append(parts, fmt.Sprintf("%s %v", scope.Percent(s.Of), s.Cause))
+			rest -= s.Of
+		}
+	}
+	if len(parts) < t.Causes() && rest > 1e-9 { // rounding
+		parts = append(parts, scope.Percent(rest)+" other")
+	}
+	instances := "1 instance"
+	if t.Instances != 1 {
+		instances = fmt.Sprintf("%d instances", t.Instances)
+	}
+	_, err := fmt.Fprintf(w, "%s, %s explained, %s: %s\n", name, instances, figures.Delay(t.Total), strings.Join(parts, ", "))
+	return err
+}
+
+// totalLine is the format of the last lines of `beamscope trace --json`.
+type totalLine struct {
+	Outcome string      `json:"outcome"`
+	N       int         `json:"n"` // explained instances
+	Total   int64       `json:"total_ns"`
+	Shares  []timeShare `json:"shares"` // the largest first; they add up to the total
+}
+
+// Total writes where the time of all explained instances of an outcome went, as an
+// object.
+func (j *JSON) Total(name string, t *scope.Tally) error {
+	shares, others := t.Shares()
+	return j.enc.Encode(totalLine{Outcome: name, N: t.Instances, Total: int64(t.Total), Shares: timeShares(shares, others, t.Total)})
 }
 
 // linkOf returns the form of a link, nil for none.

@@ -80,7 +80,7 @@ func worstExplained(st *stage, instances []Instance) []int {
 			worst = append(worst, i)
 		}
 	}
-	slices.SortFunc(worst, func(i, j int) int { return instances[i].compareWorst(&instances[j]) })
+	slices.SortFunc(worst, func(i, j int) int { return instances[i].CompareWorst(&instances[j]) })
 	type key struct {
 		outcome string
 		vm      VM
@@ -93,9 +93,9 @@ func worstExplained(st *stage, instances []Instance) []int {
 	})
 }
 
-// compareWorst is less than 0 where an instance is worse than another one: timeouts
+// CompareWorst is less than 0 where an instance is worse than another one: timeouts
 // before failures before successes, and among each the slowest.
-func (i *Instance) compareWorst(j *Instance) int {
+func (i *Instance) CompareWorst(j *Instance) int {
 	return cmp.Or(-cmp.Compare(i.Status, j.Status), -cmp.Compare(i.Elapsed(), j.Elapsed()), cmp.Compare(i.End, j.End), cmp.Compare(i.ID, j.ID))
 }
 

@@ -42,14 +42,14 @@ func (o *observation) beginAt(now int64) error {
 	return err
 }
 
-// newObservation makes an observation that begins with a plan, and discovers names
-// where it is to.
-func newObservation(p Plan, discover bool) (*observation, error) {
+// newObservation makes an observation that begins with a plan, and discovers names and
+// is ready to explain where it is to.
+func newObservation(p Plan, cfg VMConfig) (*observation, error) {
 	outcomes, err := kernelOutcomes(p.Specs)
 	if err != nil {
 		return nil, err
 	}
-	c, err := bpf.New(bpf.Options{Start: p.From, Window: int64(p.Window), Outcomes: outcomes, Discover: discover})
+	c, err := bpf.New(bpf.Options{Start: p.From, Window: int64(p.Window), Outcomes: outcomes, Discover: cfg.Discover, Explain: cfg.Explain})
 	if err != nil {
 		return nil, err
 	}

@@ -210,9 +210,12 @@ type Instance struct {
 	Process    PID    // that started it
 	Class      string // of a failure, "" where none was given
 
-	// Trace says where its time went; nil where that was not asked for.
+	// Trace says where its time went; nil where that was not asked for. Nobody changes it.
 	Trace *trace.Trace
 }
+
+// Name is what the instance is called: its outcome and the id of its span.
+func (i Instance) Name() string { return fmt.Sprintf("%s #%d", i.Outcome, i.ID) }
 
 // Elapsed returns the delay between the start and the end.
 func (i Instance) Elapsed() time.Duration { return time.Duration(i.End - i.Start) }

@@ -31,6 +31,10 @@ type VMConfig struct {
 	// Discover has the names of spans noted that no spec of the plan has, for
 	// [VMSource.Discovered]. It makes the start of every span of the VMs an event.
 	Discover bool
+
+	// Explain has everything ready for specs with Explain that come with a later plan:
+	// otherwise what is open when the first one comes is lost as cut.
+	Explain bool
 }
 
 // A VMSource observes running Erlang VMs with eBPF: the spans of the wrapper,
@@ -133,7 +137,7 @@ func NewVMSource(cfg VMConfig) (*VMSource, error) {
 		refused: make(map[usdt.Process]VMStatus),
 		unnamed: make(map[int]bool),
 	}
-	o, err := newObservation(cfg.Plan, cfg.Discover)
+	o, err := newObservation(cfg.Plan, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -311,7 +315,7 @@ func (s *VMSource) Plan(p Plan) error {
 
 // takeOver has another observation begin with a plan, where the one until now ends.
 func (s *VMSource) takeOver(old *observation, p Plan) (o *observation, missing, err error) {
-	if o, err = newObservation(p, s.cfg.Discover); err != nil {
+	if o, err = newObservation(p, s.cfg); err != nil {
 		return nil, nil, err
 	}
 	missing = o.attachLike(old)

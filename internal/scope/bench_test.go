@@ -7,6 +7,7 @@ import (
 	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/trace"
 )
 
 // large is a system of 100 probes with 1000 bins each, 40 of them calculated, and a
@@ -58,4 +59,25 @@ func BenchmarkStep(b *testing.B) {
 		p.batch(batch)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)*10/1e9*100, "%core@100ms")
+}
+
+// A window of a probe with as many explained instances as there are, each with 60 parts
+// of 20 processes, compared with 60 quiet windows.
+func BenchmarkExplain(b *testing.B) {
+	p := newPlay(b, system(b, "", spec("a", 1)))
+	var instances []outcome.Instance
+	for id := range uint64(outcome.MaxWorst) {
+		var spells []spell
+		for n := range 60 {
+			spells = append(spells, spell{trace.Kind(1 + n%9), trace.PID(1 + n%20), "", ms})
+		}
+		instances = append(instances, explainedBy("a", id, spells...))
+	}
+	for range 60 {
+		p.explain(1, instances...)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		p.explain(1, instances...)
+	}
 }

@@ -134,7 +134,7 @@ func (p *Probe) explanation() string {
 		parts = append(parts, p.Explained.Shift.String())
 	}
 	if i := p.WorstExplained(); i != nil {
-		parts = append(parts, i.Trace.Sentence(fmt.Sprintf("%s #%d", p.Name, i.ID)))
+		parts = append(parts, i.Trace.Sentence(i.Name()))
 	}
 	return strings.Join(parts, "; ")
 }

@@ -210,6 +210,19 @@ func TestShiftBegins(t *testing.T) {
 	}
 }
 
+// A window that belongs to the row, and was quiet all the same, is not what it has grown
+// from, however few there are before.
+func TestShiftBeganQuietly(t *testing.T) {
+	p := newPlay(t, system(t, "", spec("a", 1)))
+	for range 4 {
+		p.explain(1, queued("a", 4*ms))
+	}
+	p.explain(1, queued("a", 77*ms))
+	if s := explained(t, p.explain(1, queued("a", 77*ms)), "a").Shift; s == nil || s.From != 0.04 || !s.Since.Equal(noon.Add(4*time.Second)) {
+		t.Errorf("it says %v", s)
+	}
+}
+
 // Windows in which a trigger fires or is active are not what is usual, however many.
 func TestShiftWithTrigger(t *testing.T) {
 	s := system(t, "", spec("a", 1))

@@ -24,16 +24,9 @@ const (
 // window.
 type explaining struct {
 	now   Explained
-	shift Shift         // memory for that of now
-	times []causeTime   // of now, the longest first
-	index map[Cause]int // of times
-	past  []pastWindow  // the oldest first
-}
-
-// A causeTime is the time that went to a cause.
-type causeTime struct {
-	cause Cause
-	time  time.Duration
+	shift Shift        // memory for that of now
+	tally Tally        // of now
+	past  []pastWindow // the oldest first
 }
 
 // A pastWindow is a window that had explained instances.
@@ -57,21 +50,18 @@ func (w *pastWindow) share(c Cause) float64 {
 // explain takes in the instances of a window that ends at a wall time, and returns where
 // their time went; nil where none is explained.
 func (x *explaining) explain(instances []outcome.Instance, end time.Time) *Explained {
-	if !x.add(instances) {
+	x.tally.reset()
+	if x.tally.Add(instances); x.tally.Total == 0 {
 		return nil
 	}
+	x.now.Instances, x.now.Total = x.tally.Instances, x.tally.Total
 	before := x.now.Shift
 	x.now.Quiet = quiet(x.past)
-	x.now.Shares, x.now.Others, x.now.Causes = x.now.Shares[:0], 0, 0
-	for i, t := range x.times {
-		if i >= MaxShares {
-			x.now.Others += t.time
-			x.now.Causes++
-			continue
-		}
-		share := Share{Cause: t.cause, Time: t.time, Of: float64(t.time) / float64(x.now.Total)}
-		share.Usual, _ = usual(x.past, t.cause)
-		x.now.Shares = append(x.now.Shares, share)
+	sortTimes(x.tally.times) // until it is reset
+	x.now.Shares, x.now.Others, x.now.Causes = appendShares(x.now.Shares[:0], x.tally.times, x.tally.Total)
+	for i := range x.now.Shares {
+		s := &x.now.Shares[i]
+		s.Usual, _ = usual(x.past, s.Cause)
 	}
 	x.now.Shift = nil
 	if shift, ok := x.grown(before, end); ok {
@@ -79,49 +69,6 @@ func (x *explaining) explain(instances []outcome.Instance, end time.Time) *Expla
 		x.now.Shift = &x.shift
 	}
 	return &x.now
-}
-
-// add sums the time of instances, cause by cause; false where none is explained, or took
-// any time.
-func (x *explaining) add(instances []outcome.Instance) bool {
-	x.now.Instances, x.now.Total, x.times = 0, 0, x.times[:0]
-	if x.index == nil {
-		x.index = make(map[Cause]int)
-	}
-	clear(x.index)
-	for i := range instances {
-		t := instances[i].Trace
-		if t == nil {
-			continue
-		}
-		x.now.Instances++
-		for _, s := range t.Shares() {
-			c := causeOf(&s)
-			at, ok := x.index[c]
-			if !ok {
-				at = len(x.times)
-				x.index[c] = at
-				x.times = append(x.times, causeTime{cause: c})
-			}
-			x.times[at].time += time.Duration(s.Duration)
-			x.now.Total += time.Duration(s.Duration)
-		}
-	}
-	slices.SortFunc(x.times, func(a, b causeTime) int {
-		return cmp.Or(cmp.Compare(b.time, a.time), a.cause.compare(b.cause))
-	})
-	return x.now.Total > 0
-}
-
-// compare orders causes, so that those with the same time have an order.
-func (c Cause) compare(d Cause) int {
-	own := func(c Cause) int {
-		if c.Own {
-			return 0
-		}
-		return 1
-	}
-	return cmp.Or(cmp.Compare(c.Kind, d.Kind), cmp.Compare(own(c), own(d)), cmp.Compare(c.Name, d.Name), cmp.Compare(c.Process, d.Process))
 }
 
 // quiet returns how many of these windows are quiet.
@@ -194,7 +141,7 @@ func (x *explaining) since(most Share, before *Shift, end time.Time) Shift {
 		first = at
 		s.Since = x.past[first].time
 		from, quiet := usual(x.past[:first], s.Cause)
-		if quiet < leastQuiet {
+		if quiet == 0 {
 			return s
 		}
 		s.From = from
@@ -204,7 +151,7 @@ func (x *explaining) since(most Share, before *Shift, end time.Time) Shift {
 // keep has the window that was explained last compared with from now on.
 func (x *explaining) keep(end time.Time, quiet bool) {
 	w := pastWindow{time: end, quiet: quiet, total: x.now.Total}
-	w.times = slices.Clone(x.times[:min(len(x.times), maxCauses)])
+	w.times = slices.Clone(x.tally.times[:min(len(x.tally.times), maxCauses)])
 	x.past = append(x.past, w)
 	same := func(p pastWindow) bool { return p.quiet == quiet }
 	n := 0

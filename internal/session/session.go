@@ -156,7 +156,7 @@ func open(c config.Config, plan outcome.Plan, discover bool) (s sources, err err
 		parts = append(parts, outcome.Part{Source: s.wrappers, Wants: overTCP})
 	}
 	if spans := plan.Only(inKernel); len(spans.Specs) > 0 || discover {
-		s.vms, err = outcome.NewVMSource(outcome.VMConfig{Target: c.Target, Plan: spans, Discover: discover})
+		s.vms, err = outcome.NewVMSource(outcome.VMConfig{Target: c.Target, Plan: spans, Discover: discover, Explain: discover && c.Explain})
 		if err != nil {
 			return closeAll(err)
 		}

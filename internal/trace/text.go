@@ -1,8 +1,10 @@
 package trace
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -21,12 +23,14 @@ const (
 
 // WriteText draws the tree: for each span its share of the instance's time and its
 // duration, where on the line of time it lies, and what it was. The first line is the
-// instance itself, which is called as the caller says. Spans of less than 1 % of the
-// instance are folded into one line for each parent, unless all are wanted.
+// instance itself, which is called as the caller says. Unless all are wanted, what a span
+// was divided into is summed where it was the same, so that a line stands for all turns of
+// a kind; and what is less than 1 % of the instance is folded into one line for each
+// parent.
 func (t *Trace) WriteText(w io.Writer, instance string, all bool) error {
 	d := drawing{t: t, children: t.children(), all: all}
-	d.row(0, "", instance)
-	d.below(0, "")
+	d.row([]int{0}, "", instance)
+	d.below([]int{0}, "")
 	if d.marked[Inferred] {
 		fmt.Fprintf(&d.Builder, "%sinferred from the order of messages\n", inferredTag)
 	}
@@ -48,7 +52,8 @@ func (t *Trace) children() [][]int {
 	return children
 }
 
-// A drawing of a tree under way.
+// A drawing of a tree under way. A line of it stands for one span or more, in the order
+// of time.
 type drawing struct {
 	strings.Builder
 	t        *Trace
@@ -57,25 +62,62 @@ type drawing struct {
 	marked   [Marks]bool // marks that occur
 }
 
-// below draws what is below a span, whose line is indented so.
-func (d *drawing) below(i int, indent string) {
-	var shown []int
-	folded, together := 0, int64(0)
-	for _, c := range d.children[i] {
-		if s := &d.t.Spans[c]; d.all || float64(s.Duration()) >= smallest*float64(d.t.Spans[0].Duration()) {
-			shown = append(shown, c)
-		} else {
-			folded++
-			together += s.Duration()
+// A likeness is what spans have in common that are drawn as one.
+type likeness struct {
+	kind           Kind
+	process        PID
+	mark           Mark
+	detail, reason string
+	inner          bool // has children
+}
+
+// divided returns what some spans are divided into, line by line.
+func (d *drawing) divided(spans []int) [][]int {
+	var lines [][]int
+	index := make(map[likeness]int)
+	for _, i := range spans {
+		for _, c := range d.children[i] {
+			s := &d.t.Spans[c]
+			like := likeness{s.Kind, s.Process, s.Mark, s.Detail, s.Reason, len(d.children[c]) > 0}
+			if at, known := index[like]; known && !d.all {
+				lines[at] = append(lines[at], c)
+				continue
+			}
+			index[like] = len(lines)
+			lines = append(lines, []int{c})
 		}
 	}
-	for n, c := range shown {
+	return lines
+}
+
+// duration sums the durations of spans.
+func (d *drawing) duration(spans []int) int64 {
+	sum := int64(0)
+	for _, i := range spans {
+		sum += d.t.Spans[i].Duration()
+	}
+	return sum
+}
+
+// below draws what is below some spans, whose line is indented so.
+func (d *drawing) below(spans []int, indent string) {
+	var shown [][]int
+	folded, together := 0, int64(0)
+	for _, line := range d.divided(spans) {
+		if took := d.duration(line); d.all || float64(took) >= smallest*float64(d.t.Spans[0].Duration()) {
+			shown = append(shown, line)
+		} else {
+			folded += d.parts(line)
+			together += took
+		}
+	}
+	for n, line := range shown {
 		branch, deeper := "├─ ", "│  "
 		if n == len(shown)-1 && folded == 0 {
 			branch, deeper = "└─ ", "   "
 		}
-		d.row(c, indent+branch, d.label(c))
-		d.below(c, indent+deeper)
+		d.row(line, indent+branch, d.label(line))
+		d.below(line, indent+deeper)
 	}
 	if folded > 0 {
 		parts := "parts"
@@ -87,29 +129,42 @@ func (d *drawing) below(i int, indent string) {
 	}
 }
 
-// row draws the line of a span.
-func (d *drawing) row(i int, branch, label string) {
-	s := &d.t.Spans[i]
+// parts returns how many parts some spans stand for.
+func (d *drawing) parts(spans []int) int {
+	n := 0
+	for _, i := range spans {
+		n += max(1, d.t.Spans[i].Parts)
+	}
+	return n
+}
+
+// row draws the line of some spans.
+func (d *drawing) row(spans []int, branch, label string) {
+	took := d.duration(spans)
 	share := ""
 	if whole := d.t.Spans[0].Duration(); whole > 0 {
-		share = Percent(s.Duration(), whole)
+		share = Percent(took, whole)
 	}
-	d.line(share, figures.Delay(time.Duration(s.Duration())), d.bar(i), branch, label)
+	d.line(share, figures.Delay(time.Duration(took)), d.bar(spans), branch, label)
 }
 
 func (d *drawing) line(share, duration, bar, branch, label string) {
 	fmt.Fprintf(&d.Builder, "%5s %8s ▕%s▏ %s%s\n", share, duration, bar, branch, label)
 }
 
-// label says what a span was.
-func (d *drawing) label(i int) string {
-	s := &d.t.Spans[i]
-	part := d.t.Part(i)
+// label says what some spans were: of what they have not in common, the longest tells.
+func (d *drawing) label(spans []int) string {
+	longest := slices.MaxFunc(spans, func(i, j int) int { return cmp.Compare(d.t.Spans[i].Duration(), d.t.Spans[j].Duration()) })
+	s := &d.t.Spans[longest]
+	part := d.t.Part(longest)
 	part.Name, part.OtherName, part.Detail = shortened(s.Name, maxName), shortened(s.OtherName, maxName), shortened(s.Detail, maxName)
+	for _, i := range spans {
+		part.Behind = max(part.Behind, d.t.Spans[i].Behind)
+	}
 	part.Mark = Exact // its sign says the same
 	text := strings.TrimPrefix(strings.TrimPrefix(part.Clause(), "was "), "is ")
-	if s.Parts > 1 {
-		text += fmt.Sprintf(", in %d parts", s.Parts)
+	if n := d.parts(spans); n > 1 {
+		text += fmt.Sprintf(", in %d parts", n)
 	}
 	text = shortened(text, maxLabel)
 	if s.Mark < Marks {
@@ -132,22 +187,26 @@ func shortened(text string, n int) string {
 	return string([]rune(text)[:n-1]) + "…"
 }
 
-// bar shows when a span was: as a line where others divide its time, and in full where
-// it is a leaf, the denser the more of a cell is its.
-func (d *drawing) bar(i int) string {
-	root, s := &d.t.Spans[0], &d.t.Spans[i]
+// bar shows when some spans were: as a line where others divide their time, and in full
+// where they are leaves, the denser the more of a cell is theirs.
+func (d *drawing) bar(spans []int) string {
+	root := &d.t.Spans[0]
 	cell := float64(root.Duration()) / barCells
-	var b strings.Builder
-	for n := range barCells {
-		from := float64(n) * cell
-		part := 0.0
-		if cell > 0 {
-			part = (min(float64(s.End-root.Start), from+cell) - max(float64(s.Start-root.Start), from)) / cell
+	var cells [barCells]float64 // shares of each
+	for _, i := range spans {
+		from, to := float64(d.t.Spans[i].Start-root.Start), float64(d.t.Spans[i].End-root.Start)
+		for n := range cells {
+			if part := min(to, float64(n+1)*cell) - max(from, float64(n)*cell); part > 0 {
+				cells[n] += part / cell
+			}
 		}
+	}
+	var b strings.Builder
+	for _, part := range cells {
 		switch {
 		case part <= 1e-9: // rounding
 			b.WriteByte(' ')
-		case len(d.children[i]) > 0:
+		case len(d.children[spans[0]]) > 0:
 			b.WriteRune('─')
 		default:
 			b.WriteRune([]rune("░▒▓█")[min(int(part*4+1e-9), 3)])

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/export"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/snapshot"
+	"github.com/beamscope/beamscope/internal/worst"
+)
+
+// traceFor is for how long instances are explained, where nothing is said.
+const traceFor = 10 * time.Second
+
+// traceFlags say which instances are shown, and of what.
+type traceFlags struct {
+	observe observeFlags
+	where   snapshotFlags
+	outcome string
+	id      uint64
+	count   int
+	all     bool
+}
+
+func newTraceCommand() *cobra.Command {
+	var f traceFlags
+	cmd := &cobra.Command{
+		Use:   "trace [run.bsr|SNAPSHOT] [-c scope.yaml]",
+		Short: "Show where the time of slow spans went",
+		Long: `Shows the worst spans that were explained, each as a tree: where its time went,
+process by process, and how certain that is; and where the time of all of them went.
+
+Of a recording that was made with explain, or a snapshot: by its path, its number in
+beamscope snapshots list or the beginning of its file's name. Without one it observes
+running Erlang VMs for 10s, or as long as --for says, and explains all their spans; without
+a scope file it finds these by itself.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(cmd, args); err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				return f.live(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
+			path, err := f.path(args[0])
+			if err != nil {
+				return err
+			}
+			return f.recorded(path, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().StringVarP(&f.observe.config, "config", "c", "", "scope file that says what to observe, or where snapshots are")
+	cmd.Flags().IntVar(&f.observe.pid, "pid", 0, "observe this VM instead of the scope file's target")
+	cmd.Flags().DurationVar(&f.observe.duration, "for", traceFor, "observe for so long")
+	cmd.Flags().BoolVar(&f.observe.json, "json", false, "print one JSON object a line for each span, and for each outcome")
+	cmd.Flags().StringVar(&f.where.dir, "dir", "", "folder of the snapshots (default snapshots, or what the scope file says)")
+	cmd.Flags().StringVar(&f.outcome, "outcome", "", "show spans of this outcome alone")
+	cmd.Flags().Uint64Var(&f.id, "id", 0, "show the span with this id")
+	cmd.Flags().IntVarP(&f.count, "count", "n", 3, "show so many spans")
+	cmd.Flags().BoolVar(&f.all, "all", false, "show also parts that are less than 1 % of a span")
+	return cmd
+}
+
+func (f *traceFlags) check(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usageError(cmd, fmt.Errorf("unexpected argument %q", args[1]))
+	}
+	for _, name := range []string{"pid", "for"} {
+		if len(args) > 0 && cmd.Flags().Changed(name) {
+			return usageError(cmd, fmt.Errorf("%s and --%s: nothing is observed where there is a file", args[0], name))
+		}
+	}
+	switch {
+	case f.count < 1:
+		return usageError(cmd, fmt.Errorf("-n %d: not a number from 1 on", f.count))
+	case f.observe.duration == 0:
+		return usageError(cmd, errors.New("--for 0s: not in the future"))
+	}
+	return f.observe.check(cmd)
+}
+
+// keeper returns what keeps the instances that are wanted.
+func (f *traceFlags) keeper() *worst.Keeper {
+	return &worst.Keeper{N: f.count, Outcome: f.outcome, ID: f.id}
+}
+
+// path returns where a recording is, or a snapshot.
+func (f *traceFlags) path(name string) (string, error) {
+	if _, err := os.Stat(name); err == nil || filepath.Base(name) != name || filepath.Ext(name) == ".bsr" {
+		return name, nil // opening it says what is wrong, if anything is
+	}
+	f.where.config = f.observe.config
+	dir, err := f.where.folder()
+	if err != nil {
+		return "", err
+	}
+	return snapshot.Find(dir, name)
+}
+
+// recorded shows what a recording has. Where it is damaged, that is what was before.
+func (f *traceFlags) recorded(path string, out, log io.Writer) error {
+	in, err := recording.Open(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	began(log, in.Header)
+	k, wall := f.keeper(), wallOf(in.Header)
+	for {
+		entry, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return errors.Join(f.print(out, k), fmt.Errorf("%s: %w", path, err))
+		}
+		if b, ok := entry.(*outcome.Batch); ok {
+			k.Add(b.Instances, wall)
+		}
+	}
+	switch {
+	case !k.Explained():
+		return fmt.Errorf("%s: no span in it is explained: record with --explain, or write explain: true in the scope file, see docs/explain.md", path)
+	case len(k.Instances()) == 0:
+		return fmt.Errorf("%s: no explained span in it is %s", path, f.wanted())
+	}
+	return f.print(out, k)
+}
+
+// wanted says which spans are.
+func (f *traceFlags) wanted() string {
+	switch {
+	case f.outcome != "" && f.id != 0:
+		return fmt.Sprintf("%s #%d", f.outcome, f.id)
+	case f.id != 0:
+		return fmt.Sprintf("#%d", f.id)
+	}
+	return "of outcome " + f.outcome
+}
+
+// live observes, and shows what was explained meanwhile.
+func (f *traceFlags) live(ctx context.Context, out, log io.Writer) error {
+	c, err := f.configured()
+	if err != nil {
+		return err
+	}
+	k := f.keeper()
+	o := f.observation(c, keeping{k})
+	if err := o.advise(observe(ctx, c, o, log)); err != nil {
+		return err
+	}
+	switch {
+	case !k.Explained():
+		return fmt.Errorf("no span ended in %v that could be explained: give it more time with --for", f.observe.duration)
+	case len(k.Instances()) == 0:
+		return fmt.Errorf("no span that was explained is %s", f.wanted())
+	}
+	return f.print(out, k)
+}
+
+// configured returns what is to be observed: all spans are explained, and nothing makes a
+// snapshot.
+func (f *traceFlags) configured() (config.Config, error) {
+	f.observe.explain = true
+	c, err := f.observe.load()
+	for i := range c.Outcomes {
+		c.Outcomes[i].Triggers = nil
+	}
+	return c, err
+}
+
+// observation returns how it is observed.
+func (f *traceFlags) observation(c config.Config, p printer) observation {
+	return observation{duration: f.observe.duration, discover: f.observe.config == "", target: f.observe.named(c), printer: p}
+}
+
+// keeping is a printer that keeps the worst instances of what it is to print.
+type keeping struct{ *worst.Keeper }
+
+// Frame implements printer.
+func (k keeping) Frame(f *scope.Frame) error {
+	wall := func(t int64) time.Time { return f.Time.Add(time.Duration(t - f.Window.To)) }
+	for i := range f.Probes {
+		k.Add(f.Probes[i].Instances, wall)
+	}
+	return nil
+}
+
+// Close implements printer.
+func (k keeping) Close() error { return nil }
+
+// print shows what is kept.
+func (f *traceFlags) print(out io.Writer, k *worst.Keeper) error {
+	if f.observe.json {
+		j := export.NewJSON(out)
+		for _, i := range k.Instances() {
+			if err := j.Trace(&i.Instance, i.Began); err != nil {
+				return err
+			}
+		}
+		for _, t := range k.Totals() {
+			if err := j.Total(t.Outcome, &t.Tally); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, i := range k.Instances() {
+		if err := export.WriteTrace(out, &i.Instance, i.Began.Local(), f.all); err != nil {
+			return err
+		}
+		fmt.Fprintln(out)
+	}
+	for _, t := range k.Totals() {
+		if err := export.WriteTotal(out, t.Outcome, &t.Tally); err != nil {
+			return err
+		}
+	}
+	return nil
+}

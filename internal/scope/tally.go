@@ -1,0 +1,97 @@
+package scope
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/outcome"
+)
+
+// A Tally sums the time of explained instances, cause by cause. The zero Tally is empty.
+type Tally struct {
+	Instances int           // that have a trace
+	Total     time.Duration // of them all
+
+	times []causeTime
+	index map[Cause]int // of times
+}
+
+// A causeTime is the time that went to a cause.
+type causeTime struct {
+	cause Cause
+	time  time.Duration
+}
+
+// Add adds the instances that have a trace.
+func (t *Tally) Add(instances []outcome.Instance) {
+	if t.index == nil {
+		t.index = make(map[Cause]int)
+	}
+	for i := range instances {
+		if instances[i].Trace == nil {
+			continue
+		}
+		t.Instances++
+		for _, s := range instances[i].Trace.Shares() {
+			c := causeOf(&s)
+			at, ok := t.index[c]
+			if !ok {
+				at = len(t.times)
+				t.index[c] = at
+				t.times = append(t.times, causeTime{cause: c})
+			}
+			t.times[at].time += time.Duration(s.Duration)
+			t.Total += time.Duration(s.Duration)
+		}
+	}
+}
+
+func (t *Tally) reset() {
+	t.Instances, t.Total, t.times = 0, 0, t.times[:0]
+	clear(t.index)
+}
+
+// Causes returns how many things the time went to.
+func (t *Tally) Causes() int { return len(t.times) }
+
+// Shares returns the largest shares, the largest first, and what the further causes come
+// to. What is usual is not known of them.
+func (t *Tally) Shares() (shares []Share, others time.Duration) {
+	times := slices.Clone(t.times)
+	sortTimes(times)
+	shares, others, _ = appendShares(nil, times, t.Total)
+	return shares, others
+}
+
+// sortTimes puts the longest first.
+func sortTimes(times []causeTime) {
+	slices.SortFunc(times, func(a, b causeTime) int {
+		return cmp.Or(cmp.Compare(b.time, a.time), a.cause.compare(b.cause))
+	})
+}
+
+// appendShares appends the first of times as shares of a total, and returns what the
+// others come to, of which there are so many.
+func appendShares(shares []Share, times []causeTime, total time.Duration) (all []Share, others time.Duration, causes int) {
+	for i, c := range times {
+		if i >= MaxShares {
+			others += c.time
+			causes++
+			continue
+		}
+		shares = append(shares, Share{Cause: c.cause, Time: c.time, Of: float64(c.time) / float64(total)})
+	}
+	return shares, others, causes
+}
+
+// compare orders causes, so that those with the same time have an order.
+func (c Cause) compare(d Cause) int {
+	own := func(c Cause) int {
+		if c.Own {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(c.Kind, d.Kind), cmp.Compare(own(c), own(d)), cmp.Compare(c.Name, d.Name), cmp.Compare(c.Process, d.Process))
+}
