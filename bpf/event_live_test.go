@@ -1,26 +1,48 @@
 package bpf_test
 
 import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/usdt"
 )
+
+// What is recorded of spans is compared here with the stories that vm_spans makes happen.
 
 func explained(o bpf.Outcome) bpf.Outcome {
 	o.Explain = true
 	return o
 }
 
-func TestSmoke(t *testing.T) {
-	vm := vmtest.Start(t, oneClock("+S", "1:1"))
-	for _, call := range [][2]string{{"neighbour","[20000000]"},{"congestion","[]"}} {
-	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{explained(load(800*time.Millisecond))}})
-	if err := c.ObserveThreads(vm.PID()); err != nil {
-		t.Fatal(err)
-	}
+// A recorder is a collector with its events.
+type recorder struct {
+	*vmtest.Collector
+	t  *testing.T
+	vm *erlang.VM
+}
+
+// explaining records the spans load and brief of a VM.
+func explaining(t *testing.T, vm *erlang.VM, opts bpf.Options) (*recorder, *bpf.Attachment) {
+	t.Helper()
+	opts.Outcomes = append(opts.Outcomes, explained(load(endless)), explained(named("brief", 100*time.Millisecond)))
+	opts.Window = int64(time.Second)
+	c := vmtest.NewCollector(t, opts)
+	return &recorder{c, t, vm}, attachExplained(t, c, vm)
+}
+
+func attachExplained(t *testing.T, c *vmtest.Collector, vm *erlang.VM) *bpf.Attachment {
+	t.Helper()
 	target := vmtest.Target(t, vm)
 	target.Layout = vmtest.Layout(t, vm)
 	a, err := c.Attach(target)
@@ -30,14 +52,410 @@ func TestSmoke(t *testing.T) {
 	if err := a.Missing(); err != nil {
 		t.Error(err)
 	}
-	t.Log(call)
-	t.Log(c.Call(vm, "vm_spans", call[0], call[1]))
-	vmtest.WaitUntil(monotonic.Now() + int64(2*time.Millisecond))
-	lost, err := c.Events(func(b []bpf.Event) {
-		for _, e := range b {
-			t.Logf("%d.%03d tid%d k%d <%d> other <%d> id %d size %d tok %d %d %d inner %d alias %v state %x reds %d %d %s", e.Time/1000%10000000, e.Time%1000,e.Thread, e.Kind, e.Process, e.Other, e.ID, e.Size, e.Label, e.Prev, e.Cur, e.Inner, e.Alias, e.State, e.Reductions, e.To-e.From, e.Text)
+	return a
+}
+
+// call calls a function of vm_spans, and returns what was recorded besides.
+func (r *recorder) call(function, args string) (*answer, []bpf.Event) {
+	r.t.Helper()
+	r.all()
+	a := newAnswer(r.t, vmtest.Call(r.t, r.vm, "vm_spans", function, args))
+	events, lost := r.all()
+	if lost > 0 {
+		r.t.Fatalf("%d events lost", lost)
+	}
+	return a, events
+}
+
+// all returns what was recorded up to the present.
+func (r *recorder) all() (events []bpf.Event, lost uint64) {
+	r.t.Helper()
+	vmtest.WaitUntil(monotonic.Now() + int64(2*time.Millisecond)) // Events leaves the last one to the next call
+	lost, err := r.Events(func(batch []bpf.Event) { events = append(events, batch...) })
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if !slices.IsSortedFunc(events, func(a, b bpf.Event) int { return int(a.Time - b.Time) }) {
+		r.t.Error("events are not in the order of time")
+	}
+	return events, lost
+}
+
+// of returns the events of a process, but for what ran beside it.
+func of(events []bpf.Event, process uint64) []bpf.Event {
+	var own []bpf.Event
+	for _, e := range events {
+		if e.Process == process && e.Kind != bpf.EventNeighbour {
+			own = append(own, e)
+		}
+	}
+	return own
+}
+
+func ofKind(events []bpf.Event, kind bpf.EventKind) []bpf.Event {
+	var some []bpf.Event
+	for _, e := range events {
+		if e.Kind == kind {
+			some = append(some, e)
+		}
+	}
+	return some
+}
+
+// kindNames are what tests call kinds.
+var kindNames = map[bpf.EventKind]string{
+	bpf.EventWatch: "watch", bpf.EventUnwatched: "unwatched", bpf.EventSpanStart: "start", bpf.EventSpanEnd: "end",
+	bpf.EventIn: "in", bpf.EventOut: "out", bpf.EventGCStart: "gc", bpf.EventGCEnd: "gc-end",
+	bpf.EventNIFStart: "nif", bpf.EventNIFEnd: "nif-end", bpf.EventSend: "send", bpf.EventQueued: "queued",
+	bpf.EventReceive: "receive", bpf.EventSuspend: "suspend", bpf.EventExit: "exit",
+}
+
+func kindsOf(events []bpf.Event) string {
+	var names []string
+	for _, e := range events {
+		names = append(names, kindNames[e.Kind])
+	}
+	return strings.Join(names, " ")
+}
+
+func checkKinds(t *testing.T, who string, events []bpf.Event, want string) {
+	t.Helper()
+	if got := kindsOf(events); got != want {
+		t.Errorf("%s:\n got %s\nwant %s", who, got, want)
+	}
+}
+
+// oneScheduler has one scheduler of each kind, so that what happens has one order.
+func oneScheduler() erlang.Options { return oneClock("+S", "1:1", "+SDcpu", "1:1", "+SDio", "1") }
+
+// Everything that happens to a process while its span is open is recorded, in order, and to
+// those that it sends messages; nothing before and after, nor of others.
+func TestEvents(t *testing.T) {
+	vm := vmtest.Start(t, oneScheduler())
+	r, _ := explaining(t, vm, bpf.Options{})
+	r.call("story", "[1]") // threads that were waiting when we attached begin to run unseen
+
+	t.Run("story", func(t *testing.T) { testStory(t, r) })
+	t.Run("congestion", func(t *testing.T) {
+		a, events := r.call("congestion", "[]")
+		own := of(events, a.process())
+		checkKinds(t, "owner", own, "watch start suspend out in end")
+		if port := uint64(a.number()); own[2].Other != port {
+			t.Errorf("suspended by port %d, want %d", own[2].Other, port)
+		}
+		if want := uint8(bpf.StateKnown | bpf.StateActive | bpf.StateSuspended); own[3].State != want {
+			t.Errorf("state %b, want %b", own[3].State, want)
 		}
 	})
-	t.Log(lost, err)
+	t.Run("nested", func(t *testing.T) {
+		a, events := r.call("nested", "[300]")
+		checkKinds(t, "owner", of(events, a.process()), "watch start start gc gc-end end gc gc-end end gc gc-end out")
+	})
+	t.Run("chain", func(t *testing.T) { testChain(t, r) })
+	for label, want := range map[int]int32{77: 77, -3: -3, 1 << 40: -1 << 31} {
+		t.Run(fmt.Sprintf("tokens %d", label), func(t *testing.T) { testTokens(t, r, label, want) })
+	}
+	t.Run("contention", func(t *testing.T) {
+		a, events := r.call("contention", "[100]")
+		outs := ofKind(of(events, a.process()), bpf.EventOut)
+		if len(outs) < 3 {
+			t.Fatalf("%d slices", len(outs))
+		}
+		for _, e := range outs {
+			if e.State != bpf.StateKnown|bpf.StateActive || e.Reductions < 3900 {
+				t.Errorf("it was preempted with state %b and %d reductions", e.State, e.Reductions)
+			}
+		}
+		if other := of(events, a.process()); len(other) > 0 {
+			t.Errorf("of the process without a span: %s", kindsOf(other))
+		}
+	})
+	t.Run("neighbour", func(t *testing.T) {
+		a, events := r.call("neighbour", "[500000]")
+		process, other, ranOn := a.process(), a.process(), a.number()
+		own := of(events, process)
+		checkKinds(t, "owner", own, "watch start out in queued receive end")
+		sends := ofKind(of(events, other), bpf.EventSend)
+		ran := ofKind(events, bpf.EventNeighbour)
+		if len(sends) != 1 || len(ran) != 1 || ran[0].Process != process || ran[0].Other != other {
+			t.Fatalf("sends %+v, neighbours %+v", sends, ran)
+		}
+		if n, sent := ran[0], sends[0].Time; n.From >= sent || n.To < sent+ranOn/2 || n.To > own[3].Time || n.Time != own[3].Time {
+			t.Errorf("neighbour %+v; the message was sent at %d, it ran on for %d, and the receiver at %d", n, sent, ranOn, own[3].Time)
+		}
+	})
+}
+
+func testStory(t *testing.T, r *recorder) {
+	a, events := r.call("story", "[1]")
+	owner, server, other, stranger := a.process(), a.process(), a.process(), a.process()
+
+	own := of(events, owner)
+	checkKinds(t, "owner", own, "watch start gc gc-end send out queued in receive out in nif nif-end out in out in end")
+	checkKinds(t, "server", of(events, server), "watch queued in receive send out")
+	for who, process := range map[string]uint64{"other": other, "stranger": stranger} {
+		if of := of(events, process); len(of) > 0 {
+			t.Errorf("%s: %s", who, kindsOf(of))
+		}
+	}
+	if t.Failed() {
+		return
+	}
+	if first := own[0]; first.VM != r.vm.PID() || first.Other != 0 || own[1].ID == 0 || own[1].ID != own[17].ID || own[1].Outcome != 0 {
+		t.Errorf("watch %+v, start %+v, end %+v", first, own[1], own[17])
+	}
+	var states []uint8
+	for _, e := range ofKind(own, bpf.EventOut) {
+		states = append(states, e.State)
+	}
+	want := []uint8{bpf.StateKnown, bpf.StateKnown | bpf.StateActive | bpf.StateDirty, bpf.StateKnown | bpf.StateActive, bpf.StateKnown}
+	if diff := cmp.Diff(want, states); diff != "" {
+		t.Errorf("states, -want +got:\n%s", diff)
+	}
+	if nif := own[11]; nif.Text != "prim_file:pread_nif/3" || nif.Thread == own[1].Thread || nif.Thread != own[12].Thread {
+		t.Errorf("nif %+v, end %+v", nif, own[12])
+	}
+	call, reply := own[4], of(events, server)[4]
+	if call.Other != server || call.Alias || call.Size == 0 {
+		t.Errorf("call %+v", call)
+	}
+	if reply.Other != owner || !reply.Alias || reply.Size != 0 || reply.Time > own[6].Time {
+		t.Errorf("reply %+v", reply)
+	}
+	if taken := of(events, server)[3]; taken.Size != call.Size || taken.Inner != 1 || taken.Other != 0 {
+		t.Errorf("sent %+v, taken %+v", call, taken)
+	}
+	if watch := of(events, server)[0]; watch.Other != owner {
+		t.Errorf("watch %+v", watch)
+	}
+}
+
+// Messages are followed over six hops. The seventh is seen to be sent, and then again the
+// one that comes back.
+func testChain(t *testing.T, r *recorder) {
+	a, events := r.call("chain", "[9]")
+	chain := make([]uint64, 10)
+	for i := range chain {
+		chain[i] = a.process()
+	}
+	const link = "watch in queued receive send exit"
+	for i, process := range chain {
+		want := link
+		switch {
+		case i == 0:
+			want = "watch start send out in queued receive end"
+		case i == 9:
+			want = "send"
+		case i > 6:
+			want = ""
+		}
+		checkKinds(t, fmt.Sprint(i), of(events, process), want)
+	}
+}
+
+// The tokens of messages are those that they are received with, those to aliases too.
+func testTokens(t *testing.T, r *recorder, label int, want int32) {
+	a, events := r.call("tokens", fmt.Sprintf("[%d]", label))
+	pair := []uint64{a.process(), a.process()}
+	type token struct{ label, prev, cur int32 }
+	tokens := make(map[bpf.EventKind][]token)
+	for _, e := range events {
+		if slices.Contains(pair, e.Process) && e.Label != 0 {
+			tokens[e.Kind] = append(tokens[e.Kind], token{e.Label, e.Prev, e.Cur})
+		}
+	}
+	var all []token
+	for i := range int32(6) {
+		all = append(all, token{want, i, i + 1})
+	}
+	for _, kind := range []bpf.EventKind{bpf.EventSend, bpf.EventQueued, bpf.EventReceive} {
+		if diff := cmp.Diff(all, tokens[kind], cmp.AllowUnexported(token{})); diff != "" {
+			t.Errorf("%s, -want +got:\n%s", kindNames[kind], diff)
+		}
+	}
+}
+
+// A process that finds no room to be watched is told of, and counted.
+func TestEventsUnwatched(t *testing.T) {
+	vm := vmtest.Start(t, oneScheduler())
+	r, _ := explaining(t, vm, bpf.Options{Watched: 1})
+	a, events := r.call("crowd", "[3]")
+	for i, want := range []string{"watch start out in queued receive end", "unwatched start end", "unwatched start end"} {
+		checkKinds(t, fmt.Sprint(i), of(events, a.process()), want)
+	}
+	r.ReadTo(monotonic.Now())
+	if n := r.Others().Unwatched; n != 2 {
+		t.Errorf("%d unwatched", n)
+	}
+}
+
+// Two VMs do not mix, though their processes have the same pids. And a log that is too
+// small, and is read while it is written, has whole records only and tells how many were
+// lost: of each VM as many as another log has that is large enough.
+func TestEventsOfTwoVMs(t *testing.T) {
+	const n = 5000
+	otp := vmtest.Private(t)
+	vms := []*erlang.VM{vmtest.StartOn(t, otp, oneScheduler()), vmtest.StartOn(t, otp, oneScheduler())}
+	large, _ := explaining(t, vms[0], bpf.Options{})
+	small, _ := explaining(t, vms[0], bpf.Options{Events: 512})
+	attachExplained(t, large.Collector, vms[1])
+	attachExplained(t, small.Collector, vms[1])
+
+	type result struct{ a, b uint64 }
+	results := make(chan result, len(vms))
+	pairs := make(map[int]result)
+	for _, vm := range vms {
+		go func() {
+			term, err := vm.Call(t.Context(), "vm_spans", "pairs", fmt.Sprintf("[%d]", n))
+			if err != nil {
+				t.Error(err)
+				term = "{<0.0.0>,<0.0.0>}"
+			}
+			a := newAnswer(t, term)
+			results <- result{a.process(), a.process()}
+		}()
+	}
+	var events, some []bpf.Event
+	var lost uint64
+	for got := 0; got < len(vms); {
+		select {
+		case r := <-results:
+			pairs[got] = r
+			got++
+		case <-time.After(time.Millisecond):
+		}
+		more, missed := small.all()
+		some, lost = append(some, more...), lost+missed
+	}
+	more, missed := small.all()
+	some, lost = append(some, more...), lost+missed
+	events, missed = large.all()
+	if missed > 0 || lost == 0 || uint64(len(some))+lost != uint64(len(events)) {
+		t.Errorf("%d events, %d of them lost; %d read and %d lost with little room", len(events), missed, len(some), lost)
+	}
+	t.Logf("%d events; %d read and %d lost with little room", len(events), len(some), lost)
+
+	if pairs[0] != pairs[1] {
+		t.Errorf("the VMs have different processes: %+v", pairs)
+	}
+	pair := pairs[0]
+	for _, vm := range vms {
+		sends := 0
+		for _, e := range events {
+			if e.Kind == bpf.EventSend && e.VM == vm.PID() && (e.Process == pair.a || e.Process == pair.b) {
+				sends++
+			}
+		}
+		if sends != 2*n {
+			t.Errorf("%d messages in %d, want %d", sends, vm.PID(), 2*n)
+		}
+	}
+	other := map[uint64]uint64{pair.a: pair.b, pair.b: pair.a}
+	for _, e := range some {
+		if e.Process != pair.a && e.Process != pair.b || e.VM != vms[0].PID() && e.VM != vms[1].PID() ||
+			e.Kind == bpf.EventSend && e.Other != other[e.Process] || kindNames[e.Kind] == "" && e.Kind != bpf.EventNeighbour {
+			t.Fatalf("event %+v", e)
+		}
+	}
+}
+
+// Nothing is attached for what is not to be explained, and a collector that was made
+// without room for events has none later. What the file lacks is said.
+func TestDetailsAttached(t *testing.T) {
+	vm := vmtest.Start(t, oneScheduler())
+	plain := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}})
+	a := attachExplained(t, plain, vm)
+	only := []string{fmt.Sprintf("user_trace__n%d", bpf.Label("load"))}
+	if diff := cmp.Diff(only, probeNames(a)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if _, err := plain.Change(after(plain), plain.Opts.Window, []bpf.Outcome{explained(load(endless))}); !errors.Is(err, bpf.ErrNoRoom) {
+		t.Errorf("error %v", err)
+	}
+	if plain.Explains() {
+		t.Error("explains")
+	}
+
+	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{explained(load(endless))}})
+	target := vmtest.Target(t, vm)
+	target.Probes = slices.DeleteFunc(target.Probes, func(p usdt.Probe) bool { return p.Name == "process__suspend" })
+	a, err := c.Attach(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Missing(); !errors.Is(err, bpf.ErrNoProbe) || !strings.Contains(err.Error(), "process__suspend") {
+		t.Errorf("missing: %v", err)
+	}
+	if names := probeNames(a); len(names) != 14 || !slices.Contains(names, "message__send__alias") {
+		t.Errorf("attached to %q", names)
+	}
+	for _, explain := range []bool{false, true, false} {
+		out := load(endless)
+		out.Explain = explain
+		from := after(c)
+		if _, err := c.Change(from, c.Opts.Window, []bpf.Outcome{out}); err != nil {
+			t.Fatal(err)
+		}
+		c.Call(vm, "span_load", "run", spans(1, 1))
+		c.ReadTo(from)
+		want := 1
+		if explain {
+			want = 14
+		}
+		if names := probeNames(a); len(names) != want || c.Explains() != explain {
+			t.Errorf("explain %v: attached to %q", explain, names)
+		}
+	}
+	checkTotal(t, c, 0, vm.PID(), succeeded(3)) // it stays one outcome
+}
+
+// after returns when the window after the next one begins.
+func after(c *vmtest.Collector) int64 {
+	_, to := c.Window(uint64(c.Number(monotonic.Now()) + 1))
+	return to
+}
+
+func probeNames(a *bpf.Attachment) []string {
+	var names []string
+	for _, p := range a.Probes() {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// Waits of schedulers' threads for a processor are those that the outcome os-wait tells
+// of, but for the short ones.
+func TestEventsOSWait(t *testing.T) {
+	vm := vmtest.Start(t, oneClock("+S", "2:2"))
+	pin(t, vm.PID())
+	r, _ := explaining(t, vm, bpf.Options{Outcomes: []bpf.Outcome{streamed(builtin(t, "os-wait", ""))}, RingBytes: 1 << 24})
+	if err := r.ObserveThreads(vm.PID()); err != nil {
+		t.Fatal(err)
+	}
+	stop := r.Streamed()
+	_, events := r.call("contention", "[300]")
+	instances := stop()
+	begin := ofKind(events, bpf.EventSpanStart)[0].Time
+	schedulers := tasks(t, vm.PID())
+
+	own := make(map[int][]interval)
+	for _, e := range ofKind(events, bpf.EventOSWait) {
+		if e.To-e.From < 10_000 || e.To != e.Time || e.VM != vm.PID() || e.Process != 0 || !strings.Contains(schedulers[e.Thread], "sche") {
+			t.Fatalf("%+v of thread %s", e, schedulers[e.Thread])
+		}
+		own[e.Thread] = append(own[e.Thread], interval{e.From, e.To})
+	}
+	var ours, theirs int64
+	for tid, waits := range own {
+		var all []interval
+		for _, i := range chosen(instances, func(i bpf.Instance) bool { return i.ID == uint64(tid) && i.End > begin && i.End-i.Start >= 10_000 }) {
+			all = append(all, interval{i.Start, i.End})
+			theirs += i.End - i.Start
+		}
+		ours += overlap(waits, all)
+	}
+	t.Logf("%d ns of waits of %d threads are in both; the outcome has %d", ours, len(slices.Collect(maps.Keys(own))), theirs)
+	if len(own) == 0 || ours < theirs/20*19 {
+		t.Errorf("%d ns in both, and the outcome has %d", ours, theirs)
 	}
 }

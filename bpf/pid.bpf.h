@@ -13,8 +13,9 @@
 #define PID_MAX 40
 
 /* Packs the Erlang pid that the string at addr holds. 0: not a pid, not
- * readable, or too large to be packed. */
-static __noinline __u64 erlang_pid(__u64 addr)
+ * readable, or too large to be packed. Not static: so the verifier looks at it once by
+ * itself, and not along each way that leads here. */
+__noinline __u64 erlang_pid(__u64 addr)
 {
 	char text[PID_MAX] = {};
 	__u64 part = 0, node = 0, number = 0;

@@ -202,6 +202,7 @@ func (c *Collector) Others() bpf.Others {
 		sum.Foreign += w.Others.Foreign
 		sum.Nameless += w.Others.Nameless
 		sum.Unnoted += w.Others.Unnoted
+		sum.Unwatched += w.Others.Unwatched
 	}
 	return sum
 }

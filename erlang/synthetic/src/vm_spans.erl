@@ -1,7 +1,7 @@
 %%% @doc Spans with a known story: what happens to the processes that take part is told by
 %%% the function. What is recorded of them is compared with it, in tests.
 %%%
-%%% Spans are called `load'. Each function returns the processes and ports that it had, in
+%%% Spans are called `load' where nothing else is said. Each function returns the processes and ports that it had, in
 %%% the order that its type says.
 -module(vm_spans).
 -behaviour(gen_server).
@@ -55,13 +55,14 @@ number(Port) ->
     "#Port<0." ++ Digits = erlang:port_to_list(Port),
     list_to_integer(lists:droplast(Digits)).
 
-%% @doc A process has two spans, one in the other, and collects its garbage in both, in the
-%% outer one, behind both, and some time after.
+%% @doc A process has two spans called `brief', one in the other, and collects its garbage in
+%% both, in the outer one, behind both, and some time after.
 -spec nested(Ms :: pos_integer()) -> pid().
 nested(Ms) ->
     Pid = spawner(fun() ->
                           fun() ->
-                                  spanning(fun() -> spanning(fun erlang:garbage_collect/0), erlang:garbage_collect() end),
+                                  Brief = fun(Do) -> beamscope:with_span(<<"brief">>, Do) end,
+                                  Brief(fun() -> Brief(fun erlang:garbage_collect/0), erlang:garbage_collect() end),
                                   erlang:garbage_collect(),
                                   receive after Ms -> ok end,
                                   erlang:garbage_collect()
@@ -136,8 +137,8 @@ busy_until(Until, List) ->
     _ = lists:sum(List),
     erlang:monotonic_time(millisecond) >= Until orelse busy_until(Until, List).
 
-%% @doc A process with a span waits for a message, and another one that has been running for
-%% some time sends it and runs on, as long again, before it lets go of the scheduler.
+%% @doc A process with a span waits for a message, and another one sends it and runs on for
+%% some time before it lets go of the scheduler.
 -spec neighbour(Bytes :: pos_integer()) -> {pid(), pid(), RanOn :: integer()}.
 neighbour(Bytes) ->
     Pid = spawner(fun() -> fun() -> spanning(fun() -> receive leave -> ok end end) end end),
@@ -146,10 +147,9 @@ neighbour(Bytes) ->
     Other = spawner(fun() ->
                             Data = binary:copy(<<0>>, Bytes),
                             fun() ->
-                                    _ = erlang:md5(Data), % in one go
                                     Pid ! leave,
                                     From = erlang:monotonic_time(nanosecond),
-                                    _ = erlang:md5(Data),
+                                    _ = erlang:md5(Data), % in one go
                                     erlang:monotonic_time(nanosecond) - From
                             end
                     end),
