@@ -56,6 +56,10 @@ type Event struct {
 	Inner            uint32
 	Alias            bool
 
+	// Unwatched is, of EventSend, that Process is not watched: it is logged for Other's
+	// sake, and nothing else of Process is known then.
+	Unwatched bool
+
 	State      uint8 // of EventOut: a set of States
 	Reductions int32 // of EventOut
 	From, To   int64 // nanoseconds of CLOCK_MONOTONIC

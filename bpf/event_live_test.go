@@ -15,6 +15,7 @@ import (
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/vmtest/layout"
 	"github.com/beamscope/beamscope/usdt"
 )
 
@@ -44,7 +45,7 @@ func explaining(t *testing.T, vm *erlang.VM, opts bpf.Options) (*recorder, *bpf.
 func attachExplained(t *testing.T, c *vmtest.Collector, vm *erlang.VM) *bpf.Attachment {
 	t.Helper()
 	target := vmtest.Target(t, vm)
-	target.Layout = vmtest.Layout(t, vm)
+	target.Layout = layout.Of(t, vm)
 	a, err := c.Attach(target)
 	if err != nil {
 		t.Fatal(err)

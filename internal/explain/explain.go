@@ -48,7 +48,7 @@ type Log struct {
 
 // A vm is what happened in one VM.
 type vm struct {
-	begin     int64 // since when a process that was not heard of was watched if it says something
+	resumed   int64 // when events were recorded again after some were lost, 0: none were
 	processes map[trace.PID]*process
 	threads   map[int][]interval // for which a scheduler's thread waited for a processor
 	spans     map[spanKey]*ends
@@ -113,7 +113,7 @@ func (l *Log) gap(until int64) {
 		l.why = whyOverwritten
 	}
 	for _, v := range l.vms {
-		v.begin = until
+		v.resumed = until
 		for _, p := range v.processes {
 			p.gap(l.last, until)
 		}
@@ -125,7 +125,6 @@ func (l *Log) vm(pid int) *vm {
 	v := l.vms[pid]
 	if v == nil {
 		v = &vm{
-			begin:     l.last,
 			processes: make(map[trace.PID]*process),
 			threads:   make(map[int][]interval),
 			spans:     make(map[spanKey]*ends),
@@ -152,7 +151,7 @@ func (v *vm) add(e *bpf.Event) {
 		return
 	}
 	p := v.process(trace.PID(e.Process))
-	p.add(e, v.begin)
+	p.add(e, v.resumed)
 	switch e.Kind {
 	case bpf.EventSend:
 		if e.Other != 0 {

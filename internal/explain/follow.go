@@ -48,6 +48,7 @@ func (p path) to(pid trace.PID, mark trace.Mark) path {
 type walk struct {
 	log      *Log
 	vm       *vm
+	end      int64 // of the instance
 	episodes map[*process]episode
 }
 
@@ -57,7 +58,7 @@ func (w *walk) explain(p *process, from, to int64, by path) []node {
 	if from >= to {
 		return nil
 	}
-	for s := range w.vm.segments(w.log, p, from, to) {
+	for s := range w.segments(p, from, to) {
 		if s.state == waits {
 			nodes = append(nodes, w.wait(p, s, by)...)
 			continue
@@ -269,7 +270,7 @@ func (w *walk) serve(q *process, m *send, from, to int64, by path) []node {
 		n.Reason = reasonTaken
 		return []node{n}
 	case lost:
-		if !w.vm.known(w.log, q, from) {
+		if w.state(q, from) == unknown {
 			return w.explain(q, from, to, by)
 		}
 		n := span(from, to, trace.Waiting, q.pid, trace.Ambiguous)
@@ -277,11 +278,6 @@ func (w *walk) serve(q *process, m *send, from, to int64, by path) []node {
 		return []node{n}
 	}
 	return w.arrival(q, m, from, to, by)
-}
-
-// known reports whether it is known what a process did at a time.
-func (v *vm) known(l *Log, p *process, at int64) bool {
-	return at >= l.begin && p.state(at) != unknown
 }
 
 // arrival explains [from, to), in which a message is on its way into a process or in its
@@ -293,8 +289,8 @@ func (w *walk) arrival(q *process, m *send, from, to int64, by path) []node {
 	}
 	first := after(q.received, m.at, receivedAt)
 	behind := after(q.received, to, receivedAt) - first
-	before := q.state(m.at - 1)
-	if behind <= 0 && (before == waits || before == unknown) || !w.vm.known(w.log, q, from) {
+	before := w.state(q, m.at-1)
+	if behind <= 0 && (before == waits || before == unknown) || w.state(q, from) == unknown {
 		return w.explain(q, from, to, by)
 	}
 	n := span(from, to, trace.Mailbox, q.pid, by.mark)

@@ -156,7 +156,7 @@ func TestKinds(t *testing.T) {
 			90 end 1 7`,
 		start: 10, end: 90, want: `
 			10-21 running 1
-			21-70 port 1 [6]
+			21-70 port 1 [#Port<0.6>]
 			70-76 running 1
 			76-80 port 1
 			80-90 running 1`,

@@ -1,7 +1,7 @@
 package explain
 
 import (
-	"strconv"
+	"fmt"
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/trace"
@@ -53,6 +53,11 @@ type started struct {
 	outcome int
 }
 
+// A lapse is that a process was not watched any more: that it is not was seen later than
+// its last event before. A process is watched as long as the spans are open that led to
+// it; so for one that ended before it was seen, it was.
+type lapse struct{ last, seen int64 }
+
 // A neighbour is a process that ran while another one could have.
 type neighbour struct {
 	interval
@@ -66,6 +71,8 @@ type process struct {
 	watched bool
 	unsaid  bool // it is watched, and the last change is why it is unknown what it does
 	changes []change
+	lapses  []lapse
+	blanks  []int64 // when it became unknown what it does
 
 	sent       []*send
 	sentTo     map[trace.PID][]*send
@@ -116,6 +123,7 @@ func (p *process) watch(at int64) {
 // unwatch says that nothing is recorded from a time on.
 func (p *process) unwatch(at int64, why string) {
 	p.set(change{at: at, detail: why})
+	p.blanks = append(p.blanks, p.current().at)
 	p.watched = false
 	p.box.reset(forever)
 }
@@ -128,14 +136,12 @@ func (p *process) gap(from, until int64) {
 	}
 }
 
-// add takes an event of its own into account. One that was not heard of is watched
-// since begin.
-func (p *process) add(e *bpf.Event, begin int64) {
+// add takes an event of its own into account. resumed is when events were recorded again
+// after some were lost, 0 if none were.
+func (p *process) add(e *bpf.Event, resumed int64) {
 	switch e.Kind {
 	case bpf.EventWatch:
-		if p.watched {
-			p.unwatch(p.last, whyNotWatched)
-		}
+		p.lapse(e.Time)
 		p.watch(e.Time)
 		p.last = e.Time
 		return
@@ -143,12 +149,26 @@ func (p *process) add(e *bpf.Event, begin int64) {
 		p.unwatch(e.Time, whyNoRoom)
 		p.last = e.Time
 		return
+	case bpf.EventSend:
+		if e.Unwatched && p.watched {
+			p.lapse(e.Time)
+			p.set(change{at: e.Time, detail: whyNotWatched})
+		}
+		if !p.watched {
+			return
+		}
+	case bpf.EventSpanStart, bpf.EventSpanEnd:
+		if !p.watched {
+			return
+		}
 	}
 	if !p.watched {
-		if len(p.changes) > 0 {
-			begin = e.Time
+		// That it is watched must have been lost.
+		since := e.Time
+		if len(p.changes) == 0 && resumed != 0 {
+			since = resumed
 		}
-		p.watch(begin)
+		p.watch(since)
 	}
 	p.last = e.Time
 	if e.Kind == bpf.EventNeighbour {
@@ -165,6 +185,17 @@ func (p *process) add(e *bpf.Event, begin int64) {
 	}
 	p.change(e)
 	p.mail(e)
+}
+
+// lapse says that it is seen at a time that the process is not watched any more: since
+// when is not said, but it was at its last event.
+func (p *process) lapse(seen int64) {
+	if !p.watched {
+		return
+	}
+	p.lapses = append(p.lapses, lapse{p.last, seen})
+	p.watched, p.unsaid = false, false
+	p.box.reset(seen - near)
 }
 
 // infer says what it did since it is watched, from the first thing it does.
@@ -219,7 +250,7 @@ func (p *process) change(e *bpf.Event) {
 	case bpf.EventSuspend:
 		p.port = ""
 		if e.Other != 0 {
-			p.port = strconv.FormatUint(e.Other, 10)
+			p.port = fmt.Sprintf("#Port<0.%d>", e.Other)
 		}
 	case bpf.EventExit:
 		p.set(change{at: e.Time, state: exited})
@@ -323,6 +354,8 @@ func (p *process) forget(before int64) {
 	p.fetched = cut(p.fetched, after(p.fetched, before, func(at int64) int64 { return at }))
 	p.received = cut(p.received, after(p.received, before, receivedAt))
 	p.started = cut(p.started, after(p.started, before, func(s started) int64 { return s.at }))
+	p.blanks = cut(p.blanks, after(p.blanks, before, func(at int64) int64 { return at }))
+	p.lapses = cut(p.lapses, after(p.lapses, before, seenAt))
 	p.neighbours = cut(p.neighbours, after(p.neighbours, before, func(n neighbour) int64 { return n.at }))
 	p.box.forget(before)
 }
@@ -333,5 +366,7 @@ func (p *process) idle() bool {
 }
 
 func sentAt(s *send) int64 { return s.at }
+
+func seenAt(l lapse) int64 { return l.seen }
 
 func receivedAt(r receipt) int64 { return r.at }

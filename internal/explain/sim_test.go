@@ -20,6 +20,7 @@ type sim struct {
 	todo   moments
 	procs  []*simProc
 	free   []int // threads of schedulers
+	open   int   // spans
 	ready  []*simProc
 	refs   int
 	serial int32
@@ -35,7 +36,7 @@ type simOptions struct {
 	servers, clients int
 	schedulers       int
 	spans            int  // of each client
-	watchAll         bool // from the beginning
+	watchAll         bool // from the beginning; else while a span is open
 	instant          bool // a message is there when it is sent
 	tokens           bool
 	oneSize          bool // all messages are alike
@@ -157,7 +158,10 @@ func (s *sim) after(d int64, do func()) {
 func (s *sim) emit(p *simProc, e bpf.Event) {
 	s.now += 1 + s.rnd.Int64N(300)
 	if !p.watched {
-		return
+		if e.Kind != bpf.EventSend || !s.procs[e.Other-1].watched {
+			return
+		}
+		e.Unwatched = true
 	}
 	e.VM, e.Time, e.Process = vmPID, s.now, uint64(p.pid)
 	if e.Thread == 0 {
@@ -373,7 +377,7 @@ func (s *sim) send(p, q *simProc, m simMessage) {
 		e.Size, e.Cur = 0, 0
 	}
 	s.emit(p, e)
-	m.from, m.at, m.seen = p.pid, s.now, p.watched
+	m.from, m.at, m.seen = p.pid, s.now, p.watched || q.watched
 	come := func() {
 		q.outer = append(q.outer, m)
 		if q.state == waits && q.then != nil {
@@ -396,6 +400,7 @@ func (s *sim) live(p *simProc) {
 	s.refs++
 	span := simSpan{id: uint64(s.refs), owner: p.pid}
 	ops := []func(){s.compute(p, 5000), func() {
+		s.open++
 		s.watch(p, nil)
 		s.emit(p, bpf.Event{Kind: bpf.EventSpanStart, ID: span.id})
 		span.start = s.now
@@ -416,8 +421,7 @@ func (s *sim) live(p *simProc) {
 			ops = append(ops, s.something(p))
 		}
 		ops = append(ops, func() {
-			s.emit(p, bpf.Event{Kind: bpf.EventSpanEnd, ID: span.id})
-			span.end = s.now
+			span.end = s.ended(p, span.id)
 			s.spans = append(s.spans, span)
 			s.after(1, func() { s.step(p) })
 		})
@@ -459,14 +463,25 @@ func (s *sim) finish(p *simProc, m simMessage) {
 	case m.span != 0 && int(p.pid) < s.servers && s.rnd.IntN(2) == 0:
 		s.send(p, s.procs[p.pid], simMessage{size: 9, span: m.span})
 	case m.span != 0:
-		s.watch(p, nil)
-		s.emit(p, bpf.Event{Kind: bpf.EventSpanEnd, ID: m.span})
+		end := s.ended(p, m.span)
 		for i := range s.spans {
 			if s.spans[i].id == m.span {
-				s.spans[i].end = s.now
+				s.spans[i].end = end
 			}
 		}
 	case m.ref != 0 && !m.reply:
 		s.send(p, s.procs[m.from-1], simMessage{size: 4 + uint32(s.rnd.IntN(4)), ref: m.ref, reply: true, alias: true})
 	}
+}
+
+// ended ends a span and returns when. Without open ones nobody is watched.
+func (s *sim) ended(p *simProc, id uint64) int64 {
+	s.emit(p, bpf.Event{Kind: bpf.EventSpanEnd, ID: id})
+	end := s.now
+	if s.open--; s.open == 0 && !s.watchAll {
+		for _, p := range s.procs {
+			p.watched = false
+		}
+	}
+	return end
 }

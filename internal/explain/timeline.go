@@ -16,7 +16,7 @@ type segment struct {
 }
 
 // segments returns the segments of a process in [from, to), in the order of time.
-func (v *vm) segments(l *Log, p *process, from, to int64) iter.Seq[segment] {
+func (w *walk) segments(p *process, from, to int64) iter.Seq[segment] {
 	return func(yield func(segment) bool) {
 		watched := int64(forever)
 		if len(p.changes) > 0 {
@@ -25,7 +25,7 @@ func (v *vm) segments(l *Log, p *process, from, to int64) iter.Seq[segment] {
 		for _, none := range []struct {
 			until int64
 			why   string
-		}{{l.begin, l.why}, {watched, whyNotWatched}} {
+		}{{w.log.begin, w.log.why}, {watched, whyNotWatched}} {
 			until := min(none.until, to)
 			if from >= until {
 				continue
@@ -42,11 +42,29 @@ func (v *vm) segments(l *Log, p *process, from, to int64) iter.Seq[segment] {
 			}
 			s := segment{change: p.changes[i], until: until}
 			s.interval = interval{max(from, s.at), min(to, until)}
-			if s.from < s.to && !v.cutOut(s, yield) {
+			if s.from < s.to && !w.lapsed(p, s, yield) {
 				return
 			}
 		}
 	}
+}
+
+// lapsed yields a segment without the times in it when the process was not watched.
+func (w *walk) lapsed(p *process, s segment, yield func(segment) bool) bool {
+	for _, l := range p.lapses[after(p.lapses, s.from+1, seenAt):] {
+		if l.last >= s.to || l.seen >= w.end {
+			break
+		}
+		before, none := s, s
+		before.to, before.until = max(s.from, l.last), l.last
+		none.from, none.to = before.to, min(s.to, l.seen)
+		none.change = change{at: none.from, detail: whyNotWatched}
+		if before.from < before.to && !w.vm.cutOut(before, yield) || !yield(none) {
+			return false
+		}
+		s.from = none.to
+	}
+	return s.from >= s.to || w.vm.cutOut(s, yield)
 }
 
 func changedAt(c change) int64 { return c.at }
@@ -79,11 +97,15 @@ func (v *vm) cutOut(s segment, yield func(segment) bool) bool {
 }
 
 // state returns the state of a process at a time.
-func (p *process) state(at int64) state {
-	if i := after(p.changes, at+1, changedAt); i > 0 {
-		return p.changes[i-1].state
+func (w *walk) state(p *process, at int64) state {
+	i := after(p.changes, at+1, changedAt)
+	if i == 0 || at < w.log.begin {
+		return unknown
 	}
-	return unknown
+	if j := after(p.lapses, at+1, seenAt); j < len(p.lapses) && p.lapses[j].last <= at && p.lapses[j].seen < w.end {
+		return unknown
+	}
+	return p.changes[i-1].state
 }
 
 // minNeighbour is the part of the time a process was ready, as its inverse, that

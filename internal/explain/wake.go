@@ -42,9 +42,9 @@ func (w *walk) wakeOf(p *process, s segment) wake {
 // the first time, came to. Who is woken and only looks at the messages that came, and
 // goes on to wait, still waits for the same.
 func (p *process) episode(since, until int64) episode {
-	e := episode{interval: interval{since, forever}}
+	e := episode{interval: interval{since, p.sure(since)}}
 	var r *receipt
-	if i := after(p.received, since+1, receivedAt); i < len(p.received) {
+	if i := after(p.received, since+1, receivedAt); i < len(p.received) && p.received[i].at < e.to {
 		r = &p.received[i]
 		e.to = r.at
 	}
@@ -64,12 +64,27 @@ func (p *process) episode(since, until int64) episode {
 			last.to = p.changes[i+1].at
 		}
 	}
-	if r == nil {
+	switch {
+	case r != nil:
+		e.wake = p.wokenBy(r, since, last)
+	case last.to >= e.to:
+		e.wake = wake{how: notYet}
+	default:
 		e.wake = p.unfinished(last)
-		return e
 	}
-	e.wake = p.wokenBy(r, since, last)
 	return e
+}
+
+// sure returns until when all is known of what a process does from a time on.
+func (p *process) sure(since int64) int64 {
+	until := int64(forever)
+	if i := after(p.lapses, since+1, seenAt); i < len(p.lapses) {
+		until = max(since+1, p.lapses[i].last+1)
+	}
+	if i := after(p.blanks, since+1, func(at int64) int64 { return at }); i < len(p.blanks) {
+		until = min(until, p.blanks[i])
+	}
+	return until
 }
 
 // wokenBy says what a wait came to after which a message was taken. One that was there
@@ -90,9 +105,6 @@ func (p *process) wokenBy(r *receipt, since int64, last interval) wake {
 
 // unfinished says what a wait came to after which no message was taken, yet.
 func (p *process) unfinished(last interval) wake {
-	if last.to == forever {
-		return wake{how: notYet}
-	}
 	if i := after(p.arrived, last.to, sentAt); i < len(p.arrived) && p.arrived[i].at == last.to && p.arrived[i].fate == underway {
 		return wake{how: byMessage, send: p.arrived[i], mark: trace.Inferred}
 	}
