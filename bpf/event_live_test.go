@@ -15,6 +15,7 @@ import (
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/vmtest/layout"
 	"github.com/beamscope/beamscope/usdt"
 )
 
@@ -44,7 +45,7 @@ func explaining(t *testing.T, vm *erlang.VM, opts bpf.Options) (*recorder, *bpf.
 func attachExplained(t *testing.T, c *vmtest.Collector, vm *erlang.VM) *bpf.Attachment {
 	t.Helper()
 	target := vmtest.Target(t, vm)
-	target.Layout = vmtest.Layout(t, vm)
+	target.Layout = layout.Of(t, vm)
 	a, err := c.Attach(target)
 	if err != nil {
 		t.Fatal(err)
@@ -237,11 +238,11 @@ func testStory(t *testing.T, r *recorder) {
 	}
 }
 
-// Messages are followed over six hops. The seventh is seen to be sent, and then again the
+// Messages are followed over ten hops. The eleventh is seen to be sent, and then again the
 // one that comes back.
 func testChain(t *testing.T, r *recorder) {
-	a, events := r.call("chain", "[9]")
-	chain := make([]uint64, 10)
+	a, events := r.call("chain", "[13]")
+	chain := make([]uint64, 14)
 	for i := range chain {
 		chain[i] = a.process()
 	}
@@ -251,9 +252,9 @@ func testChain(t *testing.T, r *recorder) {
 		switch {
 		case i == 0:
 			want = "watch start send out in queued receive end"
-		case i == 9:
+		case i == 13:
 			want = "send"
-		case i > 6:
+		case i > 10:
 			want = ""
 		}
 		checkKinds(t, fmt.Sprint(i), of(events, process), want)

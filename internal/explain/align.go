@@ -14,12 +14,27 @@ const crowd = 16
 // was not seen to be sent. Where there are two ways to do this, it is uncertain.
 func (b *mailbox) align() []*send {
 	q := b.batch
-	first, end := q[0].at, q[len(q)-1].at
+	fetch, end := q[0].at, q[len(q)-1].at
+	if b.collected != 0 {
+		fetch = min(fetch, b.collected)
+	}
 	n := after(b.pending, end+1, sentAt)
 	p, later := b.pending[:n], b.pending[n:]
 
+	// The queue is longer than what is known of it where the VM hands out the rest later.
+	held := 0
+	if b.synced {
+		held = max(0, b.inner-b.front-len(b.private)-len(q))
+	}
+
 	due := func(left []int) bool {
-		return slices.ContainsFunc(spare(p, left), func(s *send) bool { return !s.alias && s.at < first-near })
+		n := 0
+		for _, s := range spare(p, left) {
+			if !s.alias && s.at < fetch-near {
+				n++
+			}
+		}
+		return n > held
 	}
 	left := match(q, p, func(*send) bool { return true })
 	doubt := false
@@ -58,8 +73,9 @@ func (b *mailbox) align() []*send {
 			s.fate, q[i].among = doubtful, s.among
 		}
 	}
-	rest := b.lapse(spare(p, left), first)
-	return append(rest, later...)
+	rest := spare(p, left)
+	n = max(0, len(rest)-held)
+	return slices.Concat(b.lapse(rest[:n:n], fetch), rest[n:], later)
 }
 
 // at returns an item of p, nil for -1.
@@ -109,8 +125,36 @@ func match(q []queued, p []*send, wanted func(*send) bool) []int {
 			used[j] = true
 			break
 		}
+		if result[i] < 0 {
+			result[i] = trade(q[:i+1], p, head, result[:i], used, wanted)
+		}
 	}
 	return result
+}
+
+// trade finds what the last of q may be among what others were matched with, where one
+// that is left, sent within a moment of it by another process, can be those others. That
+// is matched with them then. The result is an index of p, or -1.
+func trade(q []queued, p []*send, head int, matched []int, used []bool, wanted func(*send) bool) int {
+	last := q[len(q)-1]
+	for k := len(matched) - 1; k >= max(0, len(matched)-crowd); k-- {
+		j := matched[k]
+		if j < 0 || !p[j].fits(last) {
+			continue
+		}
+		for o := head; o < min(len(p), head+crowd) && p[o].at-p[j].at <= near; o++ {
+			if used[o] || !wanted(p[o]) || p[o].from == p[j].from || !p[o].fits(q[k]) || p[o].at > q[k].at {
+				continue
+			}
+			if p[j].at-p[o].at > near || earlier(p[head:o], used[head:o], p[o]) {
+				continue
+			}
+			matched[k] = o
+			used[o] = true
+			return j
+		}
+	}
+	return -1
 }
 
 // earlier reports whether there is one from the same sender before.
