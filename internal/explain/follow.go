@@ -292,8 +292,7 @@ func (w *walk) arrival(q *process, m *send, from, to int64, by path) []node {
 	}
 	first := after(q.received, m.at, receivedAt)
 	behind := after(q.received, to, receivedAt) - first
-	before := w.state(q, m.at-1)
-	if behind <= 0 && (before == waits || before == unknown) || w.state(q, from) == unknown {
+	if behind <= 0 && w.idle(q, m.at) || w.state(q, from) == unknown {
 		return w.explain(q, from, to, by)
 	}
 	n := span(from, to, trace.Mailbox, q.pid, by.mark)
@@ -303,4 +302,15 @@ func (w *walk) arrival(q *process, m *send, from, to int64, by path) []node {
 		n.Mark = max(n.Mark, m.mark)
 	}
 	return []node{n}
+}
+
+// idle reports whether a process waited for messages when it was sent one, as far as
+// that is known: the message may be why it is watched.
+func (w *walk) idle(q *process, at int64) bool {
+	before := w.state(q, at-1)
+	if before == unknown {
+		soon := w.state(q, at+near)
+		return soon == unknown || soon == waits || soon == ready
+	}
+	return before == waits
 }
