@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/vm"
@@ -117,9 +118,9 @@ func startSynthetic(ctx context.Context) (system, func() error, error) {
 }
 
 // mm1kFlows are queues whose workers have nothing to do, so that what observing takes
-// is seen best, and some whose workers do something.
+// is seen best, and some whose workers have to do some tens of microseconds.
 func mm1kFlows(s system) []flow {
-	flows := []flow{{name: "M/M/1/K, no work"}, {name: "M/M/1/K, some 20 µs of work at each"}}
+	flows := []flow{{name: "M/M/1/K, no work"}, {name: "M/M/1/K, 20000 loops of work at each"}}
 	for i, loops := range []int{0, 20000} {
 		flows[i].vm = s.found
 		flows[i].spans = []string{"probe", "worker_1", "worker_2"}
@@ -139,9 +140,9 @@ func mm1kFlows(s system) []flow {
 }
 
 var (
-	flowMessages = regexp.MustCompile(`messages => (\d+)`)
-	flowTime     = regexp.MustCompile(`ns_per_message => ([0-9.e+]+)`)
-	rabbitSpans  = regexp.MustCompile(`(\d+) messages in`)
+	flowMessages   = regexp.MustCompile(`messages => (\d+)`)
+	flowTime       = regexp.MustCompile(`ns_per_message => ([0-9.e+]+)`)
+	rabbitMessages = regexp.MustCompile(`(\d+) messages in`)
 )
 
 // rabbitFlow is a server with nothing that is slow in it, of which all is in its VM.
@@ -149,13 +150,13 @@ func rabbitFlow(v vm.VM) flow {
 	return flow{
 		name:  "RabbitMQ",
 		vm:    v,
-		spans: []string{"publish", "delivery"},
+		spans: rabbitSpans(),
 		run: func(ctx context.Context, d time.Duration, tokens bool) (messages, seconds float64, err error) {
 			out, err := rabbitSpansOf(ctx, "plain", d, 0, tokens)
 			if err != nil {
 				return 0, 0, err
 			}
-			if messages, err = number(out, rabbitSpans); err != nil {
+			if messages, err = number(out, rabbitMessages); err != nil {
 				return 0, 0, err
 			}
 			rate, err := number(out, throughput)
@@ -163,6 +164,9 @@ func rabbitFlow(v vm.VM) flow {
 		},
 	}
 }
+
+// rabbitSpans are the names of the spans within a server.
+func rabbitSpans() []string { return []string{"publish", "delivery"} }
 
 // number returns what an expression matches in brackets.
 func number(text string, in *regexp.Regexp) (float64, error) {
@@ -191,13 +195,32 @@ func measureFlow(ctx context.Context, f flow, m drillMethod, length time.Duratio
 	to, terr := processorTime(f.vm.PID())
 	seen, derr := detach()
 	all += messages
-	return delivery{
-		rate:    messages / seconds,
-		cpu:     float64((to - from).Microseconds()) / messages,
-		events:  seen.events / all,
-		records: float64(seen.records) / all,
-		seen:    seen,
-	}, errors.Join(rerr, terr, derr)
+	d := delivery{
+		rate:   messages / seconds,
+		cpu:    float64((to - from).Microseconds()) / messages,
+		events: seen.events / all,
+		seen:   seen,
+	}
+	if err := errors.Join(rerr, terr, derr); err != nil || !m.explain {
+		return d, err
+	}
+	d.records, d.lostRecords, err = countRecords(ctx, f, m.tokens, length/4)
+	return d, err
+}
+
+// countRecords returns how many events are recorded for each message, and the share of
+// those that are overwritten before they are read.
+func countRecords(ctx context.Context, f flow, tokens bool, length time.Duration) (each, lost float64, err error) {
+	var messages, kept, overwritten float64
+	err = listen(f.vm, f.spans, func(events []bpf.Event, lost uint64) {
+		kept += float64(len(events))
+		overwritten += float64(lost)
+	}, func() error {
+		messages, _, err = f.run(ctx, length, tokens)
+		return err
+	})
+	all := kept + overwritten
+	return all / max(1, messages), overwritten / max(1, all), err
 }
 
 func reportDrilldown(flows []flow, results map[string]map[string][]delivery, rounds int, length time.Duration) error {
@@ -216,9 +239,7 @@ func reportDrilldown(flows []flow, results map[string]map[string][]delivery, rou
 				cpu, cpu/figure(0, deliveryCPU), cpu/figure(1, deliveryCPU),
 				figure(i, func(d delivery) float64 { return d.events }),
 				figure(i, func(d delivery) float64 { return d.records }),
-				figure(i, func(d delivery) float64 {
-					return 100 * float64(d.seen.lostRecords) / max(1, float64(d.seen.records+d.seen.lostRecords))
-				}))
+				figure(i, func(d delivery) float64 { return 100 * d.lostRecords }))
 		}
 	}
 	return w.Flush()

@@ -73,7 +73,7 @@ func benchEdges(ctx context.Context, length time.Duration) error {
 }
 
 // listen has the system run for some time in a VM of this OTP.
-func (s chatter) listen(ctx context.Context, otp erlang.OTP, length time.Duration) (c *chat, err error) {
+func (s chatter) listen(ctx context.Context, otp erlang.OTP, length time.Duration) (_ *chat, err error) {
 	beam, err := erlang.StartVM(ctx, otp, erlang.Options{})
 	if err != nil {
 		return nil, err
@@ -83,7 +83,8 @@ func (s chatter) listen(ctx context.Context, otp erlang.OTP, length time.Duratio
 	if err != nil {
 		return nil, err
 	}
-	return listen(vms[0], s.spans, func() error {
+	c := newChat(vms[0])
+	return c, listen(vms[0], s.spans, c.hear, func() error {
 		_, err := beam.Call(ctx, "erlang", "apply", fmt.Sprintf(
 			"[fun() -> {ok, _} = %s:start(#{%s}), timer:sleep(%d), ok = %[1]s:stop() end, []]", s.module, s.options, length.Milliseconds()))
 		return err
@@ -98,7 +99,8 @@ func listenToRabbitMQ(ctx context.Context, length time.Duration, report func(str
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	for _, s := range rabbitScenarios() {
-		c, err := listen(v, []string{"publish", "delivery"}, func() error {
+		c := newChat(v)
+		err := listen(v, rabbitSpans(), c.hear, func() error {
 			_, err := rabbitSpansOf(ctx, s.name, length, s.rate, true)
 			return err
 		})
@@ -120,61 +122,70 @@ type chat struct {
 	lost      uint64
 }
 
+func newChat(v vm.VM) *chat {
+	return &chat{vm: v.PID(), overheard: explain.Log{IgnoreTokens: true}}
+}
+
+// hear keeps what was recorded, and how much was lost before it.
+func (c *chat) hear(events []bpf.Event, lost uint64) {
+	c.told.Add(events, lost > 0)
+	c.overheard.Add(events, lost > 0)
+	c.events += len(events)
+	c.lost += lost
+}
+
 // accuracy returns how many of the messages with tokens are inferred to be what they
 // are.
 func (c *chat) accuracy() accuracy { return compare(c.told.Edges(c.vm), c.overheard.Edges(c.vm)) }
 
-func (c *chat) read(from *bpf.Collector) error {
-	var all []bpf.Event
-	lost, err := from.Events(func(batch []bpf.Event) { all = append(all, batch...) })
-	c.told.Add(all, lost > 0)
-	c.overheard.Add(all, lost > 0)
-	c.events += len(all)
-	c.lost += lost
-	return err
-}
-
 // listenPeriod is how often events are read: there is room for those of a longer time.
 const listenPeriod = 20 * time.Millisecond
 
-// listen records the processes that take part in spans while a load runs.
-func listen(v vm.VM, spans []string, load func() error) (c *chat, err error) {
+// listen passes on what is recorded of the processes that take part in spans while a load
+// runs, and how much was lost before it.
+func listen(v vm.VM, spans []string, hear func(events []bpf.Event, lost uint64), load func() error) (err error) {
 	const window = int64(time.Second)
 	opts := bpf.Options{Window: window, Start: monotonic.Now()}
 	for _, span := range spans {
 		opts.Outcomes = append(opts.Outcomes, bpf.Outcome{Name: span, DMax: 2 * window, BinWidth: window, Bins: 2, Explain: true})
 	}
-	from, err := bpf.New(opts)
+	c, err := bpf.New(opts)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer func() { err = errors.Join(err, from.Close()) }()
+	defer func() { err = errors.Join(err, c.Close()) }()
 	target, err := targetOf(v)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if _, err := from.Attach(target); err != nil {
-		return nil, err
+	if _, err := c.Attach(target); err != nil {
+		return err
 	}
 	done := make(chan error, 1)
 	go func() { done <- load() }()
-	c = &chat{vm: v.PID(), overheard: explain.Log{IgnoreTokens: true}}
 	for n := uint64(0); ; {
 		select {
 		case err := <-done:
 			time.Sleep(listenPeriod) // the last ones are told a moment later
-			return c, errors.Join(err, c.read(from))
+			return errors.Join(err, read(c, hear))
 		case <-time.After(listenPeriod):
 		}
-		err := c.read(from)
-		if _, to := from.Window(n); err == nil && monotonic.Now() > to+window {
-			err = end(from, n, to)
+		err := read(c, hear)
+		if _, to := c.Window(n); err == nil && monotonic.Now() > to+window {
+			err = end(c, n, to)
 			n++
 		}
 		if err != nil {
-			return nil, errors.Join(err, <-done)
+			return errors.Join(err, <-done)
 		}
 	}
+}
+
+func read(c *bpf.Collector, hear func([]bpf.Event, uint64)) error {
+	var all []bpf.Event
+	lost, err := c.Events(func(batch []bpf.Event) { all = append(all, batch...) })
+	hear(all, lost)
+	return err
 }
 
 // end ends window n, of which the counts are not wanted.

@@ -39,8 +39,6 @@ type seen struct {
 	instances uint64        // of outcomes
 	lost      uint64        // of them
 	perEvent  time.Duration // what beamscope says that an event costs; 0 where it does not
-
-	records, lostRecords uint64 // of what explanations are made
 }
 
 // uncounted is the detach of what does not count.

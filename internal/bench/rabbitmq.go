@@ -29,11 +29,13 @@ func rabbitMethods() []method {
 
 // A delivery is what a system did in a round.
 type delivery struct {
-	rate    float64 // messages a second
-	cpu     float64 // microseconds of processor time for each, of its VM
-	events  float64 // for each
-	records float64 // for each
-	seen    seen
+	rate   float64 // messages a second
+	cpu    float64 // microseconds of processor time for each, of its VM
+	events float64 // for each
+	seen   seen
+
+	// Of what explanations are made: how much for each message, and the share that was lost.
+	records, lostRecords float64
 }
 
 func deliveryRate(d delivery) float64 { return d.rate }
