@@ -30,7 +30,7 @@ type Instance struct {
 
 // maxProcesses is how many processes are kept of a VM of which nothing is left in the
 // log: they may be waiting all the time.
-const maxProcesses = 1 << 16
+const maxProcesses = 1 << 12
 
 // A Log is what happened, as far as it was recorded. The zero Log is empty. It is to be
 // used by one goroutine at a time.
@@ -216,7 +216,8 @@ func (v *vm) count(outcome int, s *ends) {
 	v.handed[outcome] = h
 }
 
-// Forget forgets what was before a time, nanoseconds of CLOCK_MONOTONIC.
+// Forget forgets what was before a time, nanoseconds of CLOCK_MONOTONIC. It should be
+// before the start of whatever is to be explained: what is forgotten is unexplained.
 func (l *Log) Forget(before int64) {
 	if !l.begun || before <= l.begin {
 		return

@@ -17,6 +17,7 @@ const (
 	reasonSignal  = "woken without a message: by a timer or a signal"
 	reasonNothing = "waits for a message, and nothing tells from whom"
 	reasonAssumed = "assumed: it sent the last message there"
+	reasonRemote  = "a process of another node"
 	reasonCycle   = "they wait for each other"
 	reasonExited  = "it had exited"
 	reasonTaken   = "when it took the message is not certain"
@@ -204,6 +205,8 @@ func (w *walk) follow(h wish) node {
 		n.Reason = reasonCycle
 	case len(h.by.chain) > maxDepth:
 		n.Reason = reasonDepth
+	case h.of>>48 != 0:
+		n.Reason = reasonRemote
 	case q == nil:
 		n.Reason = whyNotWatched
 	default:

@@ -223,6 +223,15 @@ func TestFollow(t *testing.T) {
 			10-22 running 1
 			22-90 waiting 2 inferred by 1>2 20..0: assumed: it sent the last message there; not watched then`,
 	}, {
+		name: "waiting for a process of another node", events: `
+			0 watch 1
+			10 start 1 7
+			20 send 1>281474976710661 9
+			22 out 1 wait`,
+		start: 10, end: 90, want: `
+			10-22 running 1
+			22-90 waiting 281474976710661 inferred by 1>281474976710661 20..0: assumed: it sent the last message there; a process of another node`,
+	}, {
 		name: "a process that is watched when it is called first", events: `
 			0 watch 1
 			10 start 1 7
@@ -344,6 +353,21 @@ func TestFollow(t *testing.T) {
 			10-20 running 1
 			20-80 waiting 3 inferred by 3>1 81..87
 				20-80 running 3 inferred
+			80-85 ready 1
+			85-90 running 1`,
+	}, {
+		name: "the wait of one that is not watched when it answers", events: `
+			0 watch 1
+			10 start 1 7
+			20 out 1 wait
+			80 send 2>1 unwatched 4
+			85 in 1
+			86 queued 1 4 #1
+			87 receive 1 4 #1
+			90 end 1 7`,
+		start: 10, end: 90, want: `
+			10-20 running 1
+			20-80 waiting 2 inferred by 2>1 80..87: not watched then
 			80-85 ready 1
 			85-90 running 1`,
 	}, {

@@ -282,6 +282,51 @@ func TestUnseen(t *testing.T) {
 		start: 10, end: 60, want: `
 			10-30 unexplained 1: before the recording began
 			30-60 running 1`,
+	}, {
+		name: "that it is watched was not seen", events: `
+			0 watch 9
+			10 start 1 7
+			30 gc+ 1
+			50 gc- 1
+			60 end 1 7`,
+		start: 10, end: 60, want: `
+			10-30 unexplained 1: not watched then
+			30-50 gc 1
+			50-60 running 1`,
+	}, {
+		name: "watched again after it has ended: it was watched until then", events: `
+			0 watch 1
+			10 start 1 7
+			20 gc+ 1
+			70 watch 1`,
+		start: 10, end: 60, want: `
+			10-20 running 1
+			20-60 gc 1`,
+	}, {
+		name: "watched again before it has ended", events: `
+			0 watch 1
+			10 start 1 7
+			20 gc+ 1
+			50 watch 1
+			55 gc- 1`,
+		start: 10, end: 60, want: `
+			10-20 running 1
+			20-50 unexplained 1: not watched then
+			50-55 gc 1
+			55-60 running 1`,
+	}, {
+		name: "it sends something when it is not watched any more", events: `
+			0 watch 1
+			10 start 1 7
+			20 gc+ 1
+			40 send 1>2 unwatched 4
+			50 watch 1
+			55 gc- 1`,
+		start: 10, end: 60, want: `
+			10-20 running 1
+			20-50 unexplained 1: not watched then
+			50-55 gc 1
+			55-60 running 1`,
 	}} {
 		t.Run(s.name, func(t *testing.T) { s.run(t) })
 	}

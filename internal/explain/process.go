@@ -358,6 +358,9 @@ func (p *process) forget(before int64) {
 	p.lapses = cut(p.lapses, after(p.lapses, before, seenAt))
 	p.neighbours = cut(p.neighbours, after(p.neighbours, before, func(n neighbour) int64 { return n.at }))
 	p.box.forget(before)
+	if !p.watched {
+		p.box.reset(before)
+	}
 }
 
 // idle reports whether nothing is left of it but the state it is in.

@@ -18,7 +18,7 @@ const vmPID = 42
 //	0 watch 1            10 unwatched 2
 //	0 start 1 7          90 end 2 7              span 7
 //	0 in 1 @3            9 out 1 wait            on thread 3; or ready, port, dirty, reds=N
-//	5 send 1>2 4         5 send 1>2 alias        size 4; then a token: ~9.1.2
+//	5 send 1>2 4         5 send 1>2 alias        size 4; then a token: ~9.1.2; or unwatched
 //	6 queued 2 4 #1      7 receive 2 4 #1        1 in the private queue
 //	0 gc+ 1  1 gc- 1  2 nif+ 1 f  3 nif- 1 f     3 suspend 1 6      9 exit 1
 //	9 os @3 4            9 beside 1>2 4-8        from 4 on
@@ -90,8 +90,12 @@ func argument(t testing.TB, e *bpf.Event, arg string) {
 			"dirty": bpf.StateKnown | bpf.StateActive | bpf.StateDirty, "exiting": bpf.StateKnown | bpf.StateExiting,
 		}[arg]
 	default:
-		if arg == "alias" {
+		switch arg {
+		case "alias":
 			e.Alias = true
+			return
+		case "unwatched":
+			e.Unwatched = true
 			return
 		}
 		e.Size = number[uint32](t, arg)

@@ -9,10 +9,9 @@ import (
 // A segment is a part of the time of a process, in one state.
 type segment struct {
 	interval
-	change        // the state
-	until  int64  // the end of the state, which may be after the segment; forever if there is none yet
-	os     bool   // its thread waited for a processor
-	why    string // of unknown
+	change       // the state
+	until  int64 // the end of the state, which may be after the segment; forever if there is none yet
+	os     bool  // its thread waited for a processor
 }
 
 // segments returns the segments of a process in [from, to), in the order of time.
