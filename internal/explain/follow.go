@@ -304,13 +304,17 @@ func (w *walk) arrival(q *process, m *send, from, to int64, by path) []node {
 	return []node{n}
 }
 
-// idle reports whether a process waited for messages when it was sent one, as far as
-// that is known: the message may be why it is watched.
+// idle reports whether a process waited for messages when it was sent one, or cannot be
+// said to have been busy. Where the message is why it is watched, what it did is known
+// from the message on.
 func (w *walk) idle(q *process, at int64) bool {
-	before := w.state(q, at-1)
-	if before == unknown {
-		soon := w.state(q, at+near)
-		return soon == unknown || soon == waits || soon == ready
+	if before := w.state(q, at-1); before != unknown {
+		return before == waits
 	}
-	return before == waits
+	for _, c := range q.changes[after(q.changes, at-near, changedAt):] {
+		if c.state != unknown {
+			return c.state == waits || c.state == ready || c.at > at+near
+		}
+	}
+	return true
 }
