@@ -15,6 +15,7 @@ import (
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/vmtest/layout"
 	"github.com/beamscope/beamscope/usdt"
 )
 
@@ -44,7 +45,7 @@ func explaining(t *testing.T, vm *erlang.VM, opts bpf.Options) (*recorder, *bpf.
 func attachExplained(t *testing.T, c *vmtest.Collector, vm *erlang.VM) *bpf.Attachment {
 	t.Helper()
 	target := vmtest.Target(t, vm)
-	target.Layout = vmtest.Layout(t, vm)
+	target.Layout = layout.Of(t, vm)
 	a, err := c.Attach(target)
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +140,10 @@ func TestEvents(t *testing.T) {
 	t.Run("congestion", func(t *testing.T) {
 		a, events := r.call("congestion", "[]")
 		own := of(events, a.process())
-		checkKinds(t, "owner", own, "watch start suspend out in end")
+		// Behind that there may be a message from the port.
+		if got := kindsOf(own); !strings.HasPrefix(got, "watch start suspend out in ") || !strings.HasSuffix(got, " end") {
+			t.Fatalf("owner: %s", got)
+		}
 		if port := uint64(a.number()); own[2].Other != port {
 			t.Errorf("suspended by port %d, want %d", own[2].Other, port)
 		}
@@ -171,17 +175,21 @@ func TestEvents(t *testing.T) {
 		}
 	})
 	t.Run("neighbour", func(t *testing.T) {
-		a, events := r.call("neighbour", "[500000]")
-		process, other, ranOn := a.process(), a.process(), a.number()
+		a, events := r.call("neighbour", "[20]")
+		process, other := a.process(), a.process()
 		own := of(events, process)
-		checkKinds(t, "owner", own, "watch start out in queued receive end")
-		sends := ofKind(of(events, other), bpf.EventSend)
-		ran := ofKind(events, bpf.EventNeighbour)
-		if len(sends) != 1 || len(ran) != 1 || ran[0].Process != process || ran[0].Other != other {
-			t.Fatalf("sends %+v, neighbours %+v", sends, ran)
+		checkKinds(t, "owner", own, "watch start out in end")
+		from, to := own[2].Time, own[3].Time
+		var ran int64
+		for _, e := range ofKind(events, bpf.EventNeighbour) {
+			if e.Process != process || e.Other != other || e.Time != to || e.From < from || e.To > to || e.To-e.From < 200_000 {
+				t.Errorf("neighbour %+v", e)
+			}
+			from = e.To
+			ran += e.To - e.From
 		}
-		if n, sent := ran[0], sends[0].Time; n.From >= sent || n.To < sent+ranOn/2 || n.To > own[3].Time || n.Time != own[3].Time {
-			t.Errorf("neighbour %+v; the message was sent at %d, it ran on for %d, and the receiver at %d", n, sent, ranOn, own[3].Time)
+		if waited := to - own[2].Time; ran < waited/2 {
+			t.Errorf("of %d ns the other one ran %d", waited, ran)
 		}
 	})
 }
@@ -287,11 +295,14 @@ func TestEventsUnwatched(t *testing.T) {
 	if n := r.Others().Unwatched; n != 2 {
 		t.Errorf("%d unwatched", n)
 	}
+	a, events = r.call("crowd", "[1]") // that of the first one has been swept away
+	checkKinds(t, "later", of(events, a.process()), "watch start out in queued receive end")
 }
 
 // Two VMs do not mix, though their processes have the same pids. And a log that is too
 // small, and is read while it is written, has whole records only and tells how many were
-// lost: of each VM as many as another log has that is large enough.
+// lost: together they are as many as another log has that is large enough, but for those
+// of neighbours, which depend on when a program ran.
 func TestEventsOfTwoVMs(t *testing.T) {
 	const n = 5000
 	otp := vmtest.Private(t)
@@ -330,7 +341,8 @@ func TestEventsOfTwoVMs(t *testing.T) {
 	more, missed := small.all()
 	some, lost = append(some, more...), lost+missed
 	events, missed = large.all()
-	if missed > 0 || lost == 0 || uint64(len(some))+lost != uint64(len(events)) {
+	same := len(events) - len(ofKind(events, bpf.EventNeighbour))
+	if all := len(some) + int(lost); missed > 0 || lost == 0 || all < same || all > len(events)+len(events)/1000 {
 		t.Errorf("%d events, %d of them lost; %d read and %d lost with little room", len(events), missed, len(some), lost)
 	}
 	t.Logf("%d events; %d read and %d lost with little room", len(events), len(some), lost)
@@ -379,10 +391,10 @@ func TestDetailsAttached(t *testing.T) {
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{explained(load(endless))}})
 	target := vmtest.Target(t, vm)
 	target.Probes = slices.DeleteFunc(target.Probes, func(p usdt.Probe) bool { return p.Name == "process__suspend" })
-	a, err := c.Attach(target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c.While(func() (err error) {
+		a, err = c.Attach(target)
+		return err
+	})
 	if err := a.Missing(); !errors.Is(err, bpf.ErrNoProbe) || !strings.Contains(err.Error(), "process__suspend") {
 		t.Errorf("missing: %v", err)
 	}
@@ -393,9 +405,10 @@ func TestDetailsAttached(t *testing.T) {
 		out := load(endless)
 		out.Explain = explain
 		from := after(c)
-		if _, err := c.Change(from, c.Opts.Window, []bpf.Outcome{out}); err != nil {
-			t.Fatal(err)
-		}
+		c.While(func() error {
+			_, err := c.Change(from, c.Opts.Window, []bpf.Outcome{out})
+			return err
+		})
 		c.Call(vm, "span_load", "run", spans(1, 1))
 		c.ReadTo(from)
 		want := 1
@@ -407,6 +420,31 @@ func TestDetailsAttached(t *testing.T) {
 		}
 	}
 	checkTotal(t, c, 0, vm.PID(), succeeded(3)) // it stays one outcome
+}
+
+// Where the layout of processes is not known, their state is not either, and of the token
+// of a message to an alias only the label.
+func TestEventsWithoutLayout(t *testing.T) {
+	vm := vmtest.Start(t, oneScheduler())
+	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{explained(load(endless))}, Window: int64(time.Second)})
+	c.Observe(vm)
+	r := &recorder{c, t, vm}
+	a, events := r.call("tokens", "[77]")
+	a.process()
+	server := of(events, a.process())
+	for _, e := range ofKind(server, bpf.EventSend) {
+		if !e.Alias || e.Label != 77 || e.Prev != 0 || e.Cur != 0 {
+			t.Errorf("reply %+v", e)
+		}
+	}
+	for _, e := range ofKind(server, bpf.EventOut) {
+		if e.State != 0 {
+			t.Errorf("out %+v", e)
+		}
+	}
+	if len(ofKind(server, bpf.EventSend)) != 3 || len(ofKind(server, bpf.EventOut)) == 0 {
+		t.Errorf("server: %s", kindsOf(server))
+	}
 }
 
 // after returns when the window after the next one begins.

@@ -83,8 +83,9 @@ struct writing {
 	__u64 place;
 };
 
-/* Takes a place, and sets what all records have. What to points to is NULL where there
- * is no log. */
+/* Takes a place, and sets what all records have. to is NULL where there is no log, and
+ * where a thread that was kept from the processor still writes the record that was there
+ * a round ago: then this one is lost, and never are two mixed. */
 static __always_inline struct writing begin_record(__u8 kind, __u64 now, __u32 pid, __u64 process)
 {
 	__u32 stripe = bpf_get_smp_processor_id() & stripe_mask, at;
@@ -99,7 +100,10 @@ static __always_inline struct writing begin_record(__u8 kind, __u64 now, __u32 p
 	w.to = bpf_map_lookup_elem(&log_records, &at);
 	if (!w.to)
 		return w;
-	__sync_lock_test_and_set(&w.to->place, 0);
+	if (!__sync_lock_test_and_set(&w.to->place, 0) && w.place > log_mask + 1) {
+		w.to = NULL;
+		return w;
+	}
 	w.to->now = now;
 	w.to->process = process;
 	w.to->other = 0;

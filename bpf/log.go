@@ -53,13 +53,14 @@ type eventLog struct {
 	texts   textReader
 
 	next  []uint64       // place of each stripe that is read next
+	stuck []uint64       // 1 + the one that was not there when it was read last
 	found []kernelRecord // that were read and not passed on
 	batch []Event
 }
 
 func (l *eventLog) open(records []kernelRecord, heads []kernelLogHead, texts textReader) {
 	l.records, l.heads, l.texts = records, heads, texts
-	l.next = make([]uint64, len(heads))
+	l.next, l.stuck = make([]uint64, len(heads)), make([]uint64, len(heads))
 }
 
 func (l *eventLog) close() {
@@ -87,23 +88,27 @@ func (l *eventLog) read(before int64, fn func([]Event)) (lost uint64, err error)
 }
 
 // readStripe reads what is new in a stripe, up to what is being written, and returns how
-// many records were overwritten.
+// many records were lost: overwritten, or not there the second time either, as a program
+// found their place still being written a round later.
 func (l *eventLog) readStripe(i int) (lost uint64) {
 	size := uint64(len(l.records) / len(l.heads))
 	stripe := l.records[uint64(i)*size:][:size]
 	head := atomic.LoadUint64(&l.heads[i].Next)
-	if oldest := head - min(head, size); l.next[i] < oldest {
-		lost = oldest - l.next[i]
-		l.next[i] = oldest
+	next := &l.next[i]
+	if oldest := head - min(head, size); *next < oldest {
+		lost = oldest - *next
+		*next = oldest
 	}
-	for ; l.next[i] < head; l.next[i]++ {
-		r, place := copyRecord(&stripe[l.next[i]%size])
-		switch mine := l.next[i] + 1; {
+	for ; *next < head; *next++ {
+		mine := *next + 1
+		r, place := copyRecord(&stripe[*next%size])
+		switch {
 		case place == mine:
 			l.found = append(l.found, r)
-		case place > mine || atomic.LoadUint64(&l.heads[i].Next)-l.next[i] > size:
+		case place > mine || l.stuck[i] == mine:
 			lost++
 		default:
+			l.stuck[i] = mine
 			return lost
 		}
 	}

@@ -16,9 +16,9 @@ var updateDocs = flag.Bool("update-docs", false, "write what commands print into
 
 // What the documents show is what happens: blocks "```dq NAME" are files, and in
 // blocks "```console" what follows a line "$ COMMAND" is what it prints. The bundled
-// recordings are there, and snapshots where those of the demonstration are.
+// recordings are there, one with explained spans, and snapshots where those of the demonstration are.
 func TestDocs(t *testing.T) {
-	for _, name := range []string{"diagrams.md", "eval.md", "export.md", "run.md", "scope-file.md", "scripts.md", "snapshots.md", "triggers.md"} {
+	for _, name := range []string{"diagrams.md", "eval.md", "explain.md", "export.md", "run.md", "scope-file.md", "scripts.md", "snapshots.md", "triggers.md"} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join("..", "..", "docs", name)
 			source, err := os.ReadFile(path)
@@ -43,6 +43,7 @@ func TestDocs(t *testing.T) {
 func rerun(t *testing.T, source string) string {
 	dir := t.TempDir()
 	copyInto(t, dir, "*.bsr")
+	copyInto(t, dir, "testdata/explained.bsr")
 	copyInto(t, filepath.Join(dir, ".cache", "beamscope", "demo-snapshots", "mm1k"), "testdata/snapshots/*.bsr")
 	var out strings.Builder
 	language, file, content := "", "", ""

@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 }
 
 // What a wrong command line or scope file gives: one clear line, and the status.
-// $SELF_PID is a process that is no VM; mm1k.bsr is the bundled recording, and kept
-// a folder with a snapshot.
+// $SELF_PID is a process that is no VM; mm1k.bsr is the bundled recording, explained.bsr
+// one with explained spans, and kept a folder with a snapshot.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:  "testdata/script",
@@ -37,6 +37,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("SELF_PID", strconv.Itoa(os.Getpid()))
 			copyInto(t, env.WorkDir, "mm1k.bsr")
+			copyInto(t, env.WorkDir, "testdata/explained.bsr")
 			copyInto(t, filepath.Join(env.WorkDir, "kept"), "testdata/snapshots/20261121T044120*.bsr")
 			return nil
 		},

@@ -114,7 +114,6 @@ func (f *traceFlags) recorded(path string, out, log io.Writer) error {
 		return err
 	}
 	defer in.Close()
-	began(log, in.Header)
 	k, wall := f.keeper(), wallOf(in.Header)
 	for {
 		entry, err := in.Next()
@@ -122,6 +121,7 @@ func (f *traceFlags) recorded(path string, out, log io.Writer) error {
 			break
 		}
 		if err != nil {
+			began(log, in.Header)
 			return errors.Join(f.print(out, k), fmt.Errorf("%s: %w", path, err))
 		}
 		if b, ok := entry.(*outcome.Batch); ok {
@@ -134,6 +134,7 @@ func (f *traceFlags) recorded(path string, out, log io.Writer) error {
 	case len(k.Instances()) == 0:
 		return fmt.Errorf("%s: no explained span in it is %s", path, f.wanted())
 	}
+	began(log, in.Header)
 	return f.print(out, k)
 }
 

@@ -3,6 +3,7 @@ package outcome
 import (
 	"cmp"
 	"errors"
+	"sync"
 
 	"github.com/beamscope/beamscope/internal/procname"
 )
@@ -65,26 +66,66 @@ func groupByFunction(groups []Group, name func(PID) (procname.Name, bool)) []Gro
 
 // namerOf returns what names the processes of a VM, and says once where it cannot.
 func (s *VMSource) namerOf(pid int) func(PID) (procname.Name, bool) {
-	v := s.vms[pid]
-	if v == nil {
-		return func(PID) (procname.Name, bool) { return procname.Name{}, false }
+	if v := s.vms[pid]; v != nil && v.died == 0 {
+		s.names.open(pid)
 	}
-	if v.namer == nil && v.died == 0 {
-		v.namer = procname.NewNamer(&s.layouts, pid)
-	}
-	if v.namer == nil {
-		return func(PID) (procname.Name, bool) { return procname.Name{}, false }
-	}
-	if err := v.namer.Err(); errors.Is(err, procname.ErrNoLayout) && !s.unnamed[pid] {
+	if err := s.names.err(pid); errors.Is(err, procname.ErrNoLayout) && !s.unnamed[pid] {
 		s.unnamed[pid] = true
-		s.note("%s: processes have no names, only pids: %v", v.id, err)
+		s.note("%s: processes have no names, only pids: %v", s.vms[pid].id, err)
 	}
-	return func(p PID) (procname.Name, bool) {
-		if p>>48 != 0 { // of another node
-			return procname.Name{}, false
-		}
-		return v.namer.Name(uint32(p), uint32(p>>32&0xffff))
+	return func(p PID) (procname.Name, bool) { return s.names.of(pid, p) }
+}
+
+// names names the processes of VMs, by the VMs' pids. Several goroutines may use it.
+type names struct {
+	layouts procname.Layouts // of the VMs' memory
+
+	mu     sync.Mutex
+	namers map[int]*procname.Namer
+}
+
+func newNames() *names { return &names{namers: make(map[int]*procname.Namer)} }
+
+// open begins to open a VM, unless that was done.
+func (n *names) open(vm int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.namers[vm] == nil {
+		n.namers[vm] = procname.NewNamer(&n.layouts, vm)
 	}
+}
+
+// of names a process of a VM that is open.
+func (n *names) of(vm int, p PID) (procname.Name, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	namer := n.namers[vm]
+	if namer == nil || p>>48 != 0 { // of another node
+		return procname.Name{}, false
+	}
+	return namer.Name(uint32(p), uint32(p>>32&0xffff))
+}
+
+// err returns why there are no names, nil while there may be.
+func (n *names) err(vm int) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.namers[vm] == nil {
+		return nil
+	}
+	return n.namers[vm].Err()
+}
+
+// close closes a VM, if it is open.
+func (n *names) close(vm int) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	namer := n.namers[vm]
+	if namer == nil {
+		return nil
+	}
+	delete(n.namers, vm)
+	return namer.Close()
 }
 
 // mergeGroups makes one group of those that have the same key.

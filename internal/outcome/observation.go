@@ -27,6 +27,7 @@ type observation struct {
 
 	stream streamed
 	record record
+	names  *names // of the VMs' processes
 	stop   func() // ends that the stream is followed; nil while it is not
 }
 
@@ -44,7 +45,7 @@ func (o *observation) beginAt(now int64) error {
 
 // newObservation makes an observation that begins with a plan, and discovers names and
 // is ready to explain where it is to.
-func newObservation(p Plan, cfg VMConfig) (*observation, error) {
+func newObservation(p Plan, cfg VMConfig, names *names) (*observation, error) {
 	outcomes, err := kernelOutcomes(p.Specs)
 	if err != nil {
 		return nil, err
@@ -59,6 +60,7 @@ func newObservation(p Plan, cfg VMConfig) (*observation, error) {
 		ready:     make(map[uint64][]bpf.Counts),
 		stream:    streamed{over: make(map[streamKey]uint64)},
 		record:    record{most: recordMost},
+		names:     names,
 	}, nil
 }
 
@@ -211,7 +213,7 @@ func (o *observation) follow(on bool) {
 				return
 			case <-tick.C:
 			}
-			if o.collector.Drain(o.keepStreamed) != nil || o.collector.Explains() && o.record.read(o.collector.Events) != nil {
+			if o.collector.Drain(o.keepStreamed) != nil || o.collector.Explains() && o.followEvents() != nil {
 				return // whoever takes the instances finds out why
 			}
 		}
@@ -220,6 +222,18 @@ func (o *observation) follow(on bool) {
 		cancel()
 		running.Wait()
 	}
+}
+
+// followEvents reads what was recorded, and names the processes that are new in it: when
+// they are asked for, they may have ended.
+func (o *observation) followEvents() error {
+	if err := o.record.read(o.collector.Events); err != nil {
+		return err
+	}
+	for _, w := range o.record.takeWatched() {
+		o.names.of(w.vm, w.process)
+	}
+	return nil
 }
 
 // keepMost is how many instances are kept for windows that are not collected yet.

@@ -2,6 +2,7 @@ package outcome
 
 import (
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/beamscope/beamscope/bpf"
@@ -23,7 +24,19 @@ type record struct {
 	chunks []chunk     // of what the log has, in the order of time
 	held   int         // sum of the chunks
 	lost   uint64      // since that was last asked for
+
+	watched []watchedProcess // the first of those since that was last asked for
 }
+
+// A watchedProcess is one whose events are recorded, or that sends a message to such a one.
+type watchedProcess struct {
+	vm      int
+	process PID
+}
+
+// watchedMost is how many processes are noted between two looks: to name one takes some
+// reads of the VM's memory, and this often it is at most 1 % of a core.
+const watchedMost = 50
 
 // A chunk is so many events up to a time, which are given up together.
 type chunk struct {
@@ -49,6 +62,7 @@ func (r *record) add(events []bpf.Event, lost uint64) {
 		return
 	}
 	r.log.Add(events, lost > 0)
+	r.noteWatched(events)
 	for most := max(1, r.most/128); len(events) > 0; {
 		if len(r.chunks) == 0 || r.chunks[len(r.chunks)-1].n == most {
 			r.chunks = append(r.chunks, chunk{})
@@ -64,6 +78,28 @@ func (r *record) add(events []bpf.Event, lost uint64) {
 		r.lost += uint64(r.chunks[0].n)
 		r.giveUp(r.chunks[0].until + 1)
 	}
+}
+
+func (r *record) noteWatched(events []bpf.Event) {
+	for i := range events {
+		if len(r.watched) == watchedMost {
+			return
+		}
+		e := &events[i]
+		w := watchedProcess{e.VM, PID(e.Process)}
+		if (e.Kind == bpf.EventWatch || e.Kind == bpf.EventSend) && !slices.Contains(r.watched, w) {
+			r.watched = append(r.watched, w)
+		}
+	}
+}
+
+// takeWatched returns processes whose events are recorded since it was last called.
+func (r *record) takeWatched() []watchedProcess {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	watched := r.watched
+	r.watched = nil
+	return watched
 }
 
 // forget forgets what was before a time.

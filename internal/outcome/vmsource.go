@@ -13,7 +13,6 @@ import (
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/monotonic"
-	"github.com/beamscope/beamscope/internal/procname"
 	"github.com/beamscope/beamscope/internal/vm"
 	"github.com/beamscope/beamscope/usdt"
 )
@@ -64,9 +63,9 @@ type VMSource struct {
 
 	toldUnrecorded bool // that events for explanations were lost
 
-	layouts   procname.Layouts // of the VMs' memory
-	guessed   []string         // of which VMs the layout is not known, and was not said yet
-	unnamed   map[int]bool     // VMs of which it was said that they tell no names
+	names     *names       // of the VMs' processes
+	guessed   []string     // of which VMs the layout is not known, and was not said yet
+	unnamed   map[int]bool // VMs of which it was said that they tell no names
 	discovery discovery
 	status    statusBoard
 }
@@ -107,19 +106,13 @@ type observedVM struct {
 	since int64
 	watch *vm.Exit // nil where it was gone before it could be watched
 	died  int64    // 0 while it runs
-
-	namer *procname.Namer // nil until names are wanted
 }
 
 func (o *observedVM) close() error {
-	var err error
-	if o.namer != nil {
-		err = o.namer.Close()
-	}
 	if o.watch == nil {
-		return err
+		return nil
 	}
-	return errors.Join(err, o.watch.Close())
+	return o.watch.Close()
 }
 
 // NewVMSource finds the VMs and attaches to them, which takes some tenths of a second:
@@ -136,8 +129,9 @@ func NewVMSource(cfg VMConfig) (*VMSource, error) {
 		vms:     make(map[int]*observedVM),
 		refused: make(map[usdt.Process]VMStatus),
 		unnamed: make(map[int]bool),
+		names:   newNames(),
 	}
-	o, err := newObservation(cfg.Plan, cfg)
+	o, err := newObservation(cfg.Plan, cfg, s.names)
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +221,7 @@ func (s *VMSource) attach(v vm.VM) error {
 // processLayout returns what is known of the processes of a VM, for outcomes that are to
 // be explained, at whatever time. Where nothing is, that is noted once it matters.
 func (s *VMSource) processLayout(v vm.VM) bpf.ProcessLayout {
-	m, err := s.layouts.Process(v.Process, v.Exe)
+	m, err := s.names.layouts.Process(v.Process, v.Exe)
 	if err == nil && !v.StateBits() {
 		err = errors.New("it is another version than OTP 25")
 	}
@@ -315,7 +309,7 @@ func (s *VMSource) Plan(p Plan) error {
 
 // takeOver has another observation begin with a plan, where the one until now ends.
 func (s *VMSource) takeOver(old *observation, p Plan) (o *observation, missing, err error) {
-	if o, err = newObservation(p, s.cfg); err != nil {
+	if o, err = newObservation(p, s.cfg, s.names); err != nil {
 		return nil, nil, err
 	}
 	missing = o.attachLike(old)
@@ -579,7 +573,7 @@ func (s *VMSource) bury(w Window) error {
 		delete(s.vms, pid)
 		s.gone = append(s.gone, VMStatus{VM: v.id, Exe: v.exe, Since: v.since, Ended: true})
 		s.gone = s.gone[max(0, len(s.gone)-goneMost):]
-		errs := []error{v.close()}
+		errs := []error{v.close(), s.names.close(pid)}
 		for _, o := range s.observations {
 			errs = append(errs, o.collector.Forget(pid), o.detach(pid))
 		}
@@ -606,12 +600,11 @@ func (s *VMSource) openSpans(pid int) (int, error) {
 // Close detaches from the VMs.
 func (s *VMSource) Close() error {
 	var errs []error
-	for _, v := range s.vms {
-		errs = append(errs, v.close())
-	}
-	errs = append(errs, s.meter.close())
 	for _, o := range s.observations {
 		errs = append(errs, o.close())
 	}
-	return errors.Join(errs...)
+	for pid, v := range s.vms {
+		errs = append(errs, v.close(), s.names.close(pid))
+	}
+	return errors.Join(append(errs, s.meter.close())...)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/monotonic"
-	"github.com/beamscope/beamscope/internal/procname"
 	"github.com/beamscope/beamscope/internal/vm"
 	"github.com/beamscope/beamscope/usdt"
 )
@@ -106,21 +105,6 @@ func Target(t testing.TB, v *erlang.VM) bpf.Target {
 		t.Fatal(err)
 	}
 	return bpf.Target{Path: path, PID: v.PID(), Probes: append(probes, standIns...)}
-}
-
-// Layout returns what is known of the VM's processes, for outcomes with Explain.
-func Layout(t testing.TB, v *erlang.VM) bpf.ProcessLayout {
-	t.Helper()
-	vms, err := vm.Find(vm.Target{PID: v.PID()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var layouts procname.Layouts
-	m, err := layouts.Process(vms[0].Process, vms[0].Exe)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return bpf.ProcessLayout(m)
 }
 
 // Semaphore returns the semaphore of a VM probe, as it stands in the VM's memory.

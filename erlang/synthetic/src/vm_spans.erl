@@ -137,25 +137,20 @@ busy_until(Until, List) ->
     _ = lists:sum(List),
     erlang:monotonic_time(millisecond) >= Until orelse busy_until(Until, List).
 
-%% @doc A process with a span waits for a message, and another one sends it and runs on for
-%% some time before it lets go of the scheduler.
--spec neighbour(Bytes :: pos_integer()) -> {pid(), pid(), RanOn :: integer()}.
-neighbour(Bytes) ->
-    Pid = spawner(fun() -> fun() -> spanning(fun() -> receive leave -> ok end end) end end),
-    Pid ! go,
-    wait(Pid),
-    Other = spawner(fun() ->
-                            Data = binary:copy(<<0>>, Bytes),
-                            fun() ->
-                                    Pid ! leave,
-                                    From = erlang:monotonic_time(nanosecond),
-                                    _ = erlang:md5(Data), % in one go
-                                    erlang:monotonic_time(nanosecond) - From
-                            end
-                    end),
-    Other ! go,
-    receive {Pid, ok} -> ok end,
-    {Pid, Other, receive {Other, RanOn} -> RanOn end}.
+%% @doc A process with a span waits for some time, and another one is busy meanwhile and for
+%% as long again, in long slices.
+-spec neighbour(Ms :: pos_integer()) -> {pid(), pid()}.
+neighbour(Ms) ->
+    Pid = spawner(fun() -> fun() -> spanning(fun() -> receive after Ms -> ok end end) end end),
+    Other = spawner(fun() -> fun() -> long_until(erlang:monotonic_time(millisecond) + 2 * Ms, 1 bsl 200000 - 1) end end),
+    _ = [P ! go || P <- [Pid, Other]],
+    _ = [receive {P, _} -> ok end || P <- [Pid, Other]],
+    {Pid, Other}.
+
+%% A multiplication of large numbers takes long and counts little.
+long_until(Until, Number) ->
+    _ = Number * Number,
+    erlang:monotonic_time(millisecond) >= Until orelse long_until(Until, Number).
 
 %% @doc Two processes send each other messages, so many, and one of them has a span.
 -spec pairs(N :: pos_integer()) -> {pid(), pid()}.

@@ -1,0 +1,298 @@
+package bpf
+
+import (
+	"encoding/binary"
+	"math"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"unsafe"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// A fakeLog is a log that the test writes as the programs do.
+type fakeLog struct {
+	eventLog
+}
+
+func newFakeLog(stripes, perStripe int) *fakeLog {
+	l := new(fakeLog)
+	l.open(make([]kernelRecord, stripes*perStripe), make([]kernelLogHead, stripes), textReader{known: map[uint64]string{}})
+	return l
+}
+
+// begin takes a place, as begin_record does; place is 0 where somebody writes there still.
+func (l *fakeLog) begin(stripe int) (to *kernelRecord, place uint64) {
+	size := uint64(len(l.records) / len(l.heads))
+	place = atomic.AddUint64(&l.heads[stripe].Next, 1) - 1
+	to = &l.records[uint64(stripe)*size+place%size]
+	if atomic.SwapUint64(&to.Place, 0) == 0 && place >= size {
+		return nil, 0
+	}
+	return to, place + 1
+}
+
+func (l *fakeLog) write(stripe int, r kernelRecord) {
+	to, place := l.begin(stripe)
+	if to == nil {
+		return
+	}
+	fill(to, r)
+	atomic.StoreUint64(&to.Place, place)
+}
+
+// fill writes all but the place, word by word.
+func fill(to *kernelRecord, r kernelRecord) {
+	const words = unsafe.Sizeof(r) / 8
+	from, target := (*[words]uint64)(unsafe.Pointer(&r)), (*[words]uint64)(unsafe.Pointer(to))
+	for i := 1; i < len(from); i++ {
+		atomic.StoreUint64(&target[i], from[i])
+	}
+}
+
+// times reads what was logged before a time: when each event was.
+func (l *fakeLog) times(t testing.TB, before int64) (times []int64, lost uint64) {
+	t.Helper()
+	lost, err := l.read(before, func(batch []Event) {
+		for _, e := range batch {
+			times = append(times, e.Time)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return times, lost
+}
+
+func at(now uint64) kernelRecord {
+	return kernelRecord{Now: now, Kind: uint8(EventIn), Process: now}
+}
+
+// What was logged is passed on once, in the order of time, and nothing that is newer than
+// asked for.
+func TestLogOrder(t *testing.T) {
+	l := newFakeLog(2, 8)
+	l.write(0, at(10))
+	l.write(1, at(5))
+	l.write(0, at(30))
+	l.write(1, at(20))
+	l.write(1, at(15)) // took its time before the one ahead of it
+	for _, test := range []struct {
+		before int64
+		want   []int64
+	}{{5, nil}, {20, []int64{5, 10, 15}}, {20, nil}, {100, []int64{20, 30}}, {100, nil}} {
+		got, lost := l.times(t, test.before)
+		if diff := cmp.Diff(test.want, got); diff != "" || lost > 0 {
+			t.Errorf("before %d: %d lost, -want +got:\n%s", test.before, lost, diff)
+		}
+	}
+}
+
+// What is being written is left to a later call, with all that is behind it in its stripe,
+// unless it is overwritten by then.
+func TestLogBeingWritten(t *testing.T) {
+	l := newFakeLog(2, 4)
+	l.write(0, at(1))
+	to, place := l.begin(0)
+	l.write(0, at(3))
+	l.write(1, at(4))
+	got, lost := l.times(t, 100)
+	if diff := cmp.Diff([]int64{1, 4}, got); diff != "" || lost > 0 {
+		t.Errorf("%d lost, -want +got:\n%s", lost, diff)
+	}
+	fill(to, at(2))
+	atomic.StoreUint64(&to.Place, place)
+	got, lost = l.times(t, 100)
+	if diff := cmp.Diff([]int64{2, 3}, got); diff != "" || lost > 0 {
+		t.Errorf("%d lost, -want +got:\n%s", lost, diff)
+	}
+
+	l.begin(0) // and never written
+	for n := range uint64(5) {
+		l.write(0, at(10+n))
+	}
+	got, lost = l.times(t, 100)
+	if diff := cmp.Diff([]int64{11, 12}, got); diff != "" || lost != 2 {
+		t.Errorf("%d lost, -want +got:\n%s", lost, diff)
+	}
+	got, lost = l.times(t, 100) // 13 would have been where something is being written still
+	if diff := cmp.Diff([]int64{14}, got); diff != "" || lost != 1 {
+		t.Errorf("%d lost, -want +got:\n%s", lost, diff)
+	}
+}
+
+// However much is logged between calls, what is passed on is the newest of each stripe, and
+// what is lost all the rest.
+func TestLogLost(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		stripes := rapid.IntRange(1, 3).Draw(t, "stripes")
+		size := 1 << rapid.IntRange(0, 4).Draw(t, "size")
+		l := newFakeLog(stripes, size)
+		now := uint64(0)
+		for range rapid.IntRange(1, 5).Draw(t, "calls") {
+			written := make([]int, stripes)
+			for range rapid.IntRange(0, 60).Draw(t, "events") {
+				s := rapid.IntRange(0, stripes-1).Draw(t, "stripe")
+				now++
+				l.write(s, at(now))
+				written[s]++
+			}
+			want, wantLost := 0, 0
+			for _, n := range written {
+				want += min(n, size)
+				wantLost += max(n-size, 0)
+			}
+			events := 0
+			lost, err := l.read(math.MaxInt64, func(batch []Event) { events += len(batch) })
+			if err != nil || events != want || lost != uint64(wantLost) {
+				t.Fatalf("%d events and %d lost, want %d and %d; error %v", events, lost, want, wantLost, err)
+			}
+		}
+	})
+}
+
+// While it is written as fast as can be, only whole records are passed on, each once, and
+// together with what is lost they are all.
+func TestLogReadWhileWritten(t *testing.T) {
+	const writers, each = 4, 20000
+	l := newFakeLog(2, 64)
+	var writing sync.WaitGroup
+	for w := range writers {
+		writing.Go(func() {
+			for i := range uint64(each) {
+				n := uint64(w)<<32 | i + 1
+				l.write(w%2, kernelRecord{Now: n, Process: n, Other: n, Kind: uint8(EventNeighbour), Details: [2]uint64{n, n}})
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { writing.Wait(); close(done) }()
+	seen := make(map[int64]bool)
+	var lost uint64
+	check := func(batch []Event) {
+		for _, e := range batch {
+			if n := uint64(e.Time); e.Process != n || e.Other != n || e.From != e.Time || e.To != e.Time || seen[e.Time] {
+				t.Errorf("event %+v, seen before: %v", e, seen[e.Time])
+			}
+			seen[e.Time] = true
+		}
+	}
+	for last := false; !last; {
+		select {
+		case <-done:
+			last = true
+		default:
+		}
+		more, err := l.read(math.MaxInt64, check)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost += more
+	}
+	if uint64(len(seen))+lost != writers*each {
+		t.Errorf("%d events and %d lost, want %d together", len(seen), lost, writers*each)
+	}
+}
+
+// A log that is closed says so, and one that is not there has nothing.
+func TestLogClosed(t *testing.T) {
+	var none eventLog
+	if lost, err := none.read(100, func([]Event) { t.Error("events") }); lost > 0 || err != nil {
+		t.Errorf("%d lost, error %v", lost, err)
+	}
+	l := newFakeLog(1, 1)
+	l.close()
+	if _, err := l.read(100, nil); err != ErrClosed {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Kinds are those of the programs.
+func TestEventKinds(t *testing.T) {
+	for kind, want := range map[EventKind]kernelLogged{
+		EventWatch: kernelLoggedLOG_WATCH, EventUnwatched: kernelLoggedLOG_UNWATCHED,
+		EventSpanStart: kernelLoggedLOG_SPAN_START, EventSpanEnd: kernelLoggedLOG_SPAN_END,
+		EventIn: kernelLoggedLOG_IN, EventOut: kernelLoggedLOG_OUT,
+		EventGCStart: kernelLoggedLOG_GC_START, EventGCEnd: kernelLoggedLOG_GC_END,
+		EventNIFStart: kernelLoggedLOG_NIF_START, EventNIFEnd: kernelLoggedLOG_NIF_END,
+		EventSend: kernelLoggedLOG_SEND, EventQueued: kernelLoggedLOG_QUEUED, EventReceive: kernelLoggedLOG_RECEIVE,
+		EventSuspend: kernelLoggedLOG_SUSPEND, EventExit: kernelLoggedLOG_EXIT,
+		EventOSWait: kernelLoggedLOG_OS_WAIT, EventNeighbour: kernelLoggedLOG_NEIGHBOUR,
+	} {
+		if uint8(kind) != uint8(want) {
+			t.Errorf("kind %d is %d to the programs", kind, want)
+		}
+	}
+}
+
+// Each kind has what it says, and nothing else.
+func TestDecodeEvent(t *testing.T) {
+	texts := textReader{known: map[uint64]string{77: "prim_file:read_nif/2"}}
+	minusOne, two := uint64(math.MaxUint32), uint64(2)
+	record := func(kind EventKind) kernelRecord {
+		return kernelRecord{Place: 1, Now: 100, Process: 5, Other: 77, Pid: 42, Tid: 43, Kind: uint8(kind),
+			Flags: logAlias, Size: 9, Details: [2]uint64{minusOne<<32 | 3, two<<32 | 4}}
+	}
+	event := func(kind EventKind, change func(*Event)) Event {
+		e := Event{Time: 100, VM: 42, Thread: 43, Kind: kind, Process: 5, Other: 77}
+		change(&e)
+		return e
+	}
+	for kind, change := range map[EventKind]func(*Event){
+		EventWatch:     func(*Event) {},
+		EventSpanStart: func(e *Event) { e.Outcome, e.ID, e.Other = 9, 77, 0 },
+		EventOut:       func(e *Event) { e.State, e.Reductions = 3, 4 },
+		EventNIFStart:  func(e *Event) { e.Text, e.Other = "prim_file:read_nif/2", 0 },
+		EventSend: func(e *Event) {
+			e.Size, e.Label, e.Prev, e.Cur, e.Inner, e.Alias = 9, 3, -1, 4, 2, true
+		},
+		EventOSWait: func(e *Event) { e.From, e.To = int64(minusOne<<32|3), int64(two<<32|4) },
+	} {
+		r := record(kind)
+		got, ok := decodeEvent(&r, &texts)
+		if diff := cmp.Diff(event(kind, change), got); diff != "" || !ok {
+			t.Errorf("kind %d: -want +got:\n%s", kind, diff)
+		}
+	}
+	for _, kind := range []EventKind{0, EventNeighbour + 1, 255} {
+		r := record(kind)
+		if e, ok := decodeEvent(&r, &texts); ok {
+			t.Errorf("kind %d: %+v", kind, e)
+		}
+	}
+}
+
+// Whatever is in the log, reading it gives events of known kinds.
+func FuzzLog(f *testing.F) {
+	const size = int(unsafe.Sizeof(kernelRecord{}))
+	good := make([]byte, 2*size)
+	binary.NativeEndian.PutUint64(good, 1)
+	good[48] = uint8(EventSend)
+	f.Add(uint64(1), good)
+	f.Add(uint64(math.MaxUint64), good)
+	f.Add(uint64(1)<<40, []byte{})
+	f.Fuzz(func(t *testing.T, head uint64, data []byte) {
+		l := newFakeLog(1, 4)
+		copy(unsafe.Slice((*byte)(unsafe.Pointer(&l.records[0])), len(l.records)*size), data)
+		l.heads[0].Next = head
+		for _, kind := range l.records {
+			if EventKind(kind.Kind) == EventNIFStart {
+				return // its text is the kernel's
+			}
+		}
+		events := 0
+		lost, err := l.read(math.MaxInt64, func(batch []Event) {
+			for _, e := range batch {
+				if e.Kind < EventWatch || e.Kind > EventNeighbour {
+					t.Errorf("event %+v", e)
+				}
+			}
+			events += len(batch)
+		})
+		if err != nil || uint64(events) > min(head, 4) || lost > head {
+			t.Errorf("%d events and %d lost of %d, error %v", events, lost, head, err)
+		}
+	})
+}
