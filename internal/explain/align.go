@@ -18,20 +18,8 @@ func (b *mailbox) align() []*send {
 	n := after(b.pending, end+1, sentAt)
 	p, later := b.pending[:n], b.pending[n:]
 
-	due := func(left []int) bool {
-		return slices.ContainsFunc(spare(p, left), func(s *send) bool { return !s.alias && s.at < first-near })
-	}
-	left := match(q, p, func(*send) bool { return true })
-	doubt := false
-	if due(left) {
-		plain := match(q, p, func(s *send) bool { return !s.alias })
-		if due(plain) {
-			doubt = true
-		} else {
-			left = plain
-		}
-	}
-	right := rightmost(q, p, left)
+	left, fit, certain := assign(q, p, first-near)
+	right := rightmost(q, p, left, fit)
 	if !b.opened {
 		// Those not seen were sent before it was watched.
 		left = right
@@ -42,7 +30,7 @@ func (b *mailbox) align() []*send {
 		case l == nil && r == nil:
 		case l != r:
 			q[i].among = confuse(l, r)
-		case doubt:
+		case !certain:
 			q[i].among = confuse(l, nil)
 		default:
 			q[i].send = l
@@ -50,7 +38,7 @@ func (b *mailbox) align() []*send {
 	}
 	for i := range q {
 		if j := left[i]; j >= 0 {
-			b.swapped(q, i, j, left)
+			b.swapped(q, i, j, left, fit)
 		}
 	}
 	for i := range q {
@@ -60,6 +48,32 @@ func (b *mailbox) align() []*send {
 	}
 	rest := b.lapse(spare(p, left), first)
 	return append(rest, later...)
+}
+
+// assign matches what was queued with what was sent. What was sent before due, but to an
+// alias, must be there: if not it is not certain that anything is right. That sizes are
+// equal is preferred to that there were literals, and that alike messages to aliases
+// came to that they did not.
+func assign(q []queued, p []*send, due int64) (left []int, by fit, certain bool) {
+	missing := func(left []int) (late, any bool) {
+		for _, s := range spare(p, left) {
+			late = late || !s.alias && s.at < due
+			any = any || !s.alias
+		}
+		return late, any && slices.Contains(left, -1)
+	}
+	for _, plainOnly := range []bool{false, true} {
+		wanted := func(s *send) bool { return !plainOnly || !s.alias }
+		for _, by := range []fit{fits, fitsWithLiterals} {
+			left := match(q, p, by, wanted)
+			if late, more := missing(left); !late && !more {
+				return left, by, true
+			}
+		}
+	}
+	left = match(q, p, fits, func(*send) bool { return true })
+	late, _ := missing(left)
+	return left, fits, !late
 }
 
 // at returns an item of p, nil for -1.
@@ -89,7 +103,7 @@ func spare(p []*send, matched []int) []*send {
 
 // match matches what was queued with what was sent, each as early as it can be. The
 // result is by index of q that of p, or -1.
-func match(q []queued, p []*send, wanted func(*send) bool) []int {
+func match(q []queued, p []*send, by fit, wanted func(*send) bool) []int {
 	result := make([]int, len(q))
 	used := make([]bool, len(p))
 	head := 0
@@ -99,7 +113,7 @@ func match(q []queued, p []*send, wanted func(*send) bool) []int {
 			head++
 		}
 		for j := head; j < min(len(p), head+crowd) && p[j].at-p[head].at <= near; j++ {
-			if used[j] || !wanted(p[j]) || !p[j].fits(q[i]) || p[j].at > q[i].at {
+			if used[j] || !wanted(p[j]) || !by(p[j], q[i]) || p[j].at > q[i].at {
 				continue
 			}
 			if earlier(p[head:j], used[head:j], p[j]) {
@@ -124,7 +138,7 @@ func earlier(p []*send, used []bool, s *send) bool {
 }
 
 // rightmost matches what was matched once more, each as late as it can be.
-func rightmost(q []queued, p []*send, left []int) []int {
+func rightmost(q []queued, p []*send, left []int, by fit) []int {
 	var order []int // indices of p, in the order in which they were queued
 	for _, j := range left {
 		if j >= 0 {
@@ -134,7 +148,7 @@ func rightmost(q []queued, p []*send, left []int) []int {
 	result := make([]int, len(q))
 	for i := len(q) - 1; i >= 0; i-- {
 		result[i] = -1
-		if n := len(order); n > 0 && p[order[n-1]].fits(q[i]) {
+		if n := len(order); n > 0 && by(p[order[n-1]], q[i]) {
 			result[i] = order[n-1]
 			order = order[:n-1]
 		}
@@ -144,7 +158,7 @@ func rightmost(q []queued, p []*send, left []int) []int {
 
 // swapped looks for messages of others that may have come instead of p[j] as q[i],
 // because they were sent at the same time. Those not there yet are among them.
-func (b *mailbox) swapped(q []queued, i, j int, matched []int) {
+func (b *mailbox) swapped(q []queued, i, j int, matched []int, by fit) {
 	p := b.pending
 	s := p[j]
 	try := func(k int) bool {
@@ -152,10 +166,10 @@ func (b *mailbox) swapped(q []queued, i, j int, matched []int) {
 		if o.at-s.at > near || s.at-o.at > near {
 			return false
 		}
-		if o.from == s.from || !o.fits(q[i]) {
+		if o.from == s.from || !by(o, q[i]) {
 			return true
 		}
-		if m := slices.Index(matched[max(0, i-crowd):min(len(matched), i+crowd)], k); m >= 0 && !s.fits(q[max(0, i-crowd)+m]) {
+		if m := slices.Index(matched[max(0, i-crowd):min(len(matched), i+crowd)], k); m >= 0 && !by(s, q[max(0, i-crowd)+m]) {
 			return true
 		}
 		confuse(s, o)

@@ -223,6 +223,30 @@ func TestFollow(t *testing.T) {
 			10-22 running 1
 			22-90 waiting 2 inferred by 1>2 20..0: assumed: it sent the last message there; not watched then`,
 	}, {
+		name: "a message with literals, which are not counted when it is sent", events: `
+			0 watch 1
+			0 watch 2
+			1 in 2 @2
+			2 out 2 wait @2
+			10 start 1 7
+			20 send 1>2 9
+			22 out 1 wait
+			30 in 2 @2
+			31 queued 2 12 #1
+			32 receive 2 12 #1
+			80 send 2>1 0
+			85 in 1
+			86 queued 1 3 #1
+			87 receive 1 3 #1
+			90 end 1 7`,
+		start: 10, end: 90, want: `
+			10-22 running 1
+			22-80 waiting 2 inferred by 2>1 80..87
+				22-30 ready 2 inferred
+				30-80 running 2 inferred
+			80-85 ready 1
+			85-90 running 1`,
+	}, {
 		name: "waiting for a process of another node", events: `
 			0 watch 1
 			10 start 1 7

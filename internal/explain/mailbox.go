@@ -36,9 +36,18 @@ type send struct {
 	among    []trace.PID // senders that it may be mistaken for one of, 0 for one not seen
 }
 
-// fits reports whether the message may be what was queued.
-func (s *send) fits(q queued) bool {
+// A fit reports whether a message may be what was queued.
+type fit func(*send, queued) bool
+
+// fits is that its size is the same.
+func fits(s *send, q queued) bool {
 	return s.carries(q.token) && (s.alias || s.size == q.size)
+}
+
+// fitsWithLiterals is that it is not larger: what is said when it is sent is without its
+// literals, which are not copied, and what is said when it is fetched is with them.
+func fitsWithLiterals(s *send, q queued) bool {
+	return s.carries(q.token) && (s.alias || s.size <= q.size)
 }
 
 // carries reports whether the token of the message may be t: where it was sent to an
