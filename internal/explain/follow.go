@@ -291,16 +291,29 @@ func (w *walk) arrival(q *process, m *send, from, to int64, by path) []node {
 		return nil
 	}
 	first := after(q.received, m.at, receivedAt)
-	behind := after(q.received, to, receivedAt) - first
-	before := w.state(q, m.at-1)
-	if behind <= 0 && (before == waits || before == unknown) || w.state(q, from) == unknown {
+	behind := max(0, after(q.received, to, receivedAt)-first)
+	if w.state(q, from) == unknown || behind == 0 && !w.busy(q, m, to) {
 		return w.explain(q, from, to, by)
 	}
 	n := span(from, to, trace.Mailbox, q.pid, by.mark)
-	n.Behind = max(0, behind)
+	n.Behind = behind
 	n.Link = linkOf(m, m.mark)
 	if m.fate == taken {
 		n.Mark = max(n.Mark, m.mark)
 	}
 	return []node{n}
+}
+
+// busy reports whether a process did something else when it was sent a message that it
+// took no other one before. Where it is not known what it did then, as it is watched only
+// since, it was if it had the message for long and did not take it.
+func (w *walk) busy(q *process, m *send, taken int64) bool {
+	switch w.state(q, m.at-1) {
+	case waits:
+		return false
+	case unknown:
+		i := after(q.fetched, m.at, func(at int64) int64 { return at })
+		return i < len(q.fetched) && taken-q.fetched[i] > atOnce || w.state(q, m.at) == running
+	}
+	return true
 }

@@ -278,6 +278,29 @@ func TestFollow(t *testing.T) {
 			80-85 ready 1
 			85-90 running 1`,
 	}, {
+		name: "a process that works for somebody else when it is watched first", events: `
+			0 watch 1
+			10 start 1 7
+			20 watch 2
+			20 send 1>2 9
+			22 out 1 wait
+			30 in 2 @2
+			31 queued 2 9 #1
+			100000 send 2>3 4
+			100010 receive 2 9 #1
+			100080 send 2>1 alias
+			100085 in 1
+			100086 queued 1 4 #1
+			100087 receive 1 4 #1
+			100090 end 1 7`,
+		start: 10, end: 100090, want: `
+			10-22 running 1
+			22-100080 waiting 2 inferred by 2>1 100080..100087
+				22-100010 mailbox 2 inferred behind 0 by 1>2 20..100010
+				100010-100080 running 2 inferred
+			100080-100085 ready 1
+			100085-100090 running 1`,
+	}, {
 		name: "a process with a backlog that is watched when it is called first", events: `
 			0 watch 1
 			10 start 1 7
