@@ -238,11 +238,11 @@ func testStory(t *testing.T, r *recorder) {
 	}
 }
 
-// Messages are followed over six hops. The seventh is seen to be sent, and then again the
+// Messages are followed over ten hops. The eleventh is seen to be sent, and then again the
 // one that comes back.
 func testChain(t *testing.T, r *recorder) {
-	a, events := r.call("chain", "[9]")
-	chain := make([]uint64, 10)
+	a, events := r.call("chain", "[13]")
+	chain := make([]uint64, 14)
 	for i := range chain {
 		chain[i] = a.process()
 	}
@@ -252,9 +252,9 @@ func testChain(t *testing.T, r *recorder) {
 		switch {
 		case i == 0:
 			want = "watch start send out in queued receive end"
-		case i == 9:
+		case i == 13:
 			want = "send"
-		case i > 6:
+		case i > 10:
 			want = ""
 		}
 		checkKinds(t, fmt.Sprint(i), of(events, process), want)

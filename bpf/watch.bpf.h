@@ -18,7 +18,7 @@
 #include "open.bpf.h"
 
 /* Messages are followed over so many hops. */
-#define MAX_HOPS 6
+#define MAX_HOPS 10
 
 /* A process that is watched, or was. It is watched as long as the span is open that led
  * to it; where several did, until the deadline of the last of them. */

@@ -8,6 +8,11 @@
 #                                      publishes and consumes for so long, or N
 #                                      messages, RATE a second or as fast as it
 #                                      can, and prints the throughput
+#   scripts/rabbitmq.sh spans slow-consumer|disk|plain [20s|N [RATE]]
+#                                      does so within its VM, in spans: "publish" until
+#                                      a message is confirmed, "delivery" until its
+#                                      consumer is done; see systems/rabbitmq_spans.erl.
+#                                      SEQ_TRACE=1 sets seq_trace tokens too
 #   scripts/rabbitmq.sh stop           stops it and removes its folder
 set -euo pipefail
 # shellcheck source=scripts/systems/common.sh
@@ -32,6 +37,27 @@ environment() {
 	export RABBITMQ_MNESIA_BASE=$dir/mnesia RABBITMQ_LOG_BASE=$dir/log
 	export RABBITMQ_GENERATED_CONFIG_DIR=$dir/generated RABBITMQ_SCHEMA_DIR=$dir/schema
 	export RABBITMQ_PID_FILE=$dir/pid
+}
+
+# library: compiles what is loaded into its VM, and makes it be found by that and others.
+library() {
+	local lib=$dir/lib
+	if [ ! -d "$lib" ]; then
+		mkdir -p "$lib.new/beamscope/ebin" "$lib.new/rabbitmq_spans/ebin"
+		erlc -o "$lib.new/beamscope/ebin" "$here"/../erlang/beamscope/src/*.erl
+		ERL_LIBS=$home/plugins erlc -o "$lib.new/rabbitmq_spans/ebin" "$here"/systems/rabbitmq_*.erl
+		mv "$lib.new" "$lib"
+	fi
+	export ERL_LIBS=$home/plugins:$lib
+}
+
+# spans SCENARIO AMOUNT RATE: returns when its VM has done so.
+spans() {
+	local tokens=false
+	[ "${SEQ_TRACE-0}" = 0 ] || tokens=true
+	"$home/sbin/rabbitmqctl" -q eval "
+		[code:add_pathz(filename:join([\"$dir/lib\", App, \"ebin\"])) || App <- [\"beamscope\", \"rabbitmq_spans\"]],
+		rabbitmq_spans:run(\"$1\", \"$2\", \"$3\", $tokens)." | sed '/^ok$/d' # what it returns
 }
 
 start() {
@@ -69,11 +95,18 @@ pid) server ;;
 load)
 	server >/dev/null
 	environment
-	ERL_LIBS=$home/plugins escript "$here/systems/rabbitmq_load.escript" "$amqp" "${2-20s}" "${3-0}"
+	library
+	escript "$here/systems/rabbitmq_load.escript" "$amqp" "${2-20s}" "${3-0}"
+	;;
+spans)
+	server >/dev/null
+	environment
+	library
+	spans "${2-plain}" "${3-20s}" "${4-200}"
 	;;
 stop)
 	environment
 	stop
 	;;
-*) usage 'start|pid|load [20s|messages [a second]]|stop' ;;
+*) usage 'start|pid|load [20s|messages [a second]]|spans slow-consumer|disk|plain [20s|messages [a second]]|stop' ;;
 esac

@@ -158,24 +158,15 @@ func reportBuiltins(bare, observed map[string][]sample, rounds int) error {
 		if observed[b.Name] == nil {
 			continue
 		}
-		if of(observed[b.Name], func(s sample) float64 { return float64(s.seen.instances) }) == 0 {
+		if medianOf(observed[b.Name], func(s sample) float64 { return float64(s.seen.instances) }) == 0 {
 			return fmt.Errorf("%s: nothing was observed under %s", b.Name, builtinLoads[b.Name].name)
 		}
-		bareNs := of(bare[b.Name], func(s sample) float64 { return s.ns })
-		ns := of(observed[b.Name], func(s sample) float64 { return s.ns })
-		events := of(observed[b.Name], func(s sample) float64 { return s.events })
-		instances := of(observed[b.Name], func(s sample) float64 { return float64(s.seen.instances) / s.seen.events * s.events })
-		says := of(observed[b.Name], func(s sample) float64 { return float64(s.seen.perEvent) })
+		bareNs := medianOf(bare[b.Name], func(s sample) float64 { return s.ns })
+		ns := medianOf(observed[b.Name], func(s sample) float64 { return s.ns })
+		events := medianOf(observed[b.Name], func(s sample) float64 { return s.events })
+		instances := medianOf(observed[b.Name], func(s sample) float64 { return float64(s.seen.instances) / s.seen.events * s.events })
+		says := medianOf(observed[b.Name], func(s sample) float64 { return float64(s.seen.perEvent) })
 		fmt.Fprintf(w, "%s\t%s\t%.0f\t%.0f\t%.1f\t%.2f\t%.0f\t%.0f\t\n", b.Name, builtinLoads[b.Name].name, bareNs, ns, events, instances, (ns-bareNs)/events, says)
 	}
 	return w.Flush()
-}
-
-// of returns the median of a figure of samples.
-func of(samples []sample, figure func(sample) float64) float64 {
-	var values []float64
-	for _, s := range samples {
-		values = append(values, figure(s))
-	}
-	return median(values)
 }

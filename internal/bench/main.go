@@ -3,6 +3,8 @@
 //	bench spans      a span, side by side with what else could be attached to its probe
 //	bench builtins   an event of each built-in outcome of the VM
 //	bench rabbitmq   each built-in outcome's share of RabbitMQ's throughput
+//	bench drilldown  what spans, and explaining the slow ones, take of systems' throughput
+//	bench edges      how many messages between processes are inferred, and how many rightly
 //
 // spans, which is the default, compares
 //
@@ -23,12 +25,14 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"time"
 )
 
 func main() {
 	rounds := flag.Int("rounds", 9, "rounds of each")
 	spans := flag.Int("spans", 200000, "spans a round")
 	messages := flag.Int("messages", 20000, "messages a round, through RabbitMQ")
+	length := flag.Duration("length", 2*time.Second, "of each round, of systems that do as much as they can")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -40,13 +44,26 @@ func main() {
 		err = benchBuiltins(ctx, *rounds)
 	case "rabbitmq":
 		err = benchRabbitMQ(ctx, *rounds, *messages)
+	case "drilldown":
+		err = benchDrilldown(ctx, *rounds, *length)
+	case "edges":
+		err = benchEdges(ctx, *length)
 	default:
-		err = fmt.Errorf("%s: neither spans, builtins nor rabbitmq", subject)
+		err = fmt.Errorf("%s: none of spans, builtins, rabbitmq, drilldown and edges", subject)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+}
+
+// medianOf returns the median of a figure of samples.
+func medianOf[T any](samples []T, figure func(T) float64) float64 {
+	var values []float64
+	for _, s := range samples {
+		values = append(values, figure(s))
+	}
+	return median(values)
 }
 
 func median(values []float64) float64 {

@@ -27,40 +27,32 @@ func rabbitMethods() []method {
 	return append(methods, method{everything, attachBuiltins(dtrace.Builtins()...)})
 }
 
-// A delivery is what RabbitMQ did in a round.
+// A delivery is what a system did in a round.
 type delivery struct {
 	rate   float64 // messages a second
 	cpu    float64 // microseconds of processor time for each, of its VM
 	events float64 // for each
 	seen   seen
+
+	// Of what explanations are made: how much for each message, and the share that was lost.
+	records, lostRecords float64
 }
+
+func deliveryRate(d delivery) float64 { return d.rate }
+func deliveryCPU(d delivery) float64  { return d.cpu }
 
 // benchRabbitMQ measures what each built-in outcome takes of RabbitMQ's throughput, and
 // of processor time, which is steadier: client and server share the machine.
 func benchRabbitMQ(ctx context.Context, rounds, messages int) (err error) {
-	if _, err := rabbit(ctx, "start"); err != nil {
-		return err
-	}
-	defer func() {
-		_, serr := rabbit(context.WithoutCancel(ctx), "stop")
-		err = errors.Join(err, serr)
-	}()
-	text, err := rabbit(ctx, "pid")
+	v, stop, err := startRabbitMQ(ctx)
 	if err != nil {
 		return err
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(text))
-	if err != nil {
-		return err
-	}
-	vms, err := vm.Find(vm.Target{PID: pid})
-	if err != nil {
-		return err
-	}
+	defer func() { err = errors.Join(err, stop()) }()
 	results := make(map[string][]delivery)
 	for round := range rounds {
 		for _, m := range rabbitMethods() {
-			d, err := measureRabbitMQ(ctx, vms[0], m, messages)
+			d, err := measureRabbitMQ(ctx, v, m, messages)
 			if err != nil {
 				return fmt.Errorf("%s: %w", m.name, err)
 			}
@@ -71,10 +63,44 @@ func benchRabbitMQ(ctx context.Context, rounds, messages int) (err error) {
 	return reportRabbitMQ(results, rounds, messages)
 }
 
+// startRabbitMQ starts a server, and returns its VM, and what stops it.
+func startRabbitMQ(ctx context.Context) (v vm.VM, stop func() error, err error) {
+	if _, err := rabbit(ctx, "start"); err != nil {
+		return vm.VM{}, nil, err
+	}
+	stop = func() error {
+		_, err := rabbit(context.WithoutCancel(ctx), "stop")
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, stop())
+		}
+	}()
+	text, err := rabbit(ctx, "pid")
+	if err != nil {
+		return vm.VM{}, nil, err
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(text))
+	if err != nil {
+		return vm.VM{}, nil, err
+	}
+	vms, err := vm.Find(vm.Target{PID: pid})
+	if err != nil {
+		return vm.VM{}, nil, err
+	}
+	return vms[0], stop, nil
+}
+
 // rabbit runs scripts/rabbitmq.sh, as an instance of the benchmark's own.
 func rabbit(ctx context.Context, args ...string) (string, error) {
+	return rabbitWith(ctx, nil, args...)
+}
+
+// rabbitWith does so with more in its environment.
+func rabbitWith(ctx context.Context, env []string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "scripts/rabbitmq.sh", args...)
-	cmd.Env = append(os.Environ(), "INSTANCE=99")
+	cmd.Env = append(append(os.Environ(), "INSTANCE=99"), env...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -124,6 +150,18 @@ func loadRabbitMQ(ctx context.Context, messages int) (float64, error) {
 	return strconv.ParseFloat(found[1], 64)
 }
 
+// rabbitSpansOf has messages published and consumed within the server's VM, in spans,
+// for some time, so many a second or, at 0, as many as it can, and returns what that
+// prints.
+func rabbitSpansOf(ctx context.Context, scenario string, d time.Duration, rate int, tokens bool) (string, error) {
+	seconds := max(1, int(d.Round(time.Second).Seconds()))
+	env := []string{"SEQ_TRACE=0"}
+	if tokens {
+		env = []string{"SEQ_TRACE=1"}
+	}
+	return rabbitWith(ctx, env, "spans", scenario, fmt.Sprintf("%ds", seconds), strconv.Itoa(rate))
+}
+
 // processorTime returns what a process has used, user and system.
 func processorTime(pid int) (time.Duration, error) {
 	const tick = time.Second / 100 // USER_HZ, which is 100 on every architecture of ours
@@ -142,24 +180,16 @@ func processorTime(pid int) (time.Duration, error) {
 }
 
 func reportRabbitMQ(results map[string][]delivery, rounds, messages int) error {
-	figure := func(name string, of func(delivery) float64) float64 {
-		var values []float64
-		for _, d := range results[name] {
-			values = append(values, of(d))
-		}
-		return median(values)
-	}
-	rate := func(d delivery) float64 { return d.rate }
-	cpu := func(d delivery) float64 { return d.cpu }
+	figure := func(name string, of func(delivery) float64) float64 { return medianOf(results[name], of) }
 	fmt.Printf("RabbitMQ, publish and consume, medians of %d rounds of %d messages\n\n", rounds, messages)
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "attached\tmessages/s\tshare\tµs CPU a message\tshare\tevents a message\tinstances a message\tlost\t")
 	methods := rabbitMethods()
-	bareRate, bareCPU := figure(methods[0].name, rate), figure(methods[0].name, cpu)
+	bareRate, bareCPU := figure(methods[0].name, deliveryRate), figure(methods[0].name, deliveryCPU)
 	for _, m := range methods {
 		fmt.Fprintf(w, "%s\t%.0f\t%+.1f %%\t%.0f\t%+.1f %%\t%.2f\t%.2f\t%.0f\t\n", m.name,
-			figure(m.name, rate), 100*(figure(m.name, rate)/bareRate-1),
-			figure(m.name, cpu), 100*(figure(m.name, cpu)/bareCPU-1),
+			figure(m.name, deliveryRate), 100*(figure(m.name, deliveryRate)/bareRate-1),
+			figure(m.name, deliveryCPU), 100*(figure(m.name, deliveryCPU)/bareCPU-1),
 			figure(m.name, func(d delivery) float64 { return d.events }),
 			figure(m.name, func(d delivery) float64 { return float64(d.seen.instances) / float64(messages+messages/10) }),
 			figure(m.name, func(d delivery) float64 { return float64(d.seen.lost) }))

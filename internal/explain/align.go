@@ -14,12 +14,39 @@ const crowd = 16
 // was not seen to be sent. Where there are two ways to do this, it is uncertain.
 func (b *mailbox) align() []*send {
 	q := b.batch
-	first, end := q[0].at, q[len(q)-1].at
+	fetch, end := q[0].at, q[len(q)-1].at
+	if b.collected != 0 {
+		fetch = min(fetch, b.collected)
+	}
 	n := after(b.pending, end+1, sentAt)
 	p, later := b.pending[:n], b.pending[n:]
 
-	left, fit, certain := assign(q, p, first-near)
-	right := rightmost(q, p, left, fit)
+	// The queue is longer than what is known of it where the VM hands out the rest later.
+	held := 0
+	if b.synced {
+		held = max(0, b.inner-b.front-len(b.private)-len(q))
+	}
+
+	due := func(left []int) bool {
+		n := 0
+		for _, s := range spare(p, left) {
+			if !s.alias && s.at < fetch-near {
+				n++
+			}
+		}
+		return n > held
+	}
+	left := match(q, p, func(*send) bool { return true })
+	doubt := false
+	if due(left) {
+		plain := match(q, p, func(s *send) bool { return !s.alias })
+		if due(plain) {
+			doubt = true
+		} else {
+			left = plain
+		}
+	}
+	right := rightmost(q, p, left)
 	if !b.opened {
 		// Those not seen were sent before it was watched.
 		left = right
@@ -30,7 +57,7 @@ func (b *mailbox) align() []*send {
 		case l == nil && r == nil:
 		case l != r:
 			q[i].among = confuse(l, r)
-		case !certain:
+		case doubt:
 			q[i].among = confuse(l, nil)
 		default:
 			q[i].send = l
@@ -38,7 +65,7 @@ func (b *mailbox) align() []*send {
 	}
 	for i := range q {
 		if j := left[i]; j >= 0 {
-			b.swapped(q, i, j, left, fit)
+			b.swapped(q, i, j, left)
 		}
 	}
 	for i := range q {
@@ -46,34 +73,9 @@ func (b *mailbox) align() []*send {
 			s.fate, q[i].among = doubtful, s.among
 		}
 	}
-	rest := b.lapse(spare(p, left), first)
-	return append(rest, later...)
-}
-
-// assign matches what was queued with what was sent. What was sent before due, but to an
-// alias, must be there: if not it is not certain that anything is right. That sizes are
-// equal is preferred to that there were literals, and that alike messages to aliases
-// came to that they did not.
-func assign(q []queued, p []*send, due int64) (left []int, by fit, certain bool) {
-	missing := func(left []int) (late, any bool) {
-		for _, s := range spare(p, left) {
-			late = late || !s.alias && s.at < due
-			any = any || !s.alias
-		}
-		return late, any && slices.Contains(left, -1)
-	}
-	for _, plainOnly := range []bool{false, true} {
-		wanted := func(s *send) bool { return !plainOnly || !s.alias }
-		for _, by := range []fit{fits, fitsWithLiterals} {
-			left := match(q, p, by, wanted)
-			if late, more := missing(left); !late && !more {
-				return left, by, true
-			}
-		}
-	}
-	left = match(q, p, fits, func(*send) bool { return true })
-	late, _ := missing(left)
-	return left, fits, !late
+	rest := spare(p, left)
+	n = max(0, len(rest)-held)
+	return slices.Concat(b.lapse(rest[:n:n], fetch), rest[n:], later)
 }
 
 // at returns an item of p, nil for -1.
@@ -103,7 +105,7 @@ func spare(p []*send, matched []int) []*send {
 
 // match matches what was queued with what was sent, each as early as it can be. The
 // result is by index of q that of p, or -1.
-func match(q []queued, p []*send, by fit, wanted func(*send) bool) []int {
+func match(q []queued, p []*send, wanted func(*send) bool) []int {
 	result := make([]int, len(q))
 	used := make([]bool, len(p))
 	head := 0
@@ -113,7 +115,7 @@ func match(q []queued, p []*send, by fit, wanted func(*send) bool) []int {
 			head++
 		}
 		for j := head; j < min(len(p), head+crowd) && p[j].at-p[head].at <= near; j++ {
-			if used[j] || !wanted(p[j]) || !by(p[j], q[i]) || p[j].at > q[i].at {
+			if used[j] || !wanted(p[j]) || !p[j].fits(q[i]) || p[j].at > q[i].at {
 				continue
 			}
 			if earlier(p[head:j], used[head:j], p[j]) {
@@ -123,8 +125,36 @@ func match(q []queued, p []*send, by fit, wanted func(*send) bool) []int {
 			used[j] = true
 			break
 		}
+		if result[i] < 0 {
+			result[i] = trade(q[:i+1], p, head, result[:i], used, wanted)
+		}
 	}
 	return result
+}
+
+// trade finds what the last of q may be among what others were matched with, where one
+// that is left, sent within a moment of it by another process, can be those others. That
+// is matched with them then. The result is an index of p, or -1.
+func trade(q []queued, p []*send, head int, matched []int, used []bool, wanted func(*send) bool) int {
+	last := q[len(q)-1]
+	for k := len(matched) - 1; k >= max(0, len(matched)-crowd); k-- {
+		j := matched[k]
+		if j < 0 || !p[j].fits(last) {
+			continue
+		}
+		for o := head; o < min(len(p), head+crowd) && p[o].at-p[j].at <= near; o++ {
+			if used[o] || !wanted(p[o]) || p[o].from == p[j].from || !p[o].fits(q[k]) || p[o].at > q[k].at {
+				continue
+			}
+			if p[j].at-p[o].at > near || earlier(p[head:o], used[head:o], p[o]) {
+				continue
+			}
+			matched[k] = o
+			used[o] = true
+			return j
+		}
+	}
+	return -1
 }
 
 // earlier reports whether there is one from the same sender before.
@@ -138,7 +168,7 @@ func earlier(p []*send, used []bool, s *send) bool {
 }
 
 // rightmost matches what was matched once more, each as late as it can be.
-func rightmost(q []queued, p []*send, left []int, by fit) []int {
+func rightmost(q []queued, p []*send, left []int) []int {
 	var order []int // indices of p, in the order in which they were queued
 	for _, j := range left {
 		if j >= 0 {
@@ -148,7 +178,7 @@ func rightmost(q []queued, p []*send, left []int, by fit) []int {
 	result := make([]int, len(q))
 	for i := len(q) - 1; i >= 0; i-- {
 		result[i] = -1
-		if n := len(order); n > 0 && by(p[order[n-1]], q[i]) {
+		if n := len(order); n > 0 && p[order[n-1]].fits(q[i]) {
 			result[i] = order[n-1]
 			order = order[:n-1]
 		}
@@ -158,7 +188,7 @@ func rightmost(q []queued, p []*send, left []int, by fit) []int {
 
 // swapped looks for messages of others that may have come instead of p[j] as q[i],
 // because they were sent at the same time. Those not there yet are among them.
-func (b *mailbox) swapped(q []queued, i, j int, matched []int, by fit) {
+func (b *mailbox) swapped(q []queued, i, j int, matched []int) {
 	p := b.pending
 	s := p[j]
 	try := func(k int) bool {
@@ -166,10 +196,10 @@ func (b *mailbox) swapped(q []queued, i, j int, matched []int, by fit) {
 		if o.at-s.at > near || s.at-o.at > near {
 			return false
 		}
-		if o.from == s.from || !by(o, q[i]) {
+		if o.from == s.from || !o.fits(q[i]) {
 			return true
 		}
-		if m := slices.Index(matched[max(0, i-crowd):min(len(matched), i+crowd)], k); m >= 0 && !by(s, q[max(0, i-crowd)+m]) {
+		if m := slices.Index(matched[max(0, i-crowd):min(len(matched), i+crowd)], k); m >= 0 && !s.fits(q[max(0, i-crowd)+m]) {
 			return true
 		}
 		confuse(s, o)

@@ -36,17 +36,10 @@ type send struct {
 	among    []trace.PID // senders that it may be mistaken for one of, 0 for one not seen
 }
 
-// A fit reports whether a message may be what was queued.
-type fit func(*send, queued) bool
-
-// fits is that its size is the same.
-func fits(s *send, q queued) bool {
-	return s.carries(q.token) && (s.alias || s.size == q.size)
-}
-
-// fitsWithLiterals is that it is not larger: what is said when it is sent is without its
-// literals, which are not copied, and what is said when it is fetched is with them.
-func fitsWithLiterals(s *send, q queued) bool {
+// fits reports whether the message may be what was queued. The size as it is sent is
+// without literals, which are not copied, and has once what is in it several times; when
+// it is queued or received everything counts.
+func (s *send) fits(q queued) bool {
 	return s.carries(q.token) && (s.alias || s.size <= q.size)
 }
 
@@ -93,6 +86,8 @@ type mailbox struct {
 	opened  bool     // something was fetched since it was reset
 	exact   map[token][]*send
 
+	collected int64 // the last garbage collection since the last batch, 0 for none
+
 	blocked  bool // it waited in a receive since the last one
 	rejected int  // how many of private it did not want then
 	lastAt   int64
@@ -138,12 +133,17 @@ func (b *mailbox) queue(q queued, inner int) {
 	b.inner = inner
 }
 
+// collect says that garbage is collected: what has been sent is fetched for that, and
+// handed out later. What is sent after it is not fetched until that has been.
+func (b *mailbox) collect(at int64) { b.collected = at }
+
 // fetch puts what was fetched into the private queue.
 func (b *mailbox) fetch() {
 	if len(b.batch) == 0 {
 		return
 	}
 	p := b.align()
+	b.collected = 0
 	b.private = append(b.private, b.batch...)
 	b.batch = b.batch[:0]
 	b.pending = p
@@ -335,11 +335,21 @@ func (b *mailbox) answer(want queued, sent []*send) {
 	}
 	for i := len(b.private) - 1; i > 0 && b.private[i].at >= sent[asked].at; i-- {
 		q := &b.private[i]
-		if q.same(want) && q.send != nil && slices.ContainsFunc(sent[asked:], func(s *send) bool { return s.to == q.send.from }) {
+		if q.same(want) && q.send != nil && slices.ContainsFunc(sent[asked:], q.send.mayAnswer) {
 			b.mistake(append(b.alike(want, 0, i), i))
 			return
 		}
 	}
+}
+
+// mayAnswer reports whether the message may be the answer to another: it was sent by the
+// one who got that, and not before.
+func (s *send) mayAnswer(question *send) bool {
+	got := question.at
+	if question.fate == taken {
+		got = question.received
+	}
+	return question.to == s.from && got < s.at
 }
 
 // mistake says that some of the private queue may each be any other one of them.

@@ -332,6 +332,8 @@ func (p *process) mail(e *bpf.Event) {
 		if p.current().state == waits {
 			p.box.block(e.Time)
 		}
+	case bpf.EventGCStart:
+		p.box.collect(e.Time)
 	case bpf.EventExit:
 		p.box.reset(forever)
 	case bpf.EventSend, bpf.EventSpanStart, bpf.EventSpanEnd, bpf.EventSuspend, bpf.EventNIFStart:

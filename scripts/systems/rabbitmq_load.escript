@@ -26,8 +26,8 @@
 
 main([Port, Amount]) -> main([Port, Amount, "0"]);
 main([Port, Amount, Rate]) ->
-    Until = until(string:to_integer(Amount), Amount),
-    Interval = interval(string:to_integer(Rate), Rate),
+    Until = valid(rabbitmq_figures:until(Amount, ?QUEUES), Amount ++ ": neither a number of seconds, like 20s, nor one of messages"),
+    Interval = valid(rabbitmq_figures:interval(Rate, ?QUEUES), Rate ++ ": not a number of messages a second"),
     {ok, _} = application:ensure_all_started(amqp_client),
     Params = #amqp_params_network{host = "127.0.0.1", port = list_to_integer(Port)},
     Self = self(),
@@ -41,18 +41,9 @@ main(_) ->
     io:format(standard_error, "usage: rabbitmq_load.escript PORT 20s|MESSAGES [MESSAGES A SECOND]~n", []),
     halt(2).
 
-%% When a publisher ends: after a time, or after its share of the messages.
-until({N, "s"}, _) when N > 0 -> {time, erlang:convert_time_unit(N, second, native)};
-until({N, ""}, _) when N > 0 -> {count, (N + ?QUEUES - 1) div ?QUEUES};
-until(_, Text) ->
-    io:format(standard_error, "~s: neither a number of seconds, like 20s, nor one of messages~n", [Text]),
-    halt(2).
-
-%% The time from one message of a publisher to its next.
-interval({0, ""}, _) -> 0;
-interval({N, ""}, _) when N > 0 -> erlang:convert_time_unit(?QUEUES, second, native) div N;
-interval(_, Text) ->
-    io:format(standard_error, "~s: not a number of messages a second~n", [Text]),
+valid({ok, Value}, _) -> Value;
+valid(error, Why) ->
+    io:format(standard_error, "~s~n", [Why]),
     halt(2).
 
 report(Start, Results) ->
@@ -61,8 +52,8 @@ report(Start, Results) ->
     Confirmed = lists:append([C || {_, _, C} <- Results]),
     Seconds = erlang:convert_time_unit(End - Start, native, microsecond) / 1.0e6,
     io:format("~b messages in ~.1f s~n", [length(Delivered), Seconds]),
-    io:format("publish to confirmation: ~s~n", [quantiles(Confirmed)]),
-    io:format("publish to delivery:     ~s~n", [quantiles(Delivered)]),
+    io:format("publish to confirmation: ~s~n", [rabbitmq_figures:quantiles(Confirmed)]),
+    io:format("publish to delivery:     ~s~n", [rabbitmq_figures:quantiles(Delivered)]),
     io:format("throughput: ~b messages/s~n", [round(length(Delivered) / Seconds)]).
 
 %% One queue, with a connection for its publisher and one for its consumer.
@@ -99,16 +90,13 @@ publish(P) ->
 
 next(#publisher{start = Start, sent = Sent, interval = Interval} = P, Now) ->
     Early = Start + Sent * Interval - Now,
-    case {over(P, Now), queue:len(P#publisher.open)} of
+    case {rabbitmq_figures:over(P#publisher.until, Start, Sent), queue:len(P#publisher.open)} of
         {true, 0} -> done;
         {true, _} -> {wait, infinity};
         {false, ?UNCONFIRMED} -> {wait, infinity};
         {false, _} when Early =< 0 -> send;
         {false, _} -> {wait, erlang:convert_time_unit(Early, native, millisecond) + 1}
     end.
-
-over(#publisher{until = {time, Time}, start = Start}, Now) -> Now - Start >= Time;
-over(#publisher{until = {count, Count}, sent = Sent}, _) -> Sent >= Count.
 
 send(#publisher{channel = Channel, queue = Queue, sent = Sent, open = Open} = P, Now) ->
     Message = #amqp_msg{props = #'P_basic'{delivery_mode = 2}, payload = <<Now:64/signed, ?PADDING/binary>>},
@@ -159,12 +147,3 @@ consume(Channel, N, Count, Delays) ->
         {published, Published} ->
             consume(Channel, N, Published, Delays)
     end.
-
-quantiles([]) -> "nothing";
-quantiles(Unsorted) ->
-    Delays = list_to_tuple(lists:sort(Unsorted)),
-    Of = fun(Q) ->
-        Delay = element(max(1, ceil(Q * tuple_size(Delays))), Delays),
-        erlang:convert_time_unit(Delay, native, microsecond) / 1000
-    end,
-    io_lib:format("p50 ~.2fms  p99 ~.2fms  p99.9 ~.2fms", [Of(0.5), Of(0.99), Of(0.999)]).

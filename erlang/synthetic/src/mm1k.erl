@@ -18,7 +18,7 @@
 %%% worker 2 is done. What is dropped fails, with class `dropped'.
 -module(mm1k).
 
--export([start_link/1, start/1, stop/0, set/2, info/0]).
+-export([start_link/1, start/1, stop/0, set/2, info/0, flow/2]).
 
 -export_type([options/0]).
 
@@ -56,6 +56,35 @@ set(Key, Value) ->
 -spec info() -> #{atom() => term()}.
 info() ->
     synthetic_system:info(?MODULE).
+
+%% @doc Has messages go through a system of its own for some time, as many as it can
+%% take: the caller is the source, and sends another as one leaves, so that K are in
+%% it. Unset loops are none, and the rate does not count. Returns how many have gone
+%% through, and how long each took of the time.
+-spec flow(options(), Milliseconds :: pos_integer()) -> #{messages := pos_integer(), ns_per_message := float()}.
+flow(Options, Milliseconds) ->
+    #{defaults := Defaults} = system(),
+    #{k := K} = All = maps:merge(Defaults#{loops := 0, seed => 1}, Options),
+    Source = self(),
+    #{send := Send, stop := Stop} = build(All, fun(_How) -> Source ! {?MODULE, left}, ok end),
+    Start = erlang:monotonic_time(nanosecond),
+    repeat(K, Send),
+    Messages = K + replace(Send, Start + Milliseconds * 1_000_000, 0),
+    repeat(K, fun leave/0),
+    Elapsed = erlang:monotonic_time(nanosecond) - Start,
+    Stop(),
+    #{messages => Messages, ns_per_message => Elapsed / Messages}.
+
+repeat(0, _) -> ok;
+repeat(N, Do) -> Do(), repeat(N - 1, Do).
+
+replace(Send, Until, N) ->
+    case erlang:monotonic_time(nanosecond) < Until of
+        true -> leave(), Send(), replace(Send, Until, N + 1);
+        false -> N
+    end.
+
+leave() -> receive {?MODULE, left} -> ok end.
 
 system() ->
     #{name => ?MODULE,

@@ -54,6 +54,15 @@ shared_test() ->
     ?assertMatch(#{shared := true, delay := 0.1}, mm1k:info()),
     ok = mm1k:stop().
 
+%% As many go through as can, and all of them leave.
+flow_test() ->
+    {_, Monitor} = spawn_monitor(fun() -> exit({mm1k:flow(#{k => 3}, 20), process_info(self(), [links, messages])}) end),
+    {#{messages := Messages, ns_per_message := Each}, Left} =
+        receive {'DOWN', Monitor, process, _, Result} -> Result end,
+    ?assert(Messages > 3),
+    ?assert(Messages * Each >= 20_000_000),
+    ?assertEqual([{links, []}, {messages, []}], Left).
+
 bad_options_test() ->
     process_flag(trap_exit, true),
     ?assertEqual({error, {bad_option, rate, -1}}, mm1k:start_link(#{rate => -1})),

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/explain"
+	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/procname"
+	"github.com/beamscope/beamscope/internal/vm"
+)
+
+// A chatter is a synthetic system whose processes send each other messages with tokens
+// of seq_trace, as part of spans.
+type chatter struct {
+	name    string
+	spans   []string
+	module  string
+	options string // as an Erlang map has them
+}
+
+// chatters are those with which it is measured how good inferred edges are. They are busy
+// enough for queues.
+func chatters() []chatter {
+	return []chatter{
+		{"M/M/1/K", []string{"probe"}, "mm1k", "rate => 600, loops => auto, seq_trace => true"},
+		{"gen_server pool", []string{"request"}, "server_pool", "rate => 1000, loops => auto, seq_trace => true"},
+	}
+}
+
+// A rabbitScenario is one of the spans of RabbitMQ, with so many messages a second; 0 is
+// as many as it can.
+type rabbitScenario struct {
+	name string
+	rate int
+}
+
+func rabbitScenarios() []rabbitScenario {
+	return []rabbitScenario{{"plain", 1000}, {"slow-consumer", 200}, {"disk", 0}}
+}
+
+// benchEdges measures how many messages are inferred to be what they are.
+func benchEdges(ctx context.Context, length time.Duration) error {
+	otp, err := erlang.FindOTP(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("messages with tokens of seq_trace in %v, and what is inferred of them without\n\n", length)
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "system\tmessages\tright\twrong\tambiguous\tnone\tprecision\trecall\tevents\tlost\t")
+	report := func(name string, c *chat) {
+		a := c.accuracy()
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%.2f %%\t%.2f %%\t%d\t%d\t\n", name,
+			a.messages, a.right, a.wrong, a.ambiguous, a.none, 100*a.precision(), 100*a.recall(), c.events, c.lost)
+	}
+	for _, system := range chatters() {
+		c, err := system.listen(ctx, otp, length)
+		if err != nil {
+			return fmt.Errorf("%s: %w", system.name, err)
+		}
+		report(system.name, c)
+	}
+	if err := listenToRabbitMQ(ctx, length, report); err != nil {
+		return fmt.Errorf("RabbitMQ: %w", err)
+	}
+	return w.Flush()
+}
+
+// listen has the system run for some time in a VM of this OTP.
+func (s chatter) listen(ctx context.Context, otp erlang.OTP, length time.Duration) (_ *chat, err error) {
+	beam, err := erlang.StartVM(ctx, otp, erlang.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, beam.Stop()) }()
+	vms, err := vm.Find(vm.Target{PID: beam.PID()})
+	if err != nil {
+		return nil, err
+	}
+	c := newChat(vms[0])
+	return c, listen(vms[0], s.spans, c.hear, func() error {
+		_, err := beam.Call(ctx, "erlang", "apply", fmt.Sprintf(
+			"[fun() -> {ok, _} = %s:start(#{%s}), timer:sleep(%d), ok = %[1]s:stop() end, []]", s.module, s.options, length.Milliseconds()))
+		return err
+	})
+}
+
+// listenToRabbitMQ has a server do all that it can be made to.
+func listenToRabbitMQ(ctx context.Context, length time.Duration, report func(string, *chat)) (err error) {
+	v, stop, err := startRabbitMQ(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	for _, s := range rabbitScenarios() {
+		c := newChat(v)
+		err := listen(v, rabbitSpans(), c.hear, func() error {
+			_, err := rabbitSpansOf(ctx, s.name, length, s.rate, true)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		report("RabbitMQ, "+s.name, c)
+	}
+	return nil
+}
+
+// A chat is what was recorded of the processes that take part in spans: once with the
+// tokens of messages, once without.
+type chat struct {
+	vm        int
+	told      explain.Log
+	overheard explain.Log
+	events    int
+	lost      uint64
+}
+
+func newChat(v vm.VM) *chat {
+	return &chat{vm: v.PID(), overheard: explain.Log{IgnoreTokens: true}}
+}
+
+// hear keeps what was recorded, and how much was lost before it.
+func (c *chat) hear(events []bpf.Event, lost uint64) {
+	c.told.Add(events, lost > 0)
+	c.overheard.Add(events, lost > 0)
+	c.events += len(events)
+	c.lost += lost
+}
+
+// accuracy returns how many of the messages with tokens are inferred to be what they
+// are.
+func (c *chat) accuracy() accuracy { return compare(c.told.Edges(c.vm), c.overheard.Edges(c.vm)) }
+
+// listenPeriod is how often events are read: there is room for those of a longer time.
+const listenPeriod = 20 * time.Millisecond
+
+// listen passes on what is recorded of the processes that take part in spans while a load
+// runs, and how much was lost before it.
+func listen(v vm.VM, spans []string, hear func(events []bpf.Event, lost uint64), load func() error) (err error) {
+	const window = int64(time.Second)
+	opts := bpf.Options{Window: window, Start: monotonic.Now()}
+	for _, span := range spans {
+		opts.Outcomes = append(opts.Outcomes, bpf.Outcome{Name: span, DMax: 2 * window, BinWidth: window, Bins: 2, Explain: true})
+	}
+	c, err := bpf.New(opts)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	target, err := targetOf(v)
+	if err != nil {
+		return err
+	}
+	if _, err := c.Attach(target); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- load() }()
+	for n := uint64(0); ; {
+		select {
+		case err := <-done:
+			time.Sleep(listenPeriod) // the last ones are told a moment later
+			return errors.Join(err, read(c, hear))
+		case <-time.After(listenPeriod):
+		}
+		err := read(c, hear)
+		if _, to := c.Window(n); err == nil && monotonic.Now() > to+window {
+			err = end(c, n, to)
+			n++
+		}
+		if err != nil {
+			return errors.Join(err, <-done)
+		}
+	}
+}
+
+func read(c *bpf.Collector, hear func([]bpf.Event, uint64)) error {
+	var all []bpf.Event
+	lost, err := c.Events(func(batch []bpf.Event) { all = append(all, batch...) })
+	hear(all, lost)
+	return err
+}
+
+// end ends window n, of which the counts are not wanted.
+func end(c *bpf.Collector, n uint64, to int64) error {
+	if _, err := c.Sweep(to); err != nil {
+		return err
+	}
+	_, _, err := c.Read(n)
+	return err
+}
+
+// targetOf returns what to attach to in order to observe a VM.
+func targetOf(v vm.VM) (bpf.Target, error) {
+	probes, err := v.Probes()
+	if err != nil {
+		return bpf.Target{}, err
+	}
+	standIns, err := vm.StandIns(v.Exe.Path)
+	if err != nil {
+		return bpf.Target{}, err
+	}
+	var layouts procname.Layouts
+	members, err := layouts.Process(v.Process, v.Exe)
+	if err != nil {
+		return bpf.Target{}, err
+	}
+	return bpf.Target{
+		Path:    v.Exe.Path,
+		Inode:   v.Exe.Inode,
+		PID:     v.PID(),
+		Probes:  append(probes, standIns...),
+		PIDBits: v.PIDBits(),
+		Layout:  bpf.ProcessLayout(members),
+	}, nil
+}
