@@ -395,3 +395,18 @@ func TestForget(t *testing.T) {
 		t.Errorf("there are still %d VMs", len(l.vms))
 	}
 }
+
+// A process that is watched again at once was always watched.
+func TestWatchedAgainAtOnce(t *testing.T) {
+	scenario{events: `
+		0 watch 1
+		10 start 1 7
+		20 gc+ 1
+		20 watch 1
+		30 gc- 1`,
+		start: 10, end: 40, want: `
+			10-20 running 1
+			20-30 gc 1
+			30-40 running 1`,
+	}.run(t)
+}
