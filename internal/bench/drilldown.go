@@ -239,9 +239,7 @@ func reportDrilldown(flows []flow, results map[string]map[string][]delivery, rou
 				cpu, cpu/figure(0, deliveryCPU), cpu/figure(1, deliveryCPU),
 				figure(i, func(d delivery) float64 { return d.events }),
 				figure(i, func(d delivery) float64 { return d.records }),
-				figure(i, func(d delivery) float64 {
-					return 100 * float64(d.seen.lostRecords) / max(1, float64(d.seen.records+d.seen.lostRecords))
-				}))
+				figure(i, func(d delivery) float64 { return 100 * d.lostRecords }))
 		}
 	}
 	return w.Flush()

@@ -305,15 +305,21 @@ func (w *walk) arrival(q *process, m *send, from, to int64, by path) []node {
 }
 
 // busy reports whether a process did something else when it was sent a message that it
-// took no other one before. Where it is not known what it did then, as it is watched only
-// since, it was if it had the message for long and did not take it.
+// took no other one before. Where the message is why it is watched, what it did is known
+// from the message on; should it have been preempted then, it has the message for long
+// and does not take it.
 func (w *walk) busy(q *process, m *send, taken int64) bool {
-	switch w.state(q, m.at-1) {
-	case waits:
-		return false
-	case unknown:
-		i := after(q.fetched, m.at, func(at int64) int64 { return at })
-		return i < len(q.fetched) && taken-q.fetched[i] > atOnce || w.state(q, m.at) == running
+	if before := w.state(q, m.at-1); before != unknown {
+		return before != waits
 	}
-	return true
+	i := after(q.fetched, m.at, func(at int64) int64 { return at })
+	if i < len(q.fetched) && taken-q.fetched[i] > atOnce {
+		return true
+	}
+	for _, c := range q.changes[after(q.changes, m.at-near, changedAt):] {
+		if c.state != unknown {
+			return c.state != waits && c.state != ready && c.at <= m.at+near
+		}
+	}
+	return false
 }
