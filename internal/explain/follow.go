@@ -292,8 +292,7 @@ func (w *walk) arrival(q *process, m *send, from, to int64, by path) []node {
 	}
 	first := after(q.received, m.at, receivedAt)
 	behind := after(q.received, to, receivedAt) - first
-	before := w.state(q, m.at-1)
-	if behind <= 0 && (before == waits || before == unknown) || w.state(q, from) == unknown {
+	if behind <= 0 && w.idle(q, m.at) || w.state(q, from) == unknown {
 		return w.explain(q, from, to, by)
 	}
 	n := span(from, to, trace.Mailbox, q.pid, by.mark)
@@ -303,4 +302,19 @@ func (w *walk) arrival(q *process, m *send, from, to int64, by path) []node {
 		n.Mark = max(n.Mark, m.mark)
 	}
 	return []node{n}
+}
+
+// idle reports whether a process waited for messages when it was sent one, or cannot be
+// said to have been busy. Where the message is why it is watched, what it did is known
+// from the message on.
+func (w *walk) idle(q *process, at int64) bool {
+	if before := w.state(q, at-1); before != unknown {
+		return before == waits
+	}
+	for _, c := range q.changes[after(q.changes, at-near, changedAt):] {
+		if c.state != unknown {
+			return c.state == waits || c.state == ready || c.at > at+near
+		}
+	}
+	return true
 }

@@ -94,7 +94,7 @@ func scenarios(flavour vm.Flavour) []scenario {
 		minorStart, minorEnd = "gc_minor__start", "gc_minor__end"
 		majorStart, majorEnd = "gc_major__start", "gc_major__end"
 		sent, received       = "message__send", "message__receive"
-		queued               = "message__queued"
+		queued, toAlias      = "message__queued", "message__send__alias"
 	)
 	silentInJIT := silent
 	if flavour == vm.Interpreter { // it tells of schedulers and NIFs of any kind
@@ -103,7 +103,7 @@ func scenarios(flavour vm.Flavour) []scenario {
 	return []scenario{
 		{name: "messages", times: times, makes: exactly(2*times, sent, queued, received)},
 		{name: "messages_by_name", times: times, makes: exactly(2*times, sent, queued, received)},
-		{name: "gen_server_calls", times: times, makes: all(exactly(times, sent), exactly(2*times, queued, received))},
+		{name: "gen_server_calls", times: times, makes: all(exactly(times, sent, toAlias), exactly(2*times, queued, received))},
 		{name: "timers", times: times, makes: all(silent(sent), exactly(times, queued, received))},
 		{name: "port_messages", times: some, makes: all(silent(sent), exactly(some, queued, received, "port__command", "driver__output", "driver__ready_input"))},
 
@@ -138,7 +138,7 @@ func scenarios(flavour vm.Flavour) []scenario {
 		{name: "remote_messages", times: times, peer: true, makes: all(exactly(2*times+1, sent, "message__send__remote"), exactly(1, received), atLeast(1, "dist__outputv"))},
 		{name: "remote_links", times: times, peer: true, makes: exactly(times, "process__exit_signal__remote")},
 		{name: "connections", times: few, peer: true, makes: exactly(2*few, "dist__monitor")},
-		{name: "remote_floods", times: few, peer: true, makes: atLeast(1, "dist__port_busy", "dist__port_not_busy")},
+		{name: "remote_floods", times: few, peer: true, makes: atLeast(1, "dist__port_busy", "dist__port_not_busy", "process__suspend")},
 
 		{name: "user_traces", times: 1, makes: exactly(1, dtrace.UserTrace)},
 		{name: "user_traces_i4s4", times: times, makes: exactly(times, "user_trace__i4s4")},

@@ -1,13 +1,17 @@
 package outcome_test
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
-	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/outcome"
@@ -36,12 +40,12 @@ func ofProcess(name string, kinds ...trace.Kind) func(trace.Share) bool {
 // the work, which the scenarios measure by the clock.
 func causes() []cause {
 	return []cause{
+		{scenario: "overload", of: ofKind(trace.OSWait)}, // before the VM is favoured
 		{scenario: "gc", of: func(s trace.Share) bool { return s.Kind == trace.GC && s.Own }},
 		{scenario: "file_io", of: func(s trace.Share) bool {
 			return s.Kind == trace.NIF && s.Own && strings.HasPrefix(s.Detail, "prim_file:")
 		}},
 		{scenario: "port_busy", of: func(s trace.Share) bool { return s.Kind == trace.Port && s.Own }},
-		{scenario: "overload", of: ofKind(trace.OSWait)},
 		{scenario: "neighbour", of: func(s trace.Share) bool { return s.Kind == trace.Ready && s.OtherName == "neighbour" }},
 		{scenario: "mailbox", of: ofProcess("slow_server", trace.Mailbox), behind: 90},
 		{scenario: "busy_server", of: ofProcess("slow_server", trace.Mailbox)},
@@ -58,14 +62,15 @@ func causes() []cause {
 // and within a tenth of what the program measured itself.
 func TestKnownCauses(t *testing.T) {
 	beam := vmtest.Start(t, erlang.Options{})
-	vmtest.Favour(t, beam) // what others on the machine take from it is no known cause
 	s := newSourceEvery(t, vm.Target{PID: beam.PID()}, 500*time.Millisecond, []outcome.Spec{{
 		Name: "slow", Span: "slow", BinWidth: 10 * time.Millisecond, Bins: 1000, Detail: outcome.Worst, Explain: true,
 	}})
 	for _, c := range causes() {
 		t.Run(c.scenario, func(t *testing.T) {
 			if c.scenario == "overload" {
-				overload(t)
+				overload(t, beam)
+			} else {
+				vmtest.Favour(t, beam) // what others on the machine take from it is no known cause
 			}
 			const spans = 5
 			options := fmt.Sprintf("[%s, #{spans => %d, work => 2, cause => 100}]", c.scenario, spans)
@@ -153,10 +158,20 @@ func judge(t *testing.T, c cause, each map[uint64]span, found map[uint64][]trace
 	}
 }
 
-// overload keeps the machine busy until the test ends.
-func overload(t *testing.T) {
+// overload has the VM share one processor with others that keep it busy, until the test
+// ends.
+func overload(t *testing.T, beam *erlang.VM) {
 	t.Helper()
-	for range 2 * runtime.NumCPU() {
+	var one, before unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		t.Fatal(err)
+	}
+	for cpu := 0; one.Count() == 0; cpu++ {
+		if before.IsSet(cpu) {
+			one.Set(cpu)
+		}
+	}
+	for range 3 {
 		cmd := exec.Command("sh", "-c", "while :; do :; done")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -165,5 +180,26 @@ func overload(t *testing.T) {
 			cmd.Process.Kill()
 			cmd.Wait()
 		})
+		bind(t, cmd.Process.Pid, &one)
+	}
+	bind(t, beam.PID(), &one)
+	t.Cleanup(func() { bind(t, beam.PID(), &before) })
+}
+
+// bind has all threads of a process run on these processors.
+func bind(t *testing.T, pid int, on *unix.CPUSet) {
+	t.Helper()
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range tasks {
+		tid, err := strconv.Atoi(task.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.SchedSetaffinity(tid, on); err != nil && !errors.Is(err, unix.ESRCH) {
+			t.Fatal(err)
+		}
 	}
 }

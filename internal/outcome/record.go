@@ -28,7 +28,8 @@ type record struct {
 	watched []watchedProcess // the first of those since that was last asked for
 }
 
-// A watchedProcess is one whose events are recorded, or that sends a message to such a one.
+// A watchedProcess is one whose events are recorded, or that sends a message to such a
+// one, or keeps it from running.
 type watchedProcess struct {
 	vm      int
 	process PID
@@ -87,7 +88,14 @@ func (r *record) noteWatched(events []bpf.Event) {
 		}
 		e := &events[i]
 		w := watchedProcess{e.VM, PID(e.Process)}
-		if (e.Kind == bpf.EventWatch || e.Kind == bpf.EventSend) && !slices.Contains(r.watched, w) {
+		switch e.Kind {
+		case bpf.EventWatch, bpf.EventSend:
+		case bpf.EventNeighbour:
+			w.process = PID(e.Other)
+		default:
+			continue
+		}
+		if !slices.Contains(r.watched, w) {
 			r.watched = append(r.watched, w)
 		}
 	}
