@@ -222,7 +222,7 @@ func (l *Log) Forget(before int64) {
 	if !l.begun || before <= l.begin {
 		return
 	}
-	l.begin, l.why = before, whyForgotten
+	l.begin, l.why = min(before, l.last+1), whyForgotten
 	for pid, v := range l.vms {
 		v.forget(before)
 		if len(v.processes) == 0 && len(v.threads) == 0 {

@@ -291,12 +291,12 @@ func (w *walk) arrival(q *process, m *send, from, to int64, by path) []node {
 		return nil
 	}
 	first := after(q.received, m.at, receivedAt)
-	behind := after(q.received, to, receivedAt) - first
-	if behind <= 0 && w.idle(q, m.at) || w.state(q, from) == unknown {
+	behind := max(0, after(q.received, to, receivedAt)-first)
+	if w.state(q, from) == unknown || behind == 0 && !w.busy(q, m, to) {
 		return w.explain(q, from, to, by)
 	}
 	n := span(from, to, trace.Mailbox, q.pid, by.mark)
-	n.Behind = max(0, behind)
+	n.Behind = behind
 	n.Link = linkOf(m, m.mark)
 	if m.fate == taken {
 		n.Mark = max(n.Mark, m.mark)
@@ -304,17 +304,22 @@ func (w *walk) arrival(q *process, m *send, from, to int64, by path) []node {
 	return []node{n}
 }
 
-// idle reports whether a process waited for messages when it was sent one, or cannot be
-// said to have been busy. Where the message is why it is watched, what it did is known
-// from the message on.
-func (w *walk) idle(q *process, at int64) bool {
-	if before := w.state(q, at-1); before != unknown {
-		return before == waits
+// busy reports whether a process did something else when it was sent a message that it
+// took no other one before. Where the message is why it is watched, what it did is known
+// from the message on; should it have been preempted then, it has the message for long
+// and does not take it.
+func (w *walk) busy(q *process, m *send, taken int64) bool {
+	if before := w.state(q, m.at-1); before != unknown {
+		return before != waits
 	}
-	for _, c := range q.changes[after(q.changes, at-near, changedAt):] {
+	i := after(q.fetched, m.at, func(at int64) int64 { return at })
+	if i < len(q.fetched) && taken-q.fetched[i] > atOnce {
+		return true
+	}
+	for _, c := range q.changes[after(q.changes, m.at-near, changedAt):] {
 		if c.state != unknown {
-			return c.state == waits || c.state == ready || c.at > at+near
+			return c.state != waits && c.state != ready && c.at <= m.at+near
 		}
 	}
-	return true
+	return false
 }

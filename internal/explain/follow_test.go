@@ -223,6 +223,30 @@ func TestFollow(t *testing.T) {
 			10-22 running 1
 			22-90 waiting 2 inferred by 1>2 20..0: assumed: it sent the last message there; not watched then`,
 	}, {
+		name: "a message with literals, which are not counted when it is sent", events: `
+			0 watch 1
+			0 watch 2
+			1 in 2 @2
+			2 out 2 wait @2
+			10 start 1 7
+			20 send 1>2 9
+			22 out 1 wait
+			30 in 2 @2
+			31 queued 2 12 #1
+			32 receive 2 12 #1
+			80 send 2>1 0
+			85 in 1
+			86 queued 1 3 #1
+			87 receive 1 3 #1
+			90 end 1 7`,
+		start: 10, end: 90, want: `
+			10-22 running 1
+			22-80 waiting 2 inferred by 2>1 80..87
+				22-30 ready 2 inferred
+				30-80 running 2 inferred
+			80-85 ready 1
+			85-90 running 1`,
+	}, {
 		name: "waiting for a process of another node", events: `
 			0 watch 1
 			10 start 1 7
@@ -253,6 +277,29 @@ func TestFollow(t *testing.T) {
 				30-80 running 2 inferred
 			80-85 ready 1
 			85-90 running 1`,
+	}, {
+		name: "a process that works for somebody else when it is watched first", events: `
+			0 watch 1
+			10 start 1 7
+			20 watch 2
+			20 send 1>2 9
+			22 out 1 wait
+			30 in 2 @2
+			31 queued 2 9 #1
+			100000 send 2>3 4
+			100010 receive 2 9 #1
+			100080 send 2>1 alias
+			100085 in 1
+			100086 queued 1 4 #1
+			100087 receive 1 4 #1
+			100090 end 1 7`,
+		start: 10, end: 100090, want: `
+			10-22 running 1
+			22-100080 waiting 2 inferred by 2>1 100080..100087
+				22-100010 mailbox 2 inferred behind 0 by 1>2 20..100010
+				100010-100080 running 2 inferred
+			100080-100085 ready 1
+			100085-100090 running 1`,
 	}, {
 		name: "a process with a backlog that is watched when it is called first", events: `
 			0 watch 1

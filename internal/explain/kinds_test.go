@@ -84,11 +84,27 @@ func TestKinds(t *testing.T) {
 			20-120 ready 1
 			120-130 running 1`,
 	}, {
+		name: "preempted, and it goes on at once, or not", events: `
+			0 watch 1
+			10 start 1 7
+			20 out 1 ready
+			25 in 1
+			40 out 1 ready
+			45 in 1 @2
+			60 out 1 ready
+			99999 in 1 @2`,
+		start: 10, end: 100_000, want: `
+			10-40 running 1
+			40-45 ready 1
+			45-60 running 1
+			60-99999 ready 1
+			99999-100000 running 1`,
+	}, {
 		name: "no state: the reductions tell", events: `
 			0 watch 1
 			10 start 1 7
 			20 out 1 reds=4000
-			30 in 1
+			30 in 1 @2
 			40 out 1 reds=3999
 			50 in 1
 			60 end 1 7`,
@@ -168,6 +184,7 @@ func TestKinds(t *testing.T) {
 			40 os @4 20
 			50 out 1 ready @3
 			70 os @3 55
+			70 beside 1>5 50-52
 			70 in 1 @3
 			72 gc+ 1 @3
 			80 os @3 75
@@ -233,7 +250,7 @@ func TestUnseen(t *testing.T) {
 			0 watch 9
 			30 watch 1
 			40 out 1 ready
-			50 in 1
+			50 in 1 @2
 			60 end 1 7`,
 		start: 10, end: 60, want: `
 			10-30 unexplained 1: not watched then
@@ -340,7 +357,7 @@ func TestOverwritten(t *testing.T) {
 		20 gc+ 1`), false)
 	l.Add(script(t, `
 		50 out 1 ready
-		60 in 1`), true)
+		60 in 1 @2`), true)
 	scenario{name: "in between", start: 10, end: 70, want: `
 		10-20 running 1
 		20-50 unexplained 1: its events were overwritten before they were read
@@ -350,7 +367,7 @@ func TestOverwritten(t *testing.T) {
 	l = Log{}
 	l.Add(script(t, `
 		50 out 1 ready
-		60 in 1`), true)
+		60 in 1 @2`), true)
 	scenario{name: "at the beginning", start: 10, end: 70, want: `
 		10-50 unexplained 1: its events were overwritten before they were read
 		50-60 ready 1
@@ -377,4 +394,19 @@ func TestForget(t *testing.T) {
 	if len(l.vms) != 0 {
 		t.Errorf("there are still %d VMs", len(l.vms))
 	}
+}
+
+// A process that is watched again at once was always watched.
+func TestWatchedAgainAtOnce(t *testing.T) {
+	scenario{events: `
+		0 watch 1
+		10 start 1 7
+		20 gc+ 1
+		20 watch 1
+		30 gc- 1`,
+		start: 10, end: 40, want: `
+			10-20 running 1
+			20-30 gc 1
+			30-40 running 1`,
+	}.run(t)
 }

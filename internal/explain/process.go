@@ -262,8 +262,22 @@ func (p *process) change(e *bpf.Event) {
 	}
 }
 
-// run begins to run.
+// atOnce is for how long, in nanoseconds, a scheduler may be busy with itself until it
+// goes on with the process that it ran before.
+const atOnce = 50_000
+
+// run begins to run. A process that was preempted and goes on at once on the same
+// scheduler, no other one having run there, did not wait for it: it is the VM that has
+// run on its behalf.
 func (p *process) run(e *bpf.Event) {
+	if n := len(p.changes); n > 1 && p.changes[n-1].state == ready && e.Time-p.changes[n-1].at < atOnce {
+		before := p.changes[n-2]
+		beside := len(p.neighbours) > 0 && p.neighbours[len(p.neighbours)-1].at >= p.changes[n-1].at
+		if before.state == running && before.thread == e.Thread && !beside {
+			p.changes = p.changes[:n-1]
+			return
+		}
+	}
 	p.readyUntil(e)
 	p.set(change{at: e.Time, state: running, thread: e.Thread})
 }

@@ -75,21 +75,22 @@ type simMessage struct {
 }
 
 type simProc struct {
-	pid     trace.PID
-	client  bool
-	watched bool
-	state   state
-	thread  int
-	ops     []func()
-	outer   []simMessage
-	inner   []simMessage
-	looked  int                   // how many of inner were rejected by this receive
-	want    func(simMessage) bool // while it waits
-	then    func(simMessage)
-	slept   bool // the timer has fired
-	timer   int  // how often it slept
-	token   token
-	left    int // spans
+	pid       trace.PID
+	client    bool
+	watched   bool
+	state     state
+	thread    int
+	ops       []func()
+	outer     []simMessage
+	inner     []simMessage
+	looked    int                   // how many of inner were rejected by this receive
+	want      func(simMessage) bool // while it waits
+	then      func(simMessage)
+	slept     bool // the timer has fired
+	timer     int  // how often it slept
+	token     token
+	preempted int64 // when it was preempted
+	left      int   // spans
 }
 
 // moments are what is to happen, the first one first.
@@ -201,6 +202,10 @@ func (s *sim) schedule() {
 		s.ready = s.ready[1:]
 		p.thread = s.free[0]
 		s.free = s.free[1:]
+		if p.preempted > 0 {
+			s.emit(p, bpf.Event{Kind: bpf.EventNeighbour, Other: 77, From: p.preempted, To: s.now})
+			p.preempted = 0
+		}
 		s.emit(p, bpf.Event{Kind: bpf.EventIn})
 		s.enter(p, running)
 		s.after(s.rnd.Int64N(500), func() { s.step(p) })
@@ -227,6 +232,7 @@ func (s *sim) step(p *simProc) {
 	}
 	if len(s.ready) > 0 && s.rnd.IntN(10) == 0 {
 		s.out(p, ready, bpf.StateActive)
+		p.preempted = s.now
 		s.ready = append(s.ready, p)
 		return
 	}

@@ -58,7 +58,7 @@ func (w *walk) lapsed(p *process, s segment, yield func(segment) bool) bool {
 		before.to, before.until = max(s.from, l.last), l.last
 		none.from, none.to = before.to, min(s.to, l.seen)
 		none.change = change{at: none.from, detail: whyNotWatched}
-		if before.from < before.to && !w.vm.cutOut(before, yield) || !yield(none) {
+		if before.from < before.to && !w.vm.cutOut(before, yield) || none.from < none.to && !yield(none) {
 			return false
 		}
 		s.from = none.to
