@@ -13,6 +13,7 @@
 #                                      a message is confirmed, "delivery" until its
 #                                      consumer is done; see systems/rabbitmq_spans.erl.
 #                                      SEQ_TRACE=1 sets seq_trace tokens too
+#   scripts/rabbitmq.sh ctl COMMAND... runs its rabbitmqctl
 #   scripts/rabbitmq.sh stop           stops it and removes its folder
 set -euo pipefail
 # shellcheck source=scripts/systems/common.sh
@@ -51,10 +52,24 @@ library() {
 	export ERL_LIBS=$home/plugins:$lib
 }
 
+# keep_disk_busy: writes to the disk that its messages are on, until it is killed.
+keep_disk_busy() {
+	trap 'rm -f "$dir/ballast"' EXIT
+	trap 'exit 0' TERM
+	while :; do
+		dd if=/dev/zero of="$dir/ballast" bs=1M count=16 conv=fsync status=none
+	done
+}
+
 # spans SCENARIO AMOUNT RATE: returns when its VM has done so.
 spans() {
 	local tokens=false
 	[ "${SEQ_TRACE-0}" = 0 ] || tokens=true
+	if [ "$1" = disk ]; then
+		keep_disk_busy &
+		# shellcheck disable=SC2064
+		trap "kill $!; wait" EXIT
+	fi
 	"$home/sbin/rabbitmqctl" -q eval "
 		[code:add_pathz(filename:join([\"$dir/lib\", App, \"ebin\"])) || App <- [\"beamscope\", \"rabbitmq_spans\"]],
 		rabbitmq_spans:run(\"$1\", \"$2\", \"$3\", $tokens)." | sed '/^ok$/d' # what it returns
@@ -104,9 +119,15 @@ spans)
 	library
 	spans "${2-plain}" "${3-20s}" "${4-200}"
 	;;
+ctl)
+	server >/dev/null
+	environment
+	shift
+	"$home/sbin/rabbitmqctl" -q "$@"
+	;;
 stop)
 	environment
 	stop
 	;;
-*) usage 'start|pid|load [20s|messages [a second]]|spans slow-consumer|disk|plain [20s|messages [a second]]|stop' ;;
+*) usage 'start|pid|load [20s|messages [a second]]|spans slow-consumer|disk|plain [20s|messages [a second]]|ctl command...|stop' ;;
 esac

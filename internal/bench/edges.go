@@ -158,6 +158,9 @@ func listen(v vm.VM, spans []string, hear func(events []bpf.Event, lost uint64),
 	if err != nil {
 		return err
 	}
+	if err := c.ObserveThreads(v.PID()); err != nil {
+		return err
+	}
 	if _, err := c.Attach(target); err != nil {
 		return err
 	}

@@ -13,10 +13,11 @@
 %%%   plain           four queues, and nothing that is slow: messages are acknowledged as
 %%%                   they are delivered, so none has to be written
 %%%   slow-consumer   one queue; its messages come in bursts, of a second's messages each,
-%%%                   and the consumer works for 0.6 s on each burst
+%%%                   and the consumer works for 0.4 s on each burst
 %%%   disk            one queue; a message is as large as the queue writes by itself, and
 %%%                   the consumer acknowledges it only when it is confirmed: so each has
-%%%                   to be written to the disk, and is confirmed when that is done
+%%%                   to be written to the disk, and is confirmed when that is done.
+%%%                   Somebody else keeps the disk busy
 %%%
 %%% It measures the same by itself, and prints it.
 -module(rabbitmq_spans).
@@ -73,7 +74,7 @@ scenario("plain", _) ->
     #scenario{names = [consumer_1, consumer_2, consumer_3, consumer_4]};
 scenario("slow-consumer", Rate) ->
     case rabbitmq_figures:interval(Rate, 1) of
-        {ok, Interval} when Interval > 0 -> #scenario{names = [slow_consumer], burst = true, work = Interval * 6 div 10};
+        {ok, Interval} when Interval > 0 -> #scenario{names = [slow_consumer], burst = true, work = Interval * 4 div 10};
         _ -> exit("bursts need a number of messages a second: " ++ Rate)
     end;
 scenario("disk", _) ->
