@@ -90,6 +90,8 @@ type mailbox struct {
 
 	blocked  bool // it waited in a receive since the last one
 	rejected int  // how many of private it did not want then
+	choosy   bool // it has been seen not to want what it had
+	inTurn   int  // how many it has taken in turn, while it had others
 	lastAt   int64
 }
 
@@ -104,7 +106,7 @@ func (b *mailbox) reset(from int64) {
 	for i := range b.private {
 		b.lose(&b.private[i])
 	}
-	*b = mailbox{}
+	*b = mailbox{choosy: b.choosy, inTurn: b.inTurn}
 	for _, s := range kept {
 		b.arrive(s)
 	}
@@ -185,6 +187,7 @@ func (b *mailbox) block(at int64) {
 	b.pending = b.lapse(b.pending, at)
 	b.blocked = true
 	b.rejected = len(b.private)
+	b.choosy = b.choosy || b.rejected+b.front > 0
 }
 
 // goOn says that the process does something that it cannot do in a receive: if it waited
@@ -294,6 +297,9 @@ func (b *mailbox) pick(want queued, sent []*send) int {
 		return b.only(want, 1)
 	}
 	b.answer(want, sent)
+	if len(b.private) > 1 && b.private[0].among == nil {
+		b.inTurn++
+	}
 	return 0
 }
 
@@ -322,10 +328,18 @@ func (b *mailbox) alike(want queued, from, to int) []int {
 	return alike
 }
 
+// habit is how many messages a process has to take in turn to be said to do so.
+const habit = 4
+
 // answer looks for what may be the answer to something that was sent since the last
 // receive: it is taken out of turn. If it is like the oldest message, either may be the
-// one; and so it is uncertain which ones those in between are, when their turn comes.
+// one; and so it is uncertain which ones those in between are, when their turn comes. A
+// process that has the habit of taking them in turn, and has never waited with one left,
+// is taken to go on so.
 func (b *mailbox) answer(want queued, sent []*send) {
+	if !b.choosy && b.inTurn >= habit {
+		return
+	}
 	asked := len(sent)
 	for asked > 0 && sent[asked-1].at >= b.lastAt && len(sent)-asked < search {
 		asked--
