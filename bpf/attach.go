@@ -337,10 +337,7 @@ func (a *Attachment) openTap(t tap) error {
 // openDetails opens the links of the details that the target has, and says which ones it
 // lacks.
 func (a *Attachment) openDetails() error {
-	found, missing, err := a.c.detailSites(a.target)
-	if err != nil {
-		return err
-	}
+	found, missing := a.c.detailSites(a.target)
 	return errors.Join(missing, a.openSites(detailTap(), found))
 }
 

@@ -126,6 +126,7 @@ static __noinline int sent(struct detail *d, struct message *m)
 {
 	struct process_key to = {.process = m->receiver, .pid = d->key.pid};
 	struct watch *from = find_watch(&d->key, d->now), *receiver;
+	__u8 stranger = from ? 0 : LOG_STRANGER;
 
 	if (from && from->hop < MAX_HOPS && !(to.process >> 48)) { /* a process of this node */
 		struct watch by = {
@@ -139,10 +140,13 @@ static __noinline int sent(struct detail *d, struct message *m)
 		watch_process(&to, &by, d->key.process);
 	}
 	receiver = find_watch(&to, d->now);
-	if (!from && !receiver)
+	if (receiver) {
+		if (!receiver->ready_ns)
+			*(volatile __u64 *)&receiver->ready_ns = d->now;
+	} else if (stranger) {
 		return 0;
-	if (receiver && !receiver->ready_ns)
-		*(volatile __u64 *)&receiver->ready_ns = d->now;
+	}
+	m->flags |= stranger;
 	log_message(LOG_SEND, d, m);
 	return 0;
 }

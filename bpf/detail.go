@@ -45,25 +45,32 @@ func details() []detail {
 }
 
 // detailSites returns the places of all details that the target has; missing says which
-// ones it lacks.
-func (c *Collector) detailSites(t Target) (found siteList, missing, err error) {
-	var lacks []error
+// ones it lacks, or cannot be had.
+func (c *Collector) detailSites(t Target) (found siteList, missing error) {
+	var errs []error
 	for _, d := range details() {
-		probe, err := t.probe(d.probe)
-		if err != nil {
-			lacks = append(lacks, err)
-			continue
-		}
-		known, _ := dtrace.Lookup(d.probe)
-		for _, site := range probe.Sites {
-			p, err := c.program(variant{program: d.program, args: newBlockArguments(site.Args), pidBits: t.PIDBits, layout: t.Layout})
-			if err != nil {
-				return nil, nil, err
-			}
-			found.add(p, known.Function != nil && known.Function.Return, site, uint64(d.kind))
+		if err := c.addDetail(&found, d, t); err != nil {
+			errs = append(errs, err)
 		}
 	}
-	return found, errors.Join(lacks...), nil
+	return found, errors.Join(errs...)
+}
+
+// addDetail adds the places of a detail.
+func (c *Collector) addDetail(found *siteList, d detail, t Target) error {
+	probe, err := t.probe(d.probe)
+	if err != nil {
+		return err
+	}
+	known, _ := dtrace.Lookup(d.probe)
+	for _, site := range probe.Sites {
+		p, err := c.program(variant{program: d.program, args: newBlockArguments(site.Args), pidBits: t.PIDBits, layout: t.Layout})
+		if err != nil {
+			return fmt.Errorf("%s: %w", d.probe, err)
+		}
+		found.add(p, known.Function != nil && known.Function.Return, site, uint64(d.kind))
+	}
+	return nil
 }
 
 // detailTrace is what the details' programs at the kernel's tracepoints are called among

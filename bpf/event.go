@@ -9,8 +9,8 @@ const (
 	EventUnwatched                      // there was no room to watch Process
 	EventSpanStart                      // Process starts the span ID of Outcome, on Thread
 	EventSpanEnd                        // Process ends it, whoever started it
-	EventIn                             // a scheduler begins to run Process, on Thread
-	EventOut                            // it stops; State and Reductions tell how
+	EventIn                             // a scheduler begins to run Process, on Thread; not told by a thread that has waited since before we attached
+	EventOut                            // it stops; State and Reductions tell how. Not told behind EventExit
 	EventGCStart
 	EventGCEnd
 	EventNIFStart // a dirty scheduler calls a native function; Text says which

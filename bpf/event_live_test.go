@@ -257,7 +257,13 @@ func testChain(t *testing.T, r *recorder) {
 		case i > 10:
 			want = ""
 		}
-		checkKinds(t, fmt.Sprint(i), of(events, process), want)
+		own := of(events, process)
+		checkKinds(t, fmt.Sprint(i), own, want)
+		for _, e := range own {
+			if e.Unwatched != (i == len(chain)-1) {
+				t.Errorf("%d: %+v", i, e)
+			}
+		}
 	}
 }
 

@@ -35,7 +35,8 @@ enum logged {
 };
 
 /* Flags of a record. */
-#define LOG_ALIAS (1 << 0) /* a message was sent to an alias */
+#define LOG_ALIAS (1 << 0)    /* a message was sent to an alias */
+#define LOG_STRANGER (1 << 1) /* who sent it is not watched */
 
 struct record {
 	__u64 place; /* 1 + its number in its stripe, 0 while it is being written */

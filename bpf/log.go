@@ -147,8 +147,11 @@ func (l *eventLog) pass(records []kernelRecord, fn func([]Event)) {
 	}
 }
 
-// logAlias is LOG_ALIAS of log.bpf.h.
-const logAlias = 1 << 0
+// The flags of a record, as in log.bpf.h.
+const (
+	logAlias    = 1 << 0
+	logStranger = 1 << 1
+)
 
 // decodeEvent returns the event of a record; false where it is none.
 func decodeEvent(r *kernelRecord, texts *textReader) (Event, bool) {
@@ -171,7 +174,7 @@ func decodeEvent(r *kernelRecord, texts *textReader) (Event, bool) {
 		e.Size = r.Size
 		e.Label, e.Prev = int32(r.Details[0]), int32(r.Details[0]>>32)
 		e.Cur, e.Inner = int32(r.Details[1]), uint32(r.Details[1]>>32)
-		e.Alias = r.Flags&logAlias != 0
+		e.Alias, e.Unwatched = r.Flags&logAlias != 0, r.Flags&logStranger != 0
 	case EventOSWait, EventNeighbour:
 		e.From, e.To = int64(r.Details[0]), int64(r.Details[1])
 	case EventWatch, EventUnwatched, EventIn, EventGCStart, EventGCEnd, EventNIFEnd, EventSuspend, EventExit:

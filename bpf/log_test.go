@@ -233,7 +233,7 @@ func TestDecodeEvent(t *testing.T) {
 	minusOne, two := uint64(math.MaxUint32), uint64(2)
 	record := func(kind EventKind) kernelRecord {
 		return kernelRecord{Place: 1, Now: 100, Process: 5, Other: 77, Pid: 42, Tid: 43, Kind: uint8(kind),
-			Flags: logAlias, Size: 9, Details: [2]uint64{minusOne<<32 | 3, two<<32 | 4}}
+			Flags: logAlias | logStranger, Size: 9, Details: [2]uint64{minusOne<<32 | 3, two<<32 | 4}}
 	}
 	event := func(kind EventKind, change func(*Event)) Event {
 		e := Event{Time: 100, VM: 42, Thread: 43, Kind: kind, Process: 5, Other: 77}
@@ -246,7 +246,7 @@ func TestDecodeEvent(t *testing.T) {
 		EventOut:       func(e *Event) { e.State, e.Reductions = 3, 4 },
 		EventNIFStart:  func(e *Event) { e.Text, e.Other = "prim_file:read_nif/2", 0 },
 		EventSend: func(e *Event) {
-			e.Size, e.Label, e.Prev, e.Cur, e.Inner, e.Alias = 9, 3, -1, 4, 2, true
+			e.Size, e.Label, e.Prev, e.Cur, e.Inner, e.Alias, e.Unwatched = 9, 3, -1, 4, 2, true, true
 		},
 		EventOSWait: func(e *Event) { e.From, e.To = int64(minusOne<<32|3), int64(two<<32|4) },
 	} {

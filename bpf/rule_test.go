@@ -365,7 +365,7 @@ func TestConditionsDropExactly(t *testing.T) {
 }
 
 // builtin is the built-in outcome of this name, grouped.
-func builtin(t *testing.T, name, group string) bpf.Outcome {
+func builtin(t testing.TB, name, group string) bpf.Outcome {
 	t.Helper()
 	b, ok := dtrace.LookupBuiltin(name)
 	if !ok {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/usdt"
 )
 
@@ -123,7 +124,7 @@ func TestArena(t *testing.T) {
 // map would get too large: then fewer; and where one stripe is too large, none.
 func TestLayoutStripes(t *testing.T) {
 	const gib = 1 << 30
-	large := func(share int) []Outcome { return []Outcome{{Bins: gib/8/(2*9)/share - columns}} }
+	large := func(share int) []Outcome { return []Outcome{{Bins: (gib/8/share-others)/(2*9) - columns}} }
 	for _, test := range []struct {
 		outcomes                 []Outcome
 		processors, wantsStripes int
@@ -193,6 +194,8 @@ func TestOptionsCheck(t *testing.T) {
 			`outcome "a": dMax 1 ns, 1 bins of -1 ns`},
 		{"no bins", Options{Outcomes: with(func(o *Outcome) { o.Bins = 0 }), Start: 1, Window: 1},
 			`outcome "a": dMax 1 ns, 0 bins of 1 ns`},
+		{"a rule to be explained", Options{Outcomes: with(func(o *Outcome) { o.Rule, o.Explain = new(dtrace.Rule), true }), Start: 1, Window: 1},
+			`outcome "a": only spans can be explained`},
 		{"crowded label", Options{Outcomes: onOneLabel(9), Start: 1, Window: 1},
 			fmt.Sprintf(`outcome %q: more than 8 names fall on label 1: rename one`, onOneLabel(9)[8].Name)},
 		{"full label", Options{Outcomes: onOneLabel(8), Start: 1, Window: 1}, ""},
