@@ -297,20 +297,25 @@ static __always_inline bool process_arg(void *ctx, struct detail *d)
 SEC("uprobe.multi")
 int detail_in(void *ctx)
 {
+	struct writing rec;
 	struct runner *r;
 	struct watch *w;
 	struct detail d;
+	bool again;
 
 	if (!begin_detail(&d) || !process_arg(ctx, &d))
 		return 0;
 	r = this_runner();
-	if (r)
-		runs(r, d.key.process, d.now);
+	again = r && runs(r, d.key.process, d.now);
 	w = find_watch(&d.key, d.now);
 	if (!w)
 		return 0;
 	log_neighbours(d.now, d.key.pid, d.key.process, w->ready_ns ?: w->left_ns ?: w->since_ns);
-	log_plain(LOG_IN, d.now, d.key.pid, d.key.process, 0);
+	rec = begin_record(LOG_IN, d.now, d.key.pid, d.key.process);
+	if (!rec.to)
+		return 0;
+	rec.to->flags = again ? LOG_AGAIN : 0;
+	end_record(&rec);
 	return 0;
 }
 

@@ -60,6 +60,9 @@ type Event struct {
 	// sake, and nothing else of Process is known then.
 	Unwatched bool
 
+	// Again, of EventIn, says that no other process ran on Thread since it stopped there.
+	Again bool
+
 	State      uint8 // of EventOut: a set of States
 	Reductions int32 // of EventOut
 	From, To   int64 // nanoseconds of CLOCK_MONOTONIC

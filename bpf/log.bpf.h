@@ -37,6 +37,7 @@ enum logged {
 /* Flags of a record. */
 #define LOG_ALIAS (1 << 0)    /* a message was sent to an alias */
 #define LOG_STRANGER (1 << 1) /* who sent it is not watched */
+#define LOG_AGAIN (1 << 2)    /* a process runs, and was the last one that ran on the thread */
 
 struct record {
 	__u64 place; /* 1 + its number in its stripe, 0 while it is being written */

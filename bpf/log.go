@@ -151,6 +151,7 @@ func (l *eventLog) pass(records []kernelRecord, fn func([]Event)) {
 const (
 	logAlias    = 1 << 0
 	logStranger = 1 << 1
+	logAgain    = 1 << 2
 )
 
 // decodeEvent returns the event of a record; false where it is none.
@@ -166,6 +167,8 @@ func decodeEvent(r *kernelRecord, texts *textReader) (Event, bool) {
 	switch e.Kind {
 	case EventSpanStart, EventSpanEnd:
 		e.Outcome, e.ID, e.Other = int(r.Size), r.Other, 0
+	case EventIn:
+		e.Again = r.Flags&logAgain != 0
 	case EventOut:
 		e.State, e.Reductions = uint8(r.Details[0]), int32(r.Details[1])
 	case EventNIFStart:
@@ -177,7 +180,7 @@ func decodeEvent(r *kernelRecord, texts *textReader) (Event, bool) {
 		e.Alias, e.Unwatched = r.Flags&logAlias != 0, r.Flags&logStranger != 0
 	case EventOSWait, EventNeighbour:
 		e.From, e.To = int64(r.Details[0]), int64(r.Details[1])
-	case EventWatch, EventUnwatched, EventIn, EventGCStart, EventGCEnd, EventNIFEnd, EventSuspend, EventExit:
+	case EventWatch, EventUnwatched, EventGCStart, EventGCEnd, EventNIFEnd, EventSuspend, EventExit:
 	default:
 		return Event{}, false
 	}

@@ -75,12 +75,15 @@ static __always_inline struct runner *this_runner(void)
 	return bpf_map_lookup_elem(&runners, &tid);
 }
 
-/* Notes that a process begins to run. */
-static __always_inline void runs(struct runner *r, __u64 process, __u64 now)
+/* Notes that a process begins to run; true if it is the last one that ran here. */
+static __always_inline bool runs(struct runner *r, __u64 process, __u64 now)
 {
+	bool again = r->slices[r->last % SLICES].process == process && r->gaps == watching_gaps();
+
 	r->process = process;
 	r->from_ns = now;
 	r->gaps = watching_gaps();
+	return again;
 }
 
 /* Notes that it stops. What began before there was nobody watched for some time may have
@@ -92,15 +95,15 @@ static __always_inline void stops(struct runner *r, __u64 process, __u64 now)
 
 	r->process = 0;
 	if (!known)
-		return;
-	if (s->process == process && r->from_ns - s->to_ns < SLICE_GAP) {
+		process = 0; /* somebody ran */
+	else if (s->process == process && r->from_ns - s->to_ns < SLICE_GAP) {
 		s->to_ns = now;
 		return;
 	}
 	r->last++;
 	s = &r->slices[r->last % SLICES];
 	s->process = process;
-	s->from_ns = r->from_ns;
+	s->from_ns = known ? r->from_ns : now;
 	s->to_ns = now;
 }
 

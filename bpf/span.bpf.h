@@ -158,13 +158,18 @@ static __noinline int log_span(struct event *e, __u64 process, __u32 number, __u
 	return 0;
 }
 
+/* How many times its dMax after a span's start it may be that processes are watched for
+ * its sake. Where several spans lead to a process it is not known which of them goes on:
+ * one that is late is in its mailbox still, and what comes behind it would not be known to. */
+#define WATCH_DMAX 2
+
 /* Has the process watched that started a span, which is at this place among the recent
  * ones, 0 for none. */
 static __noinline int watch_owner(struct event *e, __u64 owner, __u64 dmax_ns, __u32 root)
 {
 	struct process_key k = {.process = owner, .pid = e->key.pid};
 	struct watch by = {
-		.until_ns = e->now + dmax_ns,
+		.until_ns = e->now + WATCH_DMAX * dmax_ns,
 		.start_ns = e->now,
 		.since_ns = e->now,
 		.root = root,

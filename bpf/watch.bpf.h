@@ -21,7 +21,7 @@
 #define MAX_HOPS 10
 
 /* A process that is watched, or was. It is watched as long as the span is open that led
- * to it; where several did, until the deadline of the last of them. */
+ * to it; where several did, until some time after the deadline of the last of them. */
 struct watch {
 	__u64 until_ns;
 	__u64 start_ns; /* of the span, the token of its place among the recent ones */

@@ -88,15 +88,19 @@ func TestKinds(t *testing.T) {
 			0 watch 1
 			10 start 1 7
 			20 out 1 ready
-			25 in 1
+			25 in 1 again
 			40 out 1 ready
 			45 in 1 @2
+			50 out 1 ready
+			55 in 1 @2
 			60 out 1 ready
-			99999 in 1 @2`,
+			99999 in 1 @2 again`,
 		start: 10, end: 100_000, want: `
 			10-40 running 1
 			40-45 ready 1
-			45-60 running 1
+			45-50 running 1
+			50-55 ready 1
+			55-60 running 1
 			60-99999 ready 1
 			99999-100000 running 1`,
 	}, {

@@ -270,10 +270,8 @@ const atOnce = 50_000
 // scheduler, no other one having run there, did not wait for it: it is the VM that has
 // run on its behalf.
 func (p *process) run(e *bpf.Event) {
-	if n := len(p.changes); n > 1 && p.changes[n-1].state == ready && e.Time-p.changes[n-1].at < atOnce {
-		before := p.changes[n-2]
-		beside := len(p.neighbours) > 0 && p.neighbours[len(p.neighbours)-1].at >= p.changes[n-1].at
-		if before.state == running && before.thread == e.Thread && !beside {
+	if n := len(p.changes); n > 1 && p.changes[n-1].state == ready && e.Again && e.Time-p.changes[n-1].at < atOnce {
+		if before := p.changes[n-2]; before.state == running && before.thread == e.Thread {
 			p.changes = p.changes[:n-1]
 			return
 		}

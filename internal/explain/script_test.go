@@ -17,7 +17,7 @@ const vmPID = 42
 //
 //	0 watch 1            10 unwatched 2
 //	0 start 1 7          90 end 2 7              span 7
-//	0 in 1 @3            9 out 1 wait            on thread 3; or ready, port, dirty, reds=N
+//	0 in 1 @3 again      9 out 1 wait            on thread 3; or ready, port, dirty, reds=N
 //	5 send 1>2 4         5 send 1>2 alias        size 4; then a token: ~9.1.2; or unwatched
 //	6 queued 2 4 #1      7 receive 2 4 #1        1 in the private queue
 //	0 gc+ 1  1 gc- 1  2 nif+ 1 f  3 nif- 1 f     3 suspend 1 6      9 exit 1
@@ -71,6 +71,8 @@ func argument(t testing.TB, e *bpf.Event, arg string) {
 	switch e.Kind {
 	case bpf.EventSpanStart, bpf.EventSpanEnd:
 		e.ID = number[uint64](t, arg)
+	case bpf.EventIn:
+		e.Again = arg == "again"
 	case bpf.EventSuspend:
 		e.Other = number[uint64](t, arg)
 	case bpf.EventNIFStart, bpf.EventNIFEnd:

@@ -74,9 +74,10 @@ func TestKnownCauses(t *testing.T) {
 			}
 			const spans = 5
 			options := fmt.Sprintf("[%s, #{spans => %d, work => 2, cause => 100}]", c.scenario, spans)
-			each := eachOf(t, vmtest.Call(t, beam, "causes", "run", options))
 			s.batches = nil
-			s.collectNow()
+			each := eachOf(t, s.collectWhile(func() (string, error) {
+				return beam.Call(t.Context(), "causes", "run", options)
+			}))
 			found := make(map[uint64][]trace.Share)
 			for _, b := range s.batches {
 				for _, i := range b.Instances {
@@ -86,6 +87,34 @@ func TestKnownCauses(t *testing.T) {
 			judge(t, c, each, found, s.notices())
 		})
 	}
+}
+
+// collectWhile collects windows while do runs, and up to the present then.
+func (s *source) collectWhile(do func() (string, error)) string {
+	s.t.Helper()
+	type answer struct {
+		text string
+		err  error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		text, err := do()
+		done <- answer{text, err}
+	}()
+	var got answer
+	s.collectUntil("an answer", func() bool {
+		select {
+		case got = <-done:
+			return true
+		default:
+			return false
+		}
+	})
+	if got.err != nil {
+		s.t.Fatal(got.err)
+	}
+	s.collectNow()
+	return got.text
 }
 
 // A span is what a scenario says of one.
