@@ -68,7 +68,7 @@ spans() {
 	if [ "$1" = disk ]; then
 		keep_disk_busy &
 		# shellcheck disable=SC2064
-		trap "kill $!; wait" EXIT
+		trap "kill $! 2>/dev/null; wait" EXIT
 	fi
 	"$home/sbin/rabbitmqctl" -q eval "
 		[code:add_pathz(filename:join([\"$dir/lib\", App, \"ebin\"])) || App <- [\"beamscope\", \"rabbitmq_spans\"]],
