@@ -119,6 +119,10 @@ func (c *chain) path(p *process) path {
 // handed it over, to the one that started it. The last leg is the first that is added.
 func (c *chain) backward(p *process, t int64, owner *process) {
 	label := c.label(owner, t)
+	last := (*process).lastReceipt
+	if c.leads(p, t, owner, label) {
+		last = (*process).lastSeen
+	}
 	c.leg(p, nil, t, c.end, c.has(p, t, c.end)) // should it have ended before
 	for range maxLegs {
 		if p == owner {
@@ -127,7 +131,7 @@ func (c *chain) backward(p *process, t int64, owner *process) {
 			c.legs = append(c.legs, own...)
 			return
 		}
-		r := p.lastReceipt(c.start, t, label)
+		r := last(p, c.start, t, label)
 		if r == nil {
 			c.unexplained(c.start, t, p, c.mark, reasonBefore)
 			return
@@ -184,6 +188,34 @@ func (p *process) lastReceipt(from, to int64, label int32) *receipt {
 		}
 	}
 	return &p.received[end-1]
+}
+
+// lastSeen is lastReceipt without messages that were not seen to be sent, such as those
+// of timers that the process waited for while it had the span.
+func (p *process) lastSeen(from, to int64, label int32) *receipt {
+	for {
+		r := p.lastReceipt(from, to, label)
+		if r == nil || r.send != nil || r.among != nil {
+			return r
+		}
+		to = r.at - 1
+	}
+}
+
+// leads reports whether the messages that were seen lead back to the process that started
+// the span, within the span.
+func (c *chain) leads(p *process, t int64, owner *process, label int32) bool {
+	for range maxLegs {
+		if p == owner {
+			return true
+		}
+		r := p.lastSeen(c.start, t, label)
+		if r == nil || r.send == nil || r.send.at < c.start {
+			return false
+		}
+		p, t = c.vm.process(r.send.from), r.send.at
+	}
+	return false
 }
 
 // forward goes from the process that started the span on over the messages that may have

@@ -125,6 +125,29 @@ func TestHandedOver(t *testing.T) {
 			22-50 waiting 2
 				22-50 running 2`,
 	}, {
+		name: "it waits for a timer while it has the span", events: `
+			0 watch 1
+			0 watch 2
+			1 in 2 @2
+			2 out 2 wait @2
+			10 start 1 7
+			12 send 1>2 5
+			20 in 2 @2
+			21 queued 2 5 #1
+			22 receive 2 5 #1
+			25 out 2 wait @2
+			40 in 2 @2
+			41 queued 2 9 #1
+			42 receive 2 9 #1
+			50 end 2 7`,
+		start: 10, end: 50, want: `
+			10-12 running 1 inferred
+			12-50 waiting 2 inferred by 1>2 12..22
+				12-20 ready 2 inferred
+				20-25 running 2 inferred
+				25-40 unexplained 2 inferred: woken by a message that no process of this node was seen to send: by a timer, a port, another node or the VM
+				40-50 running 2 inferred`,
+	}, {
 		name: "one of two senders", events: `
 			0 watch 1
 			0 watch 2
