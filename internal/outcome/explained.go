@@ -1,7 +1,6 @@
 package outcome
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/beamscope/beamscope/internal/explain"
@@ -81,22 +80,8 @@ func worstExplained(st *stage, instances []Instance) []int {
 		}
 	}
 	slices.SortFunc(worst, func(i, j int) int { return instances[i].CompareWorst(&instances[j]) })
-	type key struct {
-		outcome string
-		vm      VM
-	}
-	taken := make(map[key]int)
-	return slices.DeleteFunc(worst, func(i int) bool {
-		k := key{instances[i].Outcome, instances[i].VM}
-		taken[k]++
-		return taken[k] > MaxWorst
-	})
-}
-
-// CompareWorst is less than 0 where an instance is worse than another one: timeouts
-// before failures before successes, and among each the slowest.
-func (i *Instance) CompareWorst(j *Instance) int {
-	return cmp.Or(-cmp.Compare(i.Status, j.Status), -cmp.Compare(i.Elapsed(), j.Elapsed()), cmp.Compare(i.End, j.End), cmp.Compare(i.ID, j.ID))
+	ranks := make(ranking)
+	return slices.DeleteFunc(worst, func(i int) bool { return ranks.next(&instances[i]) >= MaxWorst })
 }
 
 // traceNames returns what names the processes in the traces of a window, by the pids of
