@@ -5,9 +5,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/internal/explain"
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
@@ -50,6 +52,28 @@ func TestRecordIsBounded(t *testing.T) {
 			t.Fatalf("what was forgotten is lost: %d", lost)
 		}
 	})
+}
+
+// What happened in the time that was given up is unexplained, for that reason.
+func TestRecordGivenUpIsUnexplained(t *testing.T) {
+	r := record{most: 2}
+	events := []bpf.Event{
+		{Time: 10, VM: 1, Kind: bpf.EventWatch, Process: 2},
+		{Time: 20, VM: 1, Kind: bpf.EventGCStart, Process: 2},
+		{Time: 30, VM: 1, Kind: bpf.EventGCEnd, Process: 2},
+		{Time: 40, VM: 1, Kind: bpf.EventGCStart, Process: 2},
+	}
+	r.add(events, bpf.Loss{})
+	got := r.explain(explain.Instance{VM: 1, Start: 15, End: 40, Owner: 2})
+	want := &trace.Trace{Spans: []trace.Span{
+		{Parent: -1, Kind: trace.Root, Start: 15, End: 40, Process: 2},
+		{Parent: 0, Kind: trace.Unexplained, Start: 15, End: 21, Process: 2, Reason: "too long ago: not kept"},
+		{Parent: 0, Kind: trace.GC, Start: 21, End: 30, Process: 2},
+		{Parent: 0, Kind: trace.Running, Start: 30, End: 40, Process: 2},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
 }
 
 // What could not be read is said, and what could be is kept.
