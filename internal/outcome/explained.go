@@ -19,9 +19,8 @@ func (s *VMSource) explain(st *stage, w Window, instances []Instance) error {
 	if err := o.record.read(o.collector.Events); err != nil {
 		return err
 	}
-	if lost := o.record.takeLost(); lost > 0 && !s.toldUnrecorded {
-		s.toldUnrecorded = true
-		s.note("%d events were lost that would explain slow instances: where they are missing, time is unexplained", lost)
+	if text := s.unrecorded.next(o.record.takeLost()); text != "" {
+		s.note("%s", text)
 	}
 	names := s.traceNames()
 	traceAll(worstExplained(st, instances), instances, MaxSpans, func(i *Instance) *trace.Trace {

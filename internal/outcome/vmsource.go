@@ -61,7 +61,7 @@ type VMSource struct {
 
 	batch assembly
 
-	toldUnrecorded bool // that events for explanations were lost
+	unrecorded lossRun // of events for explanations
 
 	names     *names       // of the VMs' processes
 	guessed   []string     // of which VMs the layout is not known, and was not said yet
