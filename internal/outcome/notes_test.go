@@ -42,3 +42,20 @@ func TestNoteGuesses(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// A text that waits to be taken is not noted again: what is missing of a VM is the same
+// for two collectors. Once it was taken, it is news again.
+func TestNotedOnce(t *testing.T) {
+	s := &VMSource{vms: make(map[int]*observedVM)}
+	s.note("pid %d: no probe", 5)
+	s.note("pid %d: no probe", 6)
+	s.note("pid %d: no probe", 5)
+	if got, want := texts(s), []string{"pid 5: no probe", "pid 6: no probe"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	s.notices = nil
+	s.note("pid %d: no probe", 5)
+	if got, want := texts(s), []string{"pid 5: no probe"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -278,8 +278,12 @@ func (s *VMSource) add(o *observedVM) {
 	}
 }
 
+// note adds a notice, unless one that says the same waits to be taken.
 func (s *VMSource) note(format string, args ...any) {
-	s.notices = append(s.notices, Notice{Time: monotonic.Now(), Text: fmt.Sprintf(format, args...)})
+	text := fmt.Sprintf(format, args...)
+	if !slices.ContainsFunc(s.notices, func(n Notice) bool { return n.Text == text }) {
+		s.notices = append(s.notices, Notice{Time: monotonic.Now(), Text: text})
+	}
 }
 
 // Plan implements [Source]. Where a plan needs more room than there is, or comes
