@@ -121,9 +121,6 @@ func traceAll(order []int, instances []Instance, most int, explain func(*Instanc
 // the VMs. It names so many of each VM at most, and each once.
 func (s *VMSource) traceNames() func(vm int) func(PID) string {
 	known := make(map[int]map[PID]string)
-	for pid := range s.vms {
-		s.namerOf(pid) // which begins to open it: the names are there when they are wanted
-	}
 	return func(vm int) func(PID) string {
 		if known[vm] == nil {
 			known[vm] = make(map[PID]string)

@@ -276,6 +276,19 @@ func (s *VMSource) add(o *observedVM) {
 			s.note("%v", err)
 		}
 	}
+	s.openNames()
+}
+
+// openNames begins to open the VMs where something is explained, or may be later. That
+// takes some tenths of a second, and a process that has no name in one window and has one
+// in the next would be two.
+func (s *VMSource) openNames() {
+	if !slices.ContainsFunc(s.observations, func(o *observation) bool { return o.collector.Explains() }) {
+		return
+	}
+	for pid := range s.vms {
+		s.namerOf(pid)
+	}
 }
 
 // note adds a notice, unless one that says the same waits to be taken.
@@ -339,6 +352,7 @@ func (s *VMSource) takeOver(old *observation, p Plan) (o *observation, missing, 
 // begin notes a plan that begins.
 func (s *VMSource) begin(p Plan, o *observation) {
 	s.stages = append(s.stages, newStage(p, o))
+	s.openNames()
 	s.follow()
 }
 
