@@ -25,7 +25,7 @@ type cause struct {
 	scenario string
 	of       func(trace.Share) bool // whether a share is what the scenario's cause took
 	behind   int                    // messages at least
-	unknown  bool                   // it is not to be known how long it took, but that it is not
+	reason   string                 // begins so where the cause cannot be known
 }
 
 func ofKind(kinds ...trace.Kind) func(trace.Share) bool {
@@ -52,9 +52,9 @@ func causes() []cause {
 		{scenario: "callee", of: ofProcess("slow_callee", trace.Running)},
 		{scenario: "lock", of: ofProcess("holder", trace.Waiting, trace.Running)},
 		{scenario: "handed_over", of: ofProcess("queue_2", trace.Mailbox), behind: 90},
-		{scenario: "sleep", of: ofKind(trace.Unexplained), unknown: true},
-		{scenario: "timer", of: ofKind(trace.Unexplained), unknown: true},
-		{scenario: "port_message", of: ofKind(trace.Unexplained), unknown: true},
+		{scenario: "sleep", of: ofKind(trace.Unexplained), reason: "woken without a message"},
+		{scenario: "timer", of: ofKind(trace.Unexplained), reason: "woken by a message that no process of this node was seen to send"},
+		{scenario: "port_message", of: ofKind(trace.Unexplained), reason: "woken by a message that no process of this node was seen to send"},
 	}
 }
 
@@ -167,6 +167,9 @@ func judge(t *testing.T, c cause, each map[uint64]span, found map[uint64][]trace
 		}
 		if !c.of(shares[0]) {
 			t.Errorf("#%d: the largest share is not what was looked for", id)
+		}
+		if !strings.HasPrefix(shares[0].Reason, c.reason) {
+			t.Errorf("#%d: the reason is %q, not %q", id, shares[0].Reason, c.reason)
 		}
 		if shares[0].Behind < c.behind {
 			t.Errorf("#%d was behind %d messages, at least %d", id, shares[0].Behind, c.behind)
