@@ -24,6 +24,7 @@ import (
 type cause struct {
 	scenario string
 	of       func(trace.Share) bool // whether a share is what the scenario's cause took
+	also     func(trace.Share) bool // what the scenario cannot tell from it
 	behind   int                    // messages at least
 	reason   string                 // begins so where the cause cannot be known
 }
@@ -44,7 +45,7 @@ func causes() []cause {
 		{scenario: "gc", of: func(s trace.Share) bool { return s.Kind == trace.GC && s.Own }},
 		{scenario: "file_io", of: func(s trace.Share) bool {
 			return s.Kind == trace.NIF && s.Own && strings.HasPrefix(s.Detail, "prim_file:")
-		}},
+		}, also: ofKind(trace.OSWait)}, // until the thread that waited for the disk has a processor
 		{scenario: "port_busy", of: func(s trace.Share) bool { return s.Kind == trace.Port && s.Own }},
 		{scenario: "neighbour", of: func(s trace.Share) bool { return s.Kind == trace.Ready && s.OtherName == "neighbour" }},
 		{scenario: "mailbox", of: ofProcess("slow_server", trace.Mailbox), behind: 90},
@@ -176,7 +177,7 @@ func judge(t *testing.T, c cause, each map[uint64]span, found map[uint64][]trace
 		}
 		for _, s := range shares {
 			t.Logf("#%d %6.2f ms %v of %v %s %s (%v) %s %s behind %d", id, float64(s.Duration)/1e6, s.Kind, s.Process, s.Name, s.OtherName, s.Mark, s.Detail, s.Reason, s.Behind)
-			if c.of(s) {
+			if c.of(s) || c.also != nil && c.also(s) {
 				share += s.Duration
 			}
 			total += s.Duration
