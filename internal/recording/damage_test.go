@@ -204,6 +204,7 @@ func TestHostileTraces(t *testing.T) {
 		span[at] = to
 		return span
 	}
+	forever := binary.AppendVarint(nil, trace.MaxDuration+1)
 	end := []byte{0, 0, 0, 0, 0} // of the batch
 	for name, test := range map[string]struct {
 		trace []byte
@@ -219,6 +220,8 @@ func TestHostileTraces(t *testing.T) {
 		"no such parent":     {spans(2, root, change(part, 1, 1), end), "span 1, which is 1 behind its parent"},
 		"far behind":         {spans(2, root, part[:1], binary.AppendUvarint(nil, 1<<63), part[2:], end), "which is 9223372036854775808 behind its parent"},
 		"a gap":              {spans(2, root, change(part, 3, 8), end), "its children have come to"},
+		"ends before":        {spans(2, change(root, 3, 9), change(part, 3, 9), end), "from -5 to -10"},
+		"too long":           {spans(2, slices.Concat(root[:3], forever, root[4:]), slices.Concat(part[:3], forever, part[4:]), end), "span 0: 17592186044417 ns: more than 17592186044416"},
 		"no link mark":       {spans(2, root, change(part, 0, 1|1<<6), []byte{0, 0, 0, 0, 3}, end), "a link with mark 3"},
 	} {
 		data, _ := everything(t)
