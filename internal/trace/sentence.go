@@ -19,7 +19,7 @@ func (t *Trace) Sentence(instance string) string {
 		return ""
 	}
 	whole := t.Spans[0].Duration()
-	text := Percent(shares[0].Duration, whole) + " of " + instance + " " + shares[0].Clause()
+	text := Percent(shares[0].Duration, whole) + " of " + figures.Printable(instance) + " " + shares[0].Clause()
 	if len(shares) > 1 && float64(shares[1].Duration) >= second*float64(whole) {
 		text += "; " + Percent(shares[1].Duration, whole) + " " + shares[1].Clause()
 	}
