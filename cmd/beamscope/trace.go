@@ -62,7 +62,7 @@ a scope file it finds these by itself.`,
 	cmd.Flags().StringVarP(&f.observe.config, "config", "c", "", "scope file that says what to observe, or where snapshots are")
 	cmd.Flags().IntVar(&f.observe.pid, "pid", 0, "observe this VM instead of the scope file's target")
 	cmd.Flags().DurationVar(&f.observe.duration, "for", traceFor, "observe for so long")
-	cmd.Flags().BoolVar(&f.observe.json, "json", false, "print one JSON object a line for each span, and for each outcome")
+	cmd.Flags().BoolVar(&f.observe.json, "json", false, "print one JSON object a line for each span, and for each outcome and VM")
 	cmd.Flags().StringVar(&f.where.dir, "dir", "", "folder of the snapshots (default snapshots, or what the scope file says)")
 	cmd.Flags().StringVar(&f.outcome, "outcome", "", "show spans of this outcome alone")
 	cmd.Flags().Uint64Var(&f.id, "id", 0, "show the span with this id")
@@ -210,7 +210,7 @@ func (f *traceFlags) print(out io.Writer, k *worst.Keeper) error {
 			}
 		}
 		for _, t := range k.Totals() {
-			if err := j.Total(t.Outcome, &t.Tally); err != nil {
+			if err := j.Total(&t); err != nil {
 				return err
 			}
 		}
@@ -222,10 +222,5 @@ func (f *traceFlags) print(out io.Writer, k *worst.Keeper) error {
 		}
 		fmt.Fprintln(out)
 	}
-	for _, t := range k.Totals() {
-		if err := export.WriteTotal(out, t.Outcome, &t.Tally); err != nil {
-			return err
-		}
-	}
-	return nil
+	return export.WriteTotals(out, k.Totals())
 }

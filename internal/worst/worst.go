@@ -27,9 +27,10 @@ type Instance struct {
 	Began time.Time // when it started, by the clock on the wall
 }
 
-// A Total is where the time of all explained instances of an outcome went.
+// A Total is where the time of all explained instances of an outcome in a VM went.
 type Total struct {
 	Outcome string
+	VM      outcome.VM
 	scope.Tally
 }
 
@@ -45,19 +46,19 @@ func (k *Keeper) Add(instances []outcome.Instance, wall func(int64) time.Time) {
 		if k.Outcome != "" && i.Outcome != k.Outcome || k.ID != 0 && i.ID != k.ID {
 			continue
 		}
-		k.total(i.Outcome).Add(instances[n : n+1])
+		k.total(i.Outcome, i.VM).Add(instances[n : n+1])
 		k.kept = append(k.kept, Instance{i, wall(i.Start)})
 	}
 	slices.SortStableFunc(k.kept, func(a, b Instance) int { return a.CompareWorst(&b.Instance) })
 	k.kept = k.kept[:min(len(k.kept), k.N)]
 }
 
-// total returns the total of an outcome.
-func (k *Keeper) total(name string) *Total {
-	at := slices.IndexFunc(k.tallies, func(t Total) bool { return t.Outcome == name })
+// total returns the total of an outcome in a VM.
+func (k *Keeper) total(name string, vm outcome.VM) *Total {
+	at := slices.IndexFunc(k.tallies, func(t Total) bool { return t.Outcome == name && t.VM == vm })
 	if at < 0 {
 		at = len(k.tallies)
-		k.tallies = append(k.tallies, Total{Outcome: name})
+		k.tallies = append(k.tallies, Total{Outcome: name, VM: vm})
 	}
 	return &k.tallies[at]
 }
@@ -65,7 +66,7 @@ func (k *Keeper) total(name string) *Total {
 // Instances returns the worst, the worst first.
 func (k *Keeper) Instances() []Instance { return k.kept }
 
-// Totals returns the totals of the outcomes, in the order in which they came.
+// Totals returns the totals of the outcomes and VMs, in the order in which they came.
 func (k *Keeper) Totals() []Total { return k.tallies }
 
 // Explained tells whether any instance had a trace, whether it was wanted or not.
