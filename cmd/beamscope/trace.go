@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,8 +44,9 @@ process by process, and how certain that is; and where the time of all of them w
 
 Of a recording that was made with explain, or a snapshot: by its path, its number in
 beamscope snapshots list or the beginning of its file's name. Without one it observes
-running Erlang VMs for 10s, or as long as --for says, and explains all their spans; without
-a scope file it finds these by itself.`,
+running Erlang VMs for 10s, or as long as --for says, and explains their spans, except where
+the scope file says explain: false of an outcome; without a scope file it finds spans by
+itself.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(cmd, args); err != nil {
 				return err
@@ -169,15 +171,31 @@ func (f *traceFlags) live(ctx context.Context, out, log io.Writer) error {
 	return f.print(out, k)
 }
 
-// configured returns what is to be observed: all spans are explained, and nothing makes a
-// snapshot.
+// configured returns what is to be observed: all spans are explained of which the scope
+// file does not say otherwise, and nothing makes a snapshot. It returns an error where
+// what is wanted is not explained.
 func (f *traceFlags) configured() (config.Config, error) {
 	f.observe.explain = true
 	c, err := f.observe.load()
+	if err == nil && f.observe.config != "" {
+		err = f.checkExplained(c.Explained())
+	}
 	for i := range c.Outcomes {
 		c.Outcomes[i].Triggers = nil
 	}
 	return c, err
+}
+
+// checkExplained returns an error unless what is wanted is among the outcomes of the scope
+// file that are explained.
+func (f *traceFlags) checkExplained(names []string) error {
+	switch {
+	case len(names) == 0:
+		return &config.Error{File: f.observe.config, Path: "outcomes", Text: "explain is false of all that are of spans: take it out of one"}
+	case f.outcome != "" && !slices.Contains(names, f.outcome):
+		return &config.Error{File: f.observe.config, Path: "outcomes." + f.outcome, Text: "nothing of it is explained: it has to be of spans, without explain: false"}
+	}
+	return nil
 }
 
 // observation returns how it is observed.
