@@ -54,7 +54,7 @@ itself.`,
 			if len(args) == 0 {
 				return f.live(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
-			path, err := f.path(args[0])
+			path, err := f.path(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -83,6 +83,10 @@ func (f *traceFlags) check(cmd *cobra.Command, args []string) error {
 		}
 	}
 	switch {
+	case len(args) == 0 && cmd.Flags().Changed("dir"):
+		return usageError(cmd, errors.New("--dir: it says where a snapshot is, and none is named"))
+	case f.id == 0 && cmd.Flags().Changed("id"):
+		return usageError(cmd, errors.New("--id 0: not a number from 1 on"))
 	case f.count < 1:
 		return usageError(cmd, fmt.Errorf("-n %d: not a number from 1 on", f.count))
 	case f.observe.duration == 0:
@@ -97,8 +101,13 @@ func (f *traceFlags) keeper() *worst.Keeper {
 }
 
 // path returns where a recording is, or a snapshot.
-func (f *traceFlags) path(name string) (string, error) {
-	if _, err := os.Stat(name); err == nil || filepath.Base(name) != name || filepath.Ext(name) == ".bsr" {
+func (f *traceFlags) path(cmd *cobra.Command, name string) (string, error) {
+	if _, err := os.Stat(name); err == nil || filepath.Base(name) != name {
+		for _, flag := range []string{"dir", "config"} {
+			if cmd.Flags().Changed(flag) {
+				return "", usageError(cmd, fmt.Errorf("%s and --%s: it is a file, and not looked for in a folder", name, flag))
+			}
+		}
 		return name, nil // opening it says what is wrong, if anything is
 	}
 	f.where.config = f.observe.config
@@ -106,7 +115,11 @@ func (f *traceFlags) path(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return snapshot.Find(dir, name)
+	path, err := snapshot.Find(dir, name)
+	if errors.Is(err, snapshot.ErrNotFound) && filepath.Ext(name) == ".bsr" && f.where == (snapshotFlags{}) {
+		return name, nil // likewise
+	}
+	return path, err
 }
 
 // recorded shows what a recording has. Where it is damaged, that is what was before.
