@@ -366,7 +366,9 @@ func (s *send) mayAnswer(question *send) bool {
 	return question.to == s.from && got < s.at
 }
 
-// mistake says that some of the private queue may each be any other one of them.
+// mistake says that some of the private queue may each be any other one of them; not so
+// of messages of one process: alike, they are taken to be wanted in their order, but for
+// answers to aliases.
 func (b *mailbox) mistake(alike []int) {
 	if len(alike) < 2 {
 		return
@@ -382,6 +384,10 @@ func (b *mailbox) mistake(alike []int) {
 		default:
 			among = join(among, 0)
 		}
+	}
+	special := func(i int) bool { return b.private[i].among != nil || b.private[i].send.alias }
+	if len(among) == 1 && among[0] != 0 && !slices.ContainsFunc(alike, special) {
+		return
 	}
 	for _, i := range alike {
 		q := &b.private[i]

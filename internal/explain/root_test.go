@@ -272,7 +272,7 @@ func TestExplainNothing(t *testing.T) {
 	var l Log
 	for _, i := range []Instance{{}, {Start: 5, End: 9}, {VM: vmPID, Start: 5, End: 9, Owner: 1}} {
 		checked(t, l.Explain(i), i)
-		l.Add([]bpf.Event{{VM: vmPID, Kind: bpf.EventWatch, Process: 2}}, false)
+		l.Add([]bpf.Event{{VM: vmPID, Kind: bpf.EventWatch, Process: 2}}, bpf.Loss{})
 	}
 }
 

@@ -23,10 +23,10 @@ func TestRecordIsBounded(t *testing.T) {
 				events[i].Time = now
 			}
 			over := rapid.Uint64Range(0, 3).Draw(t, "lost")
-			if err := r.read(func(fn func([]bpf.Event)) (uint64, error) {
+			if err := r.read(func(fn func([]bpf.Event)) (bpf.Loss, error) {
 				fn(events[:n/2])
 				fn(events[n/2:])
-				return over, nil
+				return bpf.Loss{Events: over, From: now - int64(n), To: now}, nil
 			}); err != nil {
 				t.Fatal(err)
 			}
@@ -55,9 +55,9 @@ func TestRecordIsBounded(t *testing.T) {
 func TestRecordReadError(t *testing.T) {
 	r := record{most: 1024}
 	broken := errors.New("broken")
-	err := r.read(func(fn func([]bpf.Event)) (uint64, error) {
+	err := r.read(func(fn func([]bpf.Event)) (bpf.Loss, error) {
 		fn([]bpf.Event{{Time: 1}})
-		return 0, broken
+		return bpf.Loss{}, broken
 	})
 	if !errors.Is(err, broken) || r.held != 1 {
 		t.Errorf("got %v, and %d events are held", err, r.held)
