@@ -137,7 +137,7 @@ func (f *traceFlags) recorded(path string, out, log io.Writer) error {
 		}
 		if err != nil {
 			began(log, in.Header)
-			return errors.Join(f.print(out, k), fmt.Errorf("%s: %w", path, err))
+			return errors.Join(f.print(out, log, k), fmt.Errorf("%s: %w", path, err))
 		}
 		if b, ok := entry.(*outcome.Batch); ok {
 			k.Add(b.Instances, wall)
@@ -150,7 +150,7 @@ func (f *traceFlags) recorded(path string, out, log io.Writer) error {
 		return fmt.Errorf("%s: no explained span in it is %s", path, f.wanted())
 	}
 	began(log, in.Header)
-	return f.print(out, k)
+	return f.print(out, log, k)
 }
 
 // wanted says which spans are.
@@ -181,7 +181,7 @@ func (f *traceFlags) live(ctx context.Context, out, log io.Writer) error {
 	case len(k.Instances()) == 0:
 		return fmt.Errorf("no span that was explained is %s", f.wanted())
 	}
-	return f.print(out, k)
+	return f.print(out, log, k)
 }
 
 // configured returns what is to be observed: all spans are explained of which the scope
@@ -231,8 +231,11 @@ func (k keeping) Frame(f *scope.Frame) error {
 // Close implements printer.
 func (k keeping) Close() error { return nil }
 
-// print shows what is kept.
-func (f *traceFlags) print(out io.Writer, k *worst.Keeper) error {
+// print shows what is kept, and says in the log what is not.
+func (f *traceFlags) print(out, log io.Writer, k *worst.Keeper) error {
+	if n := k.Further(); n > 0 {
+		fmt.Fprintf(log, "totals are of the first %d outcomes and VMs: %d instances are in none\n", worst.MaxTotals, n)
+	}
 	if f.observe.json {
 		j := export.NewJSON(out)
 		for _, i := range k.Instances() {
@@ -241,7 +244,7 @@ func (f *traceFlags) print(out io.Writer, k *worst.Keeper) error {
 			}
 		}
 		for _, t := range k.Totals() {
-			if err := j.Total(&t); err != nil {
+			if err := j.Total(t); err != nil {
 				return err
 			}
 		}

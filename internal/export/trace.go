@@ -128,11 +128,10 @@ const (
 
 // WriteTotals writes where the time of all explained instances went, in a line for each
 // outcome; of each VM where there are several.
-func WriteTotals(w io.Writer, totals []worst.Total) error {
-	several := slices.ContainsFunc(totals, func(t worst.Total) bool { return t.VM != totals[0].VM })
+func WriteTotals(w io.Writer, totals []*worst.Total) error {
+	several := slices.ContainsFunc(totals, func(t *worst.Total) bool { return t.VM != totals[0].VM })
 	var b strings.Builder
-	for i := range totals {
-		t := &totals[i]
+	for _, t := range totals {
 		name := t.Outcome
 		if several {
 			name += fmt.Sprintf(" of %v", t.VM)

@@ -117,7 +117,7 @@ func TestTotals(t *testing.T) {
 		}
 		j := export.NewJSON(&objects)
 		for _, total := range k.Totals() {
-			if err := j.Total(&total); err != nil {
+			if err := j.Total(total); err != nil {
 				t.Fatal(err)
 			}
 		}

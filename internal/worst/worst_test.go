@@ -86,8 +86,25 @@ func TestTotalsOfVMs(t *testing.T) {
 		total time.Duration
 	}{{7, 20}, {8, 10}} {
 		shares, _ := totals[n].Shares()
-		if got := &totals[n]; got.Outcome != "a" || got.VM.PID != want.pid || got.Total != want.total || len(shares) != 1 || shares[0].Time != want.total {
+		if got := totals[n]; got.Outcome != "a" || got.VM.PID != want.pid || got.Total != want.total || len(shares) != 1 || shares[0].Time != want.total {
 			t.Errorf("total %d: %+v, shares %+v", n, *got, shares)
 		}
+	}
+}
+
+// However many outcomes and VMs there are, the totals are bounded.
+func TestManyTotals(t *testing.T) {
+	k := worst.Keeper{N: 3}
+	const more = 5
+	for n := range worst.MaxTotals + more {
+		i := explained("a", 1, outcome.Success, 10)
+		i.VM.PID = n + 1
+		k.Add([]outcome.Instance{i, i}, wall)
+	}
+	if n := len(k.Totals()); n != worst.MaxTotals || k.Further() != 2*more {
+		t.Errorf("%d totals, and %d further instances", n, k.Further())
+	}
+	if last := k.Totals()[worst.MaxTotals-1]; last.VM.PID != worst.MaxTotals || last.Instances != 2 {
+		t.Errorf("the last total is %+v", *last)
 	}
 }
