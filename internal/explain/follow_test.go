@@ -37,6 +37,52 @@ func TestFollow(t *testing.T) {
 			80-85 ready 1
 			85-90 running 1`,
 	}, {
+		name: "a late answer to an alias that is none any more", events: `
+			0 watch 1
+			0 watch 2
+			0 watch 3
+			10 start 1 7
+			20 send 1>3 9
+			22 out 1 wait
+			30 in 3 @3
+			31 queued 3 9 #1
+			32 receive 3 9 #1
+			100000 send 2>1 alias
+			900000 send 3>1 alias
+			900010 in 1
+			900011 queued 1 4 #1
+			900012 receive 1 4 #1
+			900020 end 1 7`,
+		start: 10, end: 900020, want: `
+			10-22 running 1
+			22-900000 waiting 3 inferred by 3>1 900000..900012
+				22-30 ready 3 inferred
+				30-900000 running 3 inferred
+			900000-900010 ready 1
+			900010-900020 running 1`,
+	}, {
+		name: "either of two answers to aliases", events: `
+			0 watch 1
+			0 watch 2
+			0 watch 3
+			10 start 1 7
+			20 send 1>3 9
+			22 out 1 wait
+			30 in 3 @3
+			31 queued 3 9 #1
+			32 receive 3 9 #1
+			100000 send 2>1 alias
+			110000 send 3>1 alias
+			120000 in 1
+			120011 queued 1 4 #1
+			120012 receive 1 4 #1
+			120020 end 1 7`,
+		start: 10, end: 120020, want: `
+			10-22 running 1
+			22-110000 waiting 0 ambiguous: woken by a message of <0.2.0> or <0.3.0>
+			110000-120000 ready 1
+			120000-120020 running 1`,
+	}, {
 		name: "tokens", events: `
 			0 watch 1
 			0 watch 2

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/trace"
@@ -178,7 +179,7 @@ func (p *process) add(e *bpf.Event, resumed int64) {
 		return
 	}
 	if e.Kind != bpf.EventQueued {
-		p.box.fetch()
+		p.woken(p.box.fetch())
 	}
 	if p.unsaid {
 		p.infer(e)
@@ -206,8 +207,9 @@ func (p *process) infer(e *bpf.Event) {
 	switch e.Kind {
 	case bpf.EventIn:
 		since.state = waits
-		if i := after(p.arrived, since.at-near, sentAt); i < len(p.arrived) {
-			p.set(change{at: p.arrived[i].at, state: ready})
+		came := p.arrived[after(p.arrived, since.at-near, sentAt):]
+		if i := slices.IndexFunc(came, func(s *send) bool { return !s.alias }); i >= 0 {
+			p.set(change{at: came[i].at, state: ready})
 		}
 	case bpf.EventGCEnd:
 		since.state, since.thread = collects, e.Thread
@@ -326,6 +328,10 @@ func (p *process) mail(e *bpf.Event) {
 	case bpf.EventReceive:
 		r := p.box.receive(e, p.sent)
 		p.received = append(p.received, r)
+	case bpf.EventIn:
+		if p.box.ran == 0 {
+			p.box.ran = e.Time
+		}
 	case bpf.EventOut:
 		if p.current().state == waits {
 			p.box.block(e.Time)
@@ -339,12 +345,26 @@ func (p *process) mail(e *bpf.Event) {
 	}
 }
 
-// arrive says that a message was sent to it.
+// arrive says that a message was sent to it. Whether one that was sent to an alias came
+// is known when it is fetched: it may not be one any more.
 func (p *process) arrive(s *send) {
 	p.arrived = append(p.arrived, s)
 	p.box.arrive(s)
-	if p.current().state == waits {
+	if p.current().state == waits && !s.alias {
 		p.set(change{at: s.at, state: ready})
+	}
+}
+
+// woken says that it turned out that a message which was sent at a time came: if the
+// process waited then, it was ready from then on.
+func (p *process) woken(at int64) {
+	i := after(p.changes, at, changedAt)
+	switch {
+	case i == 0 || i == len(p.changes) || p.changes[i-1].state != waits:
+	case p.changes[i].state == ready:
+		p.changes[i].at = at
+	default:
+		p.changes = slices.Insert(p.changes, i, change{at: at, state: ready, thread: p.changes[i].thread})
 	}
 }
 
