@@ -83,6 +83,90 @@ func TestFollow(t *testing.T) {
 			110000-120000 ready 1
 			120000-120020 running 1`,
 	}, {
+		name: "it is scheduled in for a system task while it waits", events: `
+			0 watch 1
+			0 watch 2
+			1 in 2 @2
+			2 out 2 wait @2
+			10 start 1 7
+			20 send 1>2 9
+			22 out 1 wait
+			30 in 2 @2
+			31 queued 2 9 #1
+			32 receive 2 9 #1
+			80000 in 1
+			80005 out 1 wait
+			90000 send 2>1 4
+			90005 in 1
+			90006 queued 1 4 #1
+			90007 receive 1 4 #1
+			90010 end 1 7`,
+		start: 10, end: 90010, want: `
+			10-22 running 1
+			22-80000 waiting 2 inferred by 2>1 90000..90007
+				22-30 ready 2 inferred
+				30-80000 running 2 inferred
+			80000-80005 running 1
+			80005-90000 waiting 2 inferred by 2>1 90000..90007
+				80005-90000 running 2 inferred
+			90000-90005 ready 1
+			90005-90010 running 1`,
+	}, {
+		name: "a timer ends its wait, and it does something", events: `
+			0 watch 1
+			0 watch 2
+			1 in 2 @2
+			2 out 2 wait @2
+			10 start 1 7
+			20 send 1>2 9
+			22 out 1 wait
+			30 in 2 @2
+			31 queued 2 9 #1
+			32 receive 2 9 #1
+			80000 in 1
+			80002 send 1>9 4
+			80005 out 1 wait
+			90000 send 2>1 4
+			90005 in 1
+			90006 queued 1 4 #1
+			90007 receive 1 4 #1
+			90010 end 1 7`,
+		start: 10, end: 90010, want: `
+			10-22 running 1
+			22-80000 unexplained 1: woken without a message: by a timer or a signal
+			80000-80005 running 1
+			80005-90000 waiting 2 inferred by 2>1 90000..90007
+				80005-90000 running 2 inferred
+			90000-90005 ready 1
+			90005-90010 running 1`,
+	}, {
+		name: "a timer ends its wait, and it runs for long", events: `
+			0 watch 1
+			0 watch 2
+			1 in 2 @2
+			2 out 2 wait @2
+			10 start 1 7
+			20 send 1>2 9
+			22 out 1 wait
+			30 in 2 @2
+			31 queued 2 9 #1
+			32 receive 2 9 #1
+			20000 in 1
+			80005 out 1 wait
+			90000 send 2>1 4
+			90005 in 1
+			90006 queued 1 4 #1
+			90007 receive 1 4 #1
+			90010 end 1 7`,
+		start: 10, end: 90010, want: `
+			10-22 running 1
+			22-20000 unexplained 1: woken without a message: by a timer or a signal
+			20000-80005 running 1
+			80005-90000 waiting 2 inferred by 2>1 90000..90007
+				80005-90000 running 2 inferred
+			90000-90005 ready 1
+			90005-90010 running 1`,
+	}, {
 		name: "tokens", events: `
 			0 watch 1
 			0 watch 2

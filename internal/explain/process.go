@@ -82,6 +82,10 @@ type process struct {
 	received   []receipt
 	started    []started
 	neighbours []neighbour
+	glances    []int64 // when it waited on, having done nothing when it was scheduled in
+
+	ran    int64 // when it was scheduled in for the last time
+	active bool  // it has done something since
 
 	beforeGC, beforeNIF change // that GC and native code go back to
 	port                string // that the last suspension was for
@@ -184,6 +188,7 @@ func (p *process) add(e *bpf.Event, resumed int64) {
 	if p.unsaid {
 		p.infer(e)
 	}
+	p.glance(e)
 	p.change(e)
 	p.mail(e)
 }
@@ -345,6 +350,21 @@ func (p *process) mail(e *bpf.Event) {
 	}
 }
 
+// glance notes when the process stops that did nothing when it ran: while it waits, it
+// may be scheduled in for the VM, that asks for what is known of it, say.
+func (p *process) glance(e *bpf.Event) {
+	switch e.Kind {
+	case bpf.EventIn:
+		p.ran, p.active = e.Time, false
+	case bpf.EventOut:
+		if !p.active && p.ran != 0 && e.Time-p.ran < atOnce {
+			p.glances = append(p.glances, e.Time)
+		}
+	default:
+		p.active = true
+	}
+}
+
 // arrive says that a message was sent to it. Whether one that was sent to an alias came
 // is known when it is fetched: it may not be one any more.
 func (p *process) arrive(s *send) {
@@ -387,6 +407,7 @@ func (p *process) forget(before int64) {
 	p.received = cut(p.received, after(p.received, before, receivedAt))
 	p.started = cut(p.started, after(p.started, before, func(s started) int64 { return s.at }))
 	p.blanks = cut(p.blanks, after(p.blanks, before, func(at int64) int64 { return at }))
+	p.glances = cut(p.glances, after(p.glances, before, func(at int64) int64 { return at }))
 	p.lapses = cut(p.lapses, after(p.lapses, before, seenAt))
 	p.neighbours = cut(p.neighbours, after(p.neighbours, before, func(n neighbour) int64 { return n.at }))
 	p.box.forget(before)
