@@ -167,6 +167,45 @@ func TestFollow(t *testing.T) {
 			90000-90005 ready 1
 			90005-90010 running 1`,
 	}, {
+		name: "it has asked one of two, and nothing came", events: `
+			0 watch 1
+			0 watch 2
+			0 watch 3
+			10 start 1 7
+			20 send 1>2 9
+			21 send 1>3 4
+			22 out 1 wait
+			30 in 2 @2
+			31 queued 2 9 #1
+			32 receive 2 9 #1`,
+		start: 10, end: 90, want: `
+			10-22 running 1
+			22-90 waiting 0 ambiguous: waits for one of <0.2.0> or <0.3.0>: it has sent to each since a message came`,
+	}, {
+		name: "it has asked one that has answered before, and nothing came", events: `
+			0 watch 1
+			0 watch 2
+			0 watch 3
+			1 send 1>3 4
+			2 send 1>2 9
+			3 send 2>1 5
+			4 queued 1 5 #1
+			5 receive 1 5 #1
+			10 start 1 7
+			20 send 1>2 9
+			21 send 1>3 4
+			22 out 1 wait
+			30 in 2 @2
+			31 queued 2 9 #2
+			31 queued 2 9 #2
+			32 receive 2 9 #2
+			33 receive 2 9 #1`,
+		start: 10, end: 90, want: `
+			10-22 running 1
+			22-90 waiting 2 inferred by 1>2 20..33: assumed: of those it has sent to since a message came, only this one has ever answered
+				22-33 mailbox 2 inferred behind 1 by 1>2 20..33
+				33-90 running 2 inferred`,
+	}, {
 		name: "tokens", events: `
 			0 watch 1
 			0 watch 2
