@@ -150,11 +150,13 @@ func (c *chain) backward(p *process, t int64, owner *process) {
 			return
 		}
 		m := r.send
-		c.mark = max(c.mark, m.mark)
-		c.leg(p, m, m.at, t, c.arrival(p, m, c.clip(m.at), c.clip(r.at), c.path(p)), c.has(p, r.at, t))
-		if m.at <= c.start {
+		if m.at < c.start {
+			c.leg(p, nil, r.at, t, c.has(p, r.at, t))
+			c.unexplained(c.start, r.at, p, c.mark, reasonBefore)
 			return
 		}
+		c.mark = max(c.mark, m.mark)
+		c.leg(p, m, m.at, t, c.arrival(p, m, c.clip(m.at), c.clip(r.at), c.path(p)), c.has(p, r.at, t))
 		p, t = c.vm.process(m.from), m.at
 	}
 	c.unexplained(c.start, t, p, c.mark, reasonLegs)
