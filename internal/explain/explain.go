@@ -219,10 +219,11 @@ func (v *vm) count(outcome int, s *ends) {
 // Forget forgets what was before a time, nanoseconds of CLOCK_MONOTONIC. It should be
 // before the start of whatever is to be explained: what is forgotten is unexplained.
 func (l *Log) Forget(before int64) {
+	before = min(before, l.last+1) // all there is
 	if !l.begun || before <= l.begin {
 		return
 	}
-	l.begin, l.why = min(before, l.last+1), whyForgotten
+	l.begin, l.why = before, whyForgotten
 	for pid, v := range l.vms {
 		v.forget(before)
 		if len(v.processes) == 0 && len(v.threads) == 0 {

@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 )
@@ -397,6 +399,21 @@ func TestForget(t *testing.T) {
 	l.Forget(4000)
 	if len(l.vms) != 0 {
 		t.Errorf("there are still %d VMs", len(l.vms))
+	}
+}
+
+// All can be forgotten that there is, but for what processes do now.
+func TestForgetEverything(t *testing.T) {
+	var l Log
+	for turn := range int64(3) {
+		for at := turn * 1000; at < turn*1000+100; at += 10 {
+			l.Add(script(t, fmt.Sprintf("%d gc+ 1\n%d gc- 1\n%d send 1>2 4", at, at+5, at+6)), false)
+		}
+		l.Forget(math.MaxInt64)
+		p := l.vms[vmPID].processes[1]
+		if len(p.changes) != 1 || len(p.sent) != 0 || p.current().state != running {
+			t.Errorf("left are %d states and %d messages; now it is in state %d", len(p.changes), len(p.sent), p.current().state)
+		}
 	}
 }
 
