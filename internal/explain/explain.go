@@ -232,6 +232,9 @@ func (l *Log) Forget(before int64) {
 	}
 }
 
+// ForgetVM forgets a VM that has ended: its pid may be that of another one next.
+func (l *Log) ForgetVM(pid int) { delete(l.vms, pid) }
+
 func (v *vm) forget(before int64) {
 	for n, waits := range v.threads {
 		i := after(waits, before, func(w interval) int64 { return w.to })

@@ -417,6 +417,28 @@ func TestForgetEverything(t *testing.T) {
 	}
 }
 
+// A VM has nothing of another one that had its pid.
+func TestForgetVM(t *testing.T) {
+	var l Log
+	l.ForgetVM(vmPID)
+	l.Add(script(t, `
+		0 watch 1
+		10 start 1 7
+		20 gc+ 1`), false)
+	l.ForgetVM(vmPID + 1)
+	scenario{name: "another one", start: 10, end: 30, want: `
+		10-20 running 1
+		20-30 gc 1`}.explain(t, &l)
+	l.ForgetVM(vmPID)
+	l.Add(script(t, `
+		50 watch 1
+		60 gc+ 1`), false)
+	scenario{name: "the next one", start: 10, end: 70, want: `
+		10-50 unexplained 1: not watched then
+		50-60 running 1
+		60-70 gc 1`}.explain(t, &l)
+}
+
 // A process that is watched again at once was always watched.
 func TestWatchedAgainAtOnce(t *testing.T) {
 	scenario{events: `
