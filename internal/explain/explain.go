@@ -176,7 +176,7 @@ func (v *vm) send(p *process, e *bpf.Event) {
 	q := v.process(trace.PID(e.Other))
 	s := &send{
 		from: p.pid, to: q.pid, at: e.Time,
-		size: e.Size, alias: e.Alias, token: tokenOf(e),
+		size: e.Size, alias: e.Alias, unwatched: e.Unwatched, token: tokenOf(e),
 	}
 	p.sent = append(p.sent, s)
 	p.sentTo[q.pid] = append(p.sentTo[q.pid], s)

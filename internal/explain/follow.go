@@ -51,6 +51,7 @@ type walk struct {
 	vm       *vm
 	start    int64 // of the instance
 	end      int64
+	owner    *process // that started it
 	episodes map[*process]episode
 }
 

@@ -439,6 +439,57 @@ func TestForgetVM(t *testing.T) {
 		60-70 gc 1`}.explain(t, &l)
 }
 
+// That a process is not watched any more is not said: what it did last is what it does
+// only for as long as something tells that it still is.
+func TestWatchEndsSilently(t *testing.T) {
+	const before = `
+		1 watch 1
+		2 start 1 6
+		2 send 1>2 5
+		2 watch 2
+		3 in 2
+		4 queued 2 5 #1
+		5 receive 2 5 #1
+		6 end 1 6
+		10000 start 1 7`
+	for _, s := range []scenario{{
+		name: "with its span", events: before + `
+			10001 out 1 wait`,
+		start: 10000, end: 900000, want: `
+			10000-10001 running 1
+			10001-900000 waiting 2 inferred by 1>2 2..5: assumed: it sent the last message there; not watched then`,
+	}, {
+		name: "seen when it is again", events: before + `
+			10001 out 1 wait
+			950000 watch 3
+			950000 start 3 8
+			950001 send 3>2 5
+			950001 watch 2
+			950002 gc+ 2`,
+		start: 10000, end: 900000, want: `
+			10000-10001 running 1
+			10001-900000 waiting 2 inferred by 1>2 2..5: assumed: it sent the last message there; not watched then`,
+	}, {
+		name: "it is asked", events: before + `
+			10001 send 1>2 5
+			10002 out 1 wait`,
+		start: 10000, end: 900000, want: `
+			10000-10002 running 1
+			10002-900000 waiting 2 inferred by 1>2 10001..0: assumed: it sent the last message there
+				10002-900000 mailbox 2 inferred behind 0 by 1>2 10001..0`,
+	}, {
+		name: "it does something later", events: before + `
+			10001 out 1 wait
+			950000 gc+ 2`,
+		start: 10000, end: 900000, want: `
+			10000-10001 running 1
+			10001-900000 waiting 2 inferred by 1>2 2..5: assumed: it sent the last message there
+				10001-900000 running 2 inferred`,
+	}} {
+		t.Run(s.name, func(t *testing.T) { s.run(t) })
+	}
+}
+
 // A process that is watched again at once was always watched.
 func TestWatchedAgainAtOnce(t *testing.T) {
 	scenario{events: `

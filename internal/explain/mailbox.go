@@ -24,11 +24,12 @@ const (
 
 // A send is a message that was seen to be sent.
 type send struct {
-	from, to trace.PID
-	at       int64
-	size     uint32
-	alias    bool
-	token    token
+	from, to  trace.PID
+	at        int64
+	size      uint32
+	alias     bool
+	unwatched bool // who sent it was not watched
+	token     token
 
 	fate     fate
 	received int64       // where taken

@@ -41,6 +41,7 @@ func (l *Log) Explain(i Instance) *trace.Trace {
 			owner = e.starter
 			root.Process = owner.pid
 		}
+		w.owner = owner
 		root.children = w.instance(i, owner, e)
 	}
 	return root.trace()
