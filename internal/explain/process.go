@@ -55,8 +55,7 @@ type started struct {
 }
 
 // A lapse is that a process was not watched any more: that it is not was seen later than
-// its last event before. A process is watched as long as the spans are open that led to
-// it; so for one that ended before it was seen, it was.
+// its last event before.
 type lapse struct{ last, seen int64 }
 
 // A neighbour is a process that ran while another one could have.

@@ -89,6 +89,22 @@ func TestRecordReadError(t *testing.T) {
 	}
 }
 
+// Of a VM that has ended nothing is left for the next one with its pid.
+func TestRecordForgetsVM(t *testing.T) {
+	r := record{most: 1024}
+	r.add([]bpf.Event{
+		{VM: 1, Kind: bpf.EventWatch, Process: 5, Time: 10}, {VM: 1, Kind: bpf.EventGCStart, Process: 5, Time: 20},
+		{VM: 2, Kind: bpf.EventWatch, Process: 5, Time: 10}, {VM: 2, Kind: bpf.EventGCStart, Process: 5, Time: 20},
+	}, 0)
+	r.forgetVM(1)
+	for vm, want := range map[int]trace.Kind{1: trace.Unexplained, 2: trace.Running} {
+		tr := r.explain(explain.Instance{VM: vm, Start: 10, End: 20, Owner: 5})
+		if got := tr.Spans[1].Kind; got != want {
+			t.Errorf("VM %d: kind %d, want %d", vm, got, want)
+		}
+	}
+}
+
 // The worst of each outcome and VM are explained, where that is asked for.
 func TestWorstExplained(t *testing.T) {
 	st := &stage{specs: []Spec{{Name: "yes", Span: "yes", Explain: true}, {Name: "no", Span: "no"}}}
