@@ -44,33 +44,21 @@ func details() []detail {
 	}
 }
 
-// detailSites returns the places of all details that the target has; missing says which
-// ones it lacks, or cannot be had.
-func (c *Collector) detailSites(t Target) (found siteList, missing error) {
-	var errs []error
-	for _, d := range details() {
-		if err := c.addDetail(&found, d, t); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return found, errors.Join(errs...)
-}
-
-// addDetail adds the places of a detail.
-func (c *Collector) addDetail(found *siteList, d detail, t Target) error {
+// detailSites returns the places of a detail that can be had.
+func (c *Collector) detailSites(d detail, t Target) (found siteList, err error) {
 	probe, err := t.probe(d.probe)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	known, _ := dtrace.Lookup(d.probe)
 	for _, site := range probe.Sites {
 		p, err := c.program(variant{program: d.program, args: newBlockArguments(site.Args), pidBits: t.PIDBits, layout: t.Layout})
 		if err != nil {
-			return fmt.Errorf("%s: %w", d.probe, err)
+			return found, fmt.Errorf("%s: %w", d.probe, err)
 		}
 		found.add(p, known.Function != nil && known.Function.Return, site, uint64(d.kind))
 	}
-	return nil
+	return found, nil
 }
 
 // detailTrace is what the details' programs at the kernel's tracepoints are called among

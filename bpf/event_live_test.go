@@ -428,6 +428,46 @@ func TestDetailsAttached(t *testing.T) {
 	checkTotal(t, c, 0, vm.PID(), succeeded(3)) // it stays one outcome
 }
 
+// Where one of the details cannot be attached to, the others are, and it is said which.
+// Later changes do not make it forgotten.
+func TestDetailsOneFails(t *testing.T) {
+	vm := vmtest.Start(t, oneScheduler())
+	o := explained(load(endless))
+	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{o}})
+	target := vmtest.Target(t, vm)
+	target.Layout = layout.Of(t, vm)
+	target.Probes = slices.Clone(target.Probes)
+	for i := range target.Probes {
+		if p := &target.Probes[i]; p.Name == "process__suspend" {
+			p.Sites = slices.Clone(p.Sites)
+			p.Sites[0].Offset = 1 << 40 // behind the end of the file
+		}
+	}
+	a, err := c.Attach(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := func() {
+		t.Helper()
+		if err := a.Missing(); err == nil || !strings.Contains(err.Error(), "process__suspend") {
+			t.Errorf("missing: %v", err)
+		}
+	}
+	missing()
+	from := after(c)
+	c.While(func() error {
+		again, err := c.Change(from, c.Opts.Window, []bpf.Outcome{o, named("brief", time.Second)})
+		if again != nil {
+			t.Errorf("the change says again what is missing: %v", again)
+		}
+		return err
+	})
+	missing()
+	r := &recorder{c, t, vm}
+	answer, events := r.call("chain", "[1]")
+	checkKinds(t, "owner", of(events, answer.process()), "watch start send out in queued receive end")
+}
+
 // Where the layout of processes is not known, their state is not either, and of the token
 // of a message to an alias only the label.
 func TestEventsWithoutLayout(t *testing.T) {
