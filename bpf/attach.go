@@ -341,6 +341,9 @@ func (a *Attachment) openTap(t tap) error {
 // says which ones it lacks.
 func (a *Attachment) openDetails() error {
 	var errs []error
+	if !a.c.hasDetails() {
+		errs = append(errs, a.c.forgetDetails())
+	}
 	links := []link.Link{}
 	for _, d := range details() {
 		opened, err := a.openDetail(d)

@@ -3,6 +3,7 @@ package bpf
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -59,6 +60,37 @@ func (c *Collector) detailSites(d detail, t Target) (found siteList, err error) 
 		found.add(p, known.Function != nil && known.Function.Return, site, uint64(d.kind))
 	}
 	return found, nil
+}
+
+// hasDetails reports whether the details are attached to anywhere.
+func (c *Collector) hasDetails() bool {
+	return slices.ContainsFunc(c.targets, func(a *Attachment) bool {
+		_, have := a.links[detailTap()]
+		return have
+	})
+}
+
+// forgetDetails forgets what the details' programs know of processes and threads from when
+// they were attached before: what happened since then they have not seen.
+func (c *Collector) forgetDetails() error {
+	return errors.Join(clearMap(c.maps.Watches), clearMap(c.maps.Runners), clearMap(c.maps.OsWaits))
+}
+
+// clearMap deletes what is in a hash map that nobody writes to meanwhile.
+func clearMap(m *ebpf.Map) error {
+	var keys [][]byte
+	for key, err := m.NextKeyBytes(nil); key != nil || err != nil; key, err = m.NextKeyBytes(key) {
+		if err != nil {
+			return fmt.Errorf("clear %s: %w", m, err)
+		}
+		keys = append(keys, key)
+	}
+	for _, key := range keys {
+		if err := m.Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("clear %s: %w", m, err)
+		}
+	}
+	return nil
 }
 
 // detailTrace is what the details' programs at the kernel's tracepoints are called among

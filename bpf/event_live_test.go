@@ -468,6 +468,42 @@ func TestDetailsOneFails(t *testing.T) {
 	checkKinds(t, "owner", of(events, answer.process()), "watch start send out in queued receive end")
 }
 
+// Nobody is watched on from before a time in which nothing was to be explained: what
+// happened then is not known.
+func TestEventsAfterDarkTime(t *testing.T) {
+	vm := vmtest.Start(t, oneScheduler())
+	r, _ := explaining(t, vm, bpf.Options{})
+	vmtest.Eval(t, vm, `register(sleeper, spawn(fun() ->
+		_ = beamscope:start_span(<<"load">>),
+		[receive collect -> erlang:garbage_collect() end || _ <- [1, 2]]
+	end))`)
+	collect := func() []bpf.Event {
+		t.Helper()
+		r.all()
+		vmtest.Eval(t, vm, `sleeper ! collect, receive after 10 -> ok end`)
+		events, _ := r.all()
+		return events
+	}
+	if n := len(ofKind(collect(), bpf.EventGCStart)); n != 1 {
+		t.Fatalf("%d collections", n)
+	}
+	for _, o := range []bpf.Outcome{load(endless), explained(load(endless))} {
+		from := after(r.Collector)
+		r.While(func() error {
+			_, err := r.Change(from, r.Opts.Window, []bpf.Outcome{o})
+			return err
+		})
+		r.ReadTo(from)
+	}
+	if events := collect(); len(events) > 0 {
+		t.Errorf("events of those that were watched before: %s", kindsOf(events))
+	}
+	_, events := r.call("chain", "[1]")
+	if n := len(ofKind(events, bpf.EventWatch)); n != 2 {
+		t.Errorf("%d are watched, want 2", n)
+	}
+}
+
 // Where the layout of processes is not known, their state is not either, and of the token
 // of a message to an alias only the label.
 func TestEventsWithoutLayout(t *testing.T) {

@@ -25,6 +25,8 @@ type record struct {
 	held   int         // sum of the chunks
 	lost   uint64      // since that was last asked for
 
+	skipped bool // since it was last read
+
 	watched []watchedProcess // the first of those since that was last asked for
 }
 
@@ -55,6 +57,17 @@ func (r *record) read(events func(func([]bpf.Event)) (lost uint64, err error)) e
 	return err
 }
 
+// skip passes over what a collector has recorded, and forgets what was before: what
+// happens while nothing is to be explained is not all recorded.
+func (r *record) skip(events func(func([]bpf.Event)) (lost uint64, err error)) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.skipped = true
+	r.giveUp(everything)
+	_, err := events(func([]bpf.Event) {})
+	return err
+}
+
 // add adds events in the order of time, before which so many were overwritten. Where
 // there are too many, the oldest are lost as well.
 func (r *record) add(events []bpf.Event, lost uint64) {
@@ -62,7 +75,8 @@ func (r *record) add(events []bpf.Event, lost uint64) {
 	if len(events) == 0 && lost == 0 {
 		return
 	}
-	r.log.Add(events, lost > 0)
+	r.log.Add(events, lost > 0 || r.skipped)
+	r.skipped = r.skipped && len(events) == 0
 	r.noteWatched(events)
 	for most := max(1, r.most/128); len(events) > 0; {
 		if len(r.chunks) == 0 || r.chunks[len(r.chunks)-1].n == most {

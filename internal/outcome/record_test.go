@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/internal/explain"
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
@@ -61,6 +62,34 @@ func TestRecordReadError(t *testing.T) {
 	})
 	if !errors.Is(err, broken) || r.held != 1 {
 		t.Errorf("got %v, and %d events are held", err, r.held)
+	}
+}
+
+// What happened while nothing was to be explained is not known, and nobody is taken to have
+// stayed as it was before.
+func TestRecordSkips(t *testing.T) {
+	r := record{most: 1024}
+	step := func(how func(func(func([]bpf.Event)) (uint64, error)) error, events ...bpf.Event) {
+		t.Helper()
+		for i := range events {
+			events[i].VM, events[i].Process = 1, 7
+		}
+		if err := how(func(fn func([]bpf.Event)) (uint64, error) { fn(events); return 0, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step(r.read, bpf.Event{Time: 10, Kind: bpf.EventWatch}, bpf.Event{Time: 20, Kind: bpf.EventIn})
+	step(r.skip, bpf.Event{Time: 1000, Kind: bpf.EventGCStart})
+	step(r.read)
+	step(r.read, bpf.Event{Time: 90000, Kind: bpf.EventOut, State: bpf.StateKnown})
+	got := r.explain(explain.Instance{VM: 1, ID: 1, Start: 30000, End: 80000, Owner: 7})
+	for _, s := range got.Spans[1:] {
+		if s.Kind != trace.Unexplained {
+			t.Errorf("%v", s)
+		}
+	}
+	if lost := r.takeLost(); lost > 0 {
+		t.Errorf("%d lost", lost)
 	}
 }
 
