@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
@@ -33,7 +34,7 @@ func TestFitTurns(t *testing.T) {
 		end += 10 + gc
 	}
 	var l Log
-	l.Add(script(t, events.String()), false)
+	l.Add(script(t, events.String()), bpf.Loss{})
 	i := Instance{VM: vmPID, ID: 7, Start: 0, End: end, Owner: 1}
 	tr := l.Explain(i)
 	checked(t, tr, i)
@@ -80,7 +81,7 @@ func TestFitCalls(t *testing.T) {
 		}
 	}
 	var l Log
-	l.Add(script(t, events.String()), false)
+	l.Add(script(t, events.String()), bpf.Loss{})
 	i := Instance{VM: vmPID, ID: 7, Start: 0, End: at, Owner: 1}
 	tr := l.Explain(i)
 	checked(t, tr, i)

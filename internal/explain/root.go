@@ -22,9 +22,13 @@ const (
 
 // Explain returns where the time of an instance went. It is to be called when the events
 // up to its end have been added. What comes later tells more where something was waited
-// for at the end.
+// for at the end. It returns nil for an instance that ends before it starts, or takes
+// longer than [trace.MaxDuration].
 func (l *Log) Explain(i Instance) *trace.Trace {
-	root := span(i.Start, max(i.Start, i.End), trace.Root, i.Owner, trace.Exact)
+	if i.End < i.Start || i.End-i.Start > trace.MaxDuration {
+		return nil
+	}
+	root := span(i.Start, i.End, trace.Root, i.Owner, trace.Exact)
 	if root.Start == root.End {
 		return root.trace()
 	}

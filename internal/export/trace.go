@@ -21,8 +21,9 @@ func WriteTrace(w io.Writer, i *outcome.Instance, start time.Time, all bool) err
 	if i.Class != "" {
 		how += " " + i.Class
 	}
-	fmt.Fprintf(w, "%s: %s after %s, start %s, %v, %s\n", i.Name(), how, figures.Delay(i.Elapsed()),
+	line := fmt.Sprintf("%s: %s after %s, start %s, %v, %s", i.Name(), how, figures.Delay(i.Elapsed()),
 		start.Format("15:04:05.000"), i.VM, trace.ProcessName(root.Process, root.Name))
+	fmt.Fprintln(w, figures.Printable(line))
 	if s := i.Trace.Sentence(i.Name()); s != "" {
 		fmt.Fprintln(w, s)
 	}
@@ -142,7 +143,7 @@ func WriteTotal(w io.Writer, name string, t *scope.Tally) error {
 	if t.Instances != 1 {
 		instances = fmt.Sprintf("%d instances", t.Instances)
 	}
-	_, err := fmt.Fprintf(w, "%s, %s explained, %s: %s\n", name, instances, figures.Delay(t.Total), strings.Join(parts, ", "))
+	_, err := fmt.Fprintf(w, "%s, %s explained, %s: %s\n", figures.Printable(name), instances, figures.Delay(t.Total), strings.Join(parts, ", "))
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/beamscope/beamscope/internal/export"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
@@ -66,5 +68,24 @@ func TestTrace(t *testing.T) {
 		if diff := cmp.Diff(string(want), string(got)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
+	}
+}
+
+// What is called something that a terminal would obey is not shown so.
+func TestForeignTrace(t *testing.T) {
+	const foreign = "a\x1b[2J\nb"
+	i := explained()
+	i.Outcome, i.VM.Node, i.Class = foreign, foreign, foreign
+	var text bytes.Buffer
+	if err := export.WriteTrace(&text, i, time.Time{}, false); err != nil {
+		t.Fatal(err)
+	}
+	var tally scope.Tally
+	tally.Add([]outcome.Instance{*i})
+	if err := export.WriteTotal(&text, foreign, &tally); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Split(text.String(), "\n"); len(lines) != 12 || strings.ContainsRune(text.String(), '\x1b') {
+		t.Errorf("%d lines: %q", len(lines), lines)
 	}
 }

@@ -2,6 +2,7 @@ package outcome
 
 import (
 	"errors"
+	"math"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -24,10 +25,10 @@ func TestRecordIsBounded(t *testing.T) {
 				events[i].Time = now
 			}
 			over := rapid.Uint64Range(0, 3).Draw(t, "lost")
-			if err := r.read(func(fn func([]bpf.Event)) (uint64, error) {
+			if err := r.read(func(fn func([]bpf.Event)) (bpf.Loss, error) {
 				fn(events[:n/2])
 				fn(events[n/2:])
-				return over, nil
+				return bpf.Loss{Events: over, From: now - int64(n), To: now}, nil
 			}); err != nil {
 				t.Fatal(err)
 			}
@@ -42,7 +43,7 @@ func TestRecordIsBounded(t *testing.T) {
 		if again := r.takeLost(); again != 0 {
 			t.Fatalf("%d lost again", again)
 		}
-		r.forget(everything)
+		r.forget(math.MaxInt64)
 		if r.held != 0 || len(r.chunks) != 0 {
 			t.Fatalf("%d events are held after all were forgotten", r.held)
 		}
@@ -56,9 +57,9 @@ func TestRecordIsBounded(t *testing.T) {
 func TestRecordReadError(t *testing.T) {
 	r := record{most: 1024}
 	broken := errors.New("broken")
-	err := r.read(func(fn func([]bpf.Event)) (uint64, error) {
+	err := r.read(func(fn func([]bpf.Event)) (bpf.Loss, error) {
 		fn([]bpf.Event{{Time: 1}})
-		return 0, broken
+		return bpf.Loss{}, broken
 	})
 	if !errors.Is(err, broken) || r.held != 1 {
 		t.Errorf("got %v, and %d events are held", err, r.held)
@@ -69,12 +70,12 @@ func TestRecordReadError(t *testing.T) {
 // stayed as it was before.
 func TestRecordSkips(t *testing.T) {
 	r := record{most: 1024}
-	step := func(how func(func(func([]bpf.Event)) (uint64, error)) error, events ...bpf.Event) {
+	step := func(how func(func(func([]bpf.Event)) (bpf.Loss, error)) error, events ...bpf.Event) {
 		t.Helper()
 		for i := range events {
 			events[i].VM, events[i].Process = 1, 7
 		}
-		if err := how(func(fn func([]bpf.Event)) (uint64, error) { fn(events); return 0, nil }); err != nil {
+		if err := how(func(fn func([]bpf.Event)) (bpf.Loss, error) { fn(events); return bpf.Loss{}, nil }); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -223,7 +223,7 @@ func (s *VMSource) attach(v vm.VM) error {
 func (s *VMSource) processLayout(v vm.VM) bpf.ProcessLayout {
 	m, err := s.names.layouts.Process(v.Process, v.Exe)
 	if err == nil && !v.StateBits() {
-		err = errors.New("it is another version than OTP 25")
+		err = errors.New("it is not known to be OTP 25")
 	}
 	if err != nil {
 		s.guessed = append(s.guessed, fmt.Sprintf("pid %d: %v: whether a process waits or was preempted is guessed by its reductions", v.PID(), err))
