@@ -475,7 +475,7 @@ func TestForgetEverything(t *testing.T) {
 	var l Log
 	for turn := range int64(3) {
 		for at := turn * 1000; at < turn*1000+100; at += 10 {
-			l.Add(script(t, fmt.Sprintf("%d gc+ 1\n%d gc- 1\n%d send 1>2 4", at, at+5, at+6)), false)
+			l.Add(script(t, fmt.Sprintf("%d gc+ 1\n%d gc- 1\n%d send 1>2 4", at, at+5, at+6)), bpf.Loss{})
 		}
 		l.Forget(math.MaxInt64)
 		p := l.vms[vmPID].processes[1]

@@ -45,7 +45,7 @@ func BenchmarkUnwantedHead(b *testing.B) {
 				events := script(b, unwantedHead(n, senders))
 				for b.Loop() {
 					var l Log
-					l.Add(events, false)
+					l.Add(events, bpf.Loss{})
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/message")
 			})
