@@ -2,6 +2,7 @@ package scope_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -307,6 +308,68 @@ func TestExplainedAgain(t *testing.T) {
 				if diff := cmp.Diff(first[n], x); diff != "" {
 					t.Fatalf("window %d: %s", n, diff)
 				}
+			}
+		}
+	}
+}
+
+// A process that gets its name later, or loses it, is the same all along: nothing has
+// grown where all is as it was.
+func TestNameComesLater(t *testing.T) {
+	waited := func(name string) outcome.Instance {
+		return explainedBy("a", 1, spell{trace.Running, 1, "", 10 * ms}, spell{trace.Mailbox, 2, name, 90 * ms})
+	}
+	for _, unnamed := range [][]int{{0}, {0, 1, 2}, {7}, {0, 6, 7}} {
+		p := newPlay(t, system(t, "", spec("a", 1)))
+		for n := range 12 {
+			name := "queue_2"
+			if slices.Contains(unnamed, n) {
+				name = ""
+			}
+			x := explained(t, p.explain(1, waited(name)), "a")
+			if x.Shift != nil {
+				t.Errorf("unnamed in %v: window %d says %v", unnamed, n, x.Shift)
+			}
+			if most := x.Shares[0]; n > 0 && most.Cause.Name == "queue_2" && most.Usual != 0.9 {
+				t.Errorf("unnamed in %v: in window %d it was %v usually", unnamed, n, most.Usual)
+			}
+		}
+	}
+}
+
+// What a shift is of may get its name while it lasts.
+func TestNameComesWithinShift(t *testing.T) {
+	p := newPlay(t, system(t, "", spec("a", 1)))
+	for range 6 {
+		p.explain(1, queued("a", 0))
+	}
+	began := noon.Add(time.Duration(p.next))
+	for n, name := range []string{"", "", "queue_2", ""} {
+		x := explained(t, p.explain(1, explainedBy("a", 1, spell{trace.Running, 1, "", 10 * ms}, spell{trace.Mailbox, 9, name, 90 * ms})), "a")
+		if x.Shift == nil || !x.Shift.Since.Equal(began) || x.Shift.From != 0 || x.Shift.To != 0.9 {
+			t.Errorf("window %d says %v, want since %v", n, x.Shift, began)
+		}
+	}
+}
+
+// Within a tally too, whichever instance tells the name.
+func TestTallyNames(t *testing.T) {
+	named := explainedBy("a", 1, spell{trace.Mailbox, 2, "queue_2", 5 * ms}, spell{trace.GC, 3, "queue_2", ms})
+	unnamed := explainedBy("a", 2, spell{trace.Mailbox, 2, "", 3 * ms}, spell{trace.GC, 2, "", ms}, spell{trace.GC, 4, "", ms})
+	want := []scope.Share{
+		{Cause: scope.Cause{Kind: trace.Mailbox, Name: "queue_2"}, Time: 8 * ms, Of: 8.0 / 11},
+		{Cause: scope.Cause{Kind: trace.GC, Name: "queue_2"}, Time: 2 * ms, Of: 2.0 / 11},
+		{Cause: scope.Cause{Kind: trace.GC, Process: 4}, Time: ms, Of: 1.0 / 11},
+	}
+	for _, order := range [][]outcome.Instance{{named, unnamed}, {unnamed, named}} {
+		var together, apart scope.Tally
+		together.Add(order)
+		apart.Add(order[:1])
+		apart.Add(order[1:])
+		for _, tally := range []*scope.Tally{&together, &apart} {
+			shares, _ := tally.Shares()
+			if diff := cmp.Diff(want, shares); diff != "" || tally.Causes() != 3 {
+				t.Errorf("%d causes: %s", tally.Causes(), diff)
 			}
 		}
 	}

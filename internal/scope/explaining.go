@@ -51,7 +51,10 @@ func (w *pastWindow) share(c Cause) float64 {
 // their time went; nil where none is explained.
 func (x *explaining) explain(instances []outcome.Instance, end time.Time) *Explained {
 	x.tally.reset()
-	if x.tally.Add(instances); x.tally.Total == 0 {
+	if x.tally.add(instances) {
+		x.rename()
+	}
+	if x.tally.Total == 0 {
 		return nil
 	}
 	x.now.Instances, x.now.Total = x.tally.Instances, x.tally.Total
@@ -69,6 +72,14 @@ func (x *explaining) explain(instances []outcome.Instance, end time.Time) *Expla
 		x.now.Shift = &x.shift
 	}
 	return &x.now
+}
+
+// rename has what is kept go by the names of processes, as far as these are known.
+func (x *explaining) rename() {
+	for i := range x.past {
+		x.past[i].times = x.tally.names.rename(x.past[i].times)
+	}
+	x.shift.Cause = x.tally.names.named(x.shift.Cause) // which may be compared with
 }
 
 // quiet returns how many of these windows are quiet.

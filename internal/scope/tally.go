@@ -8,13 +8,15 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// A Tally sums the time of explained instances, cause by cause. The zero Tally is empty.
+// A Tally sums the time of explained instances of a VM, cause by cause. The zero Tally is
+// empty.
 type Tally struct {
 	Instances int           // that have a trace
 	Total     time.Duration // of them all
 
 	times []causeTime
 	index map[Cause]int // of times
+	names names
 }
 
 // A causeTime is the time that went to a cause.
@@ -24,9 +26,22 @@ type causeTime struct {
 }
 
 // Add adds the instances that have a trace.
-func (t *Tally) Add(instances []outcome.Instance) {
+func (t *Tally) Add(instances []outcome.Instance) { t.add(instances) }
+
+// add adds the instances that have a trace, and reports whether names of processes came
+// with them that were not known.
+func (t *Tally) add(instances []outcome.Instance) (learnt bool) {
 	if t.index == nil {
-		t.index = make(map[Cause]int)
+		t.index, t.names = make(map[Cause]int), make(names)
+	}
+	for i := range instances {
+		if instances[i].Trace != nil && t.names.learn(instances[i].Trace) {
+			learnt = true
+		}
+	}
+	if learnt {
+		t.times = t.names.rename(t.times)
+		t.reindex()
 	}
 	for i := range instances {
 		if instances[i].Trace == nil {
@@ -34,7 +49,7 @@ func (t *Tally) Add(instances []outcome.Instance) {
 		}
 		t.Instances++
 		for _, s := range instances[i].Trace.Shares() {
-			c := causeOf(&s)
+			c := t.names.named(causeOf(&s))
 			at, ok := t.index[c]
 			if !ok {
 				at = len(t.times)
@@ -45,8 +60,18 @@ func (t *Tally) Add(instances []outcome.Instance) {
 			t.Total += time.Duration(s.Duration)
 		}
 	}
+	return learnt
 }
 
+// reindex has the index agree with the times again.
+func (t *Tally) reindex() {
+	clear(t.index)
+	for i := range t.times {
+		t.index[t.times[i].cause] = i
+	}
+}
+
+// reset empties it but for the names.
 func (t *Tally) reset() {
 	t.Instances, t.Total, t.times = 0, 0, t.times[:0]
 	clear(t.index)
