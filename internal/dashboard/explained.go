@@ -257,7 +257,7 @@ func (d *Dashboard) writeWindow(b *strings.Builder, x *scope.Explained, width in
 	for i := range x.Shares {
 		s := &x.Shares[i]
 		usual += s.Usual
-		line(s.Of, s.Usual, s.Cause.String())
+		line(s.Of, s.Usual, s.String())
 	}
 	if x.Others > 0 {
 		line(float64(x.Others)/float64(x.Total), max(1-usual, 0), fmt.Sprintf("%d others", x.Causes))

@@ -109,14 +109,14 @@ func explanations(t *testing.T, width, height int, change ...func(*Options)) *ha
 	return h
 }
 
-const shifted = "since 12:03:07 mailbox wait of queue_2 grew from 5 % to 78 %"
+const shifted = "since 12:03:07 mailbox wait of queue_2 (inferred) grew from 5 % to 78 %"
 
 // The selected probe says below the table where its time went, and so does what fired.
 func TestExplainedLine(t *testing.T) {
 	h := explanations(t, 140, 40)
 	h.shows("order: "+shifted, "i why", "▶ 12:03:07 load of order: "+shifted+"; 78 % of order #701 was mailbox wait")
 	h.keys(",")
-	h.shows("order: 85 % of the time of 3 instances was running of <0.140.0>")
+	h.shows("order: 85 % of the time of 3 instances was running of <0.140.0>, inferred")
 	h.key(tcell.KeyDown)
 	h.hides("i why", "order: 85 %")
 	h.key(tcell.KeyEnter)
@@ -159,7 +159,7 @@ func TestExplainedInstances(t *testing.T) {
 		"   ├─ ~ mailbox wait of <0.123.0> (queue_2), behind 812 me", "the shares of its time",
 		"78 %   78.0ms  was mailbox wait of <0.123.0> (queue_2), behind 812 messages",
 		"all that is explained in the window of 12:03:07", shifted, "usually, in 7 quiet windows before",
-		"78 % █████████▍      5 % ▋             mailbox wait of queue_2")
+		"78 % █████████▍      5 % ▋             mailbox wait of queue_2 (inferred)")
 	h.key(tcell.KeyEscape)
 	h.shows("worst of order")
 	h.hides("the shares of its time")

@@ -22,6 +22,7 @@ type explained struct {
 
 type timeShare struct {
 	cause
+	Mark  string   `json:"mark,omitempty"` // of the least certain part; absent of "other"
 	Share float64  `json:"share"`
 	Usual *float64 `json:"usual,omitempty"` // absent where there were no quiet windows
 	Time  int64    `json:"ns"`
@@ -38,6 +39,7 @@ type cause struct {
 type shift struct {
 	Since time.Time `json:"since"`
 	cause
+	Mark string  `json:"mark"` // of the least certain part of what it is now
 	From float64 `json:"from"`
 	To   float64 `json:"to"`
 }
@@ -56,7 +58,7 @@ func explainedOf(p *scope.Probe) *explained {
 		}
 	}
 	if s := x.Shift; s != nil {
-		out.Shift = &shift{s.Since.UTC(), causeOf(s.Cause), s.From, s.To}
+		out.Shift = &shift{s.Since.UTC(), causeOf(s.Cause), s.Mark.String(), s.From, s.To}
 	}
 	return out
 }
@@ -66,7 +68,7 @@ func timeShares(shares []scope.Share, others, total time.Duration) []timeShare {
 	out := []timeShare{}
 	for i := range shares {
 		s := &shares[i]
-		out = append(out, timeShare{cause: causeOf(s.Cause), Share: s.Of, Time: int64(s.Time)})
+		out = append(out, timeShare{cause: causeOf(s.Cause), Mark: s.Mark.String(), Share: s.Of, Time: int64(s.Time)})
 	}
 	if others > 0 {
 		out = append(out, timeShare{cause: cause{Kind: "other"}, Share: float64(others) / float64(total), Time: int64(others)})

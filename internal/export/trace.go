@@ -131,7 +131,7 @@ func WriteTotal(w io.Writer, name string, t *scope.Tally) error {
 	rest := 1.0
 	for _, s := range shares {
 		if len(parts) < mostTotal && s.Of >= leastTotal {
-			parts = append(parts, fmt.Sprintf("%s %v", scope.Percent(s.Of), s.Cause))
+			parts = append(parts, scope.Percent(s.Of)+" "+s.String())
 			rest -= s.Of
 		}
 	}

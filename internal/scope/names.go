@@ -55,7 +55,7 @@ func (n names) rename(times []causeTime) []causeTime {
 			i++
 			continue
 		}
-		times[same].time += times[i].time
+		times[same].add(times[i])
 		times = slices.Delete(times, i, i+1)
 	}
 	return times

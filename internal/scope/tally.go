@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/trace"
 )
 
 // A Tally sums the time of explained instances of a VM, cause by cause. The zero Tally is
@@ -23,6 +24,13 @@ type Tally struct {
 type causeTime struct {
 	cause Cause
 	time  time.Duration
+	mark  trace.Mark // that of the least certain part
+}
+
+// add adds what went to the same cause.
+func (t *causeTime) add(more causeTime) {
+	t.time += more.time
+	t.mark = max(t.mark, more.mark)
 }
 
 // Add adds the instances that have a trace.
@@ -56,7 +64,7 @@ func (t *Tally) add(instances []outcome.Instance) (learnt bool) {
 				t.index[c] = at
 				t.times = append(t.times, causeTime{cause: c})
 			}
-			t.times[at].time += time.Duration(s.Duration)
+			t.times[at].add(causeTime{c, time.Duration(s.Duration), s.Mark})
 			t.Total += time.Duration(s.Duration)
 		}
 	}
@@ -105,7 +113,7 @@ func appendShares(shares []Share, times []causeTime, total time.Duration) (all [
 			causes++
 			continue
 		}
-		shares = append(shares, Share{Cause: c.cause, Time: c.time, Of: float64(c.time) / float64(total)})
+		shares = append(shares, Share{Cause: c.cause, Mark: c.mark, Time: c.time, Of: float64(c.time) / float64(total)})
 	}
 	return shares, others, causes
 }

@@ -72,6 +72,15 @@ func (s *Share) Clause() string {
 	return b.String()
 }
 
+// Brief says in a few words what a part of the time was, and how certain that is if it is
+// not: "mailbox wait of <0.123.0> (queue_2) (inferred)".
+func (s *Share) Brief() string {
+	if s.Mark == Exact {
+		return s.What()
+	}
+	return s.What() + " (" + s.Mark.String() + ")"
+}
+
 // What says shortly what a part of the time was: "mailbox wait of <0.123.0> (queue_2)".
 func (s *Share) What() string {
 	whose := ProcessName(s.Process, s.Name)
