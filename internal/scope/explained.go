@@ -35,11 +35,11 @@ func causeOf(s *trace.Share) Cause {
 }
 
 // String says in a few words what the time went to, as "mailbox wait of queue_2".
-func (c Cause) String() string { return c.share(trace.Exact).What() }
+func (c Cause) String() string { return c.share(Doubt{}).What() }
 
 // share returns what goes to a cause in the form in which it goes to one of an instance.
-func (c Cause) share(m trace.Mark) *trace.Share {
-	return &trace.Share{Kind: c.Kind, Own: c.Own, Name: c.Name, Process: c.Process, Mark: m}
+func (c Cause) share(d Doubt) *trace.Share {
+	return &trace.Share{Kind: c.Kind, Own: c.Own, Name: c.Name, Process: c.Process, Mark: d.Mark, Reason: d.Reason}
 }
 
 // A Share is what part of the time of a window's explained instances went to a cause.
@@ -49,12 +49,21 @@ type Share struct {
 	Of    float64 // of the time of all
 	Usual float64 // likewise, in the quiet windows before; 0 where there were none
 
-	Mark trace.Mark // that of the least certain part
+	Doubt
 }
 
-// String says in a few words what the time went to, and how certain that is if it is not,
-// as "mailbox wait of queue_2 (inferred)".
-func (s *Share) String() string { return s.Cause.share(s.Mark).Brief() }
+// A Doubt says what is not certain of time that went to a cause.
+type Doubt struct {
+	Mark trace.Mark // that of the least certain part
+
+	// Reason says why nothing better is known of the longest part, and whether that is not
+	// the reason of all others too; "" where there is nothing to say.
+	Reason string
+}
+
+// String says in a few words what the time went to, and what is not certain of that, as
+// "mailbox wait of queue_2 (inferred)".
+func (s *Share) String() string { return s.Cause.share(s.Doubt).Brief() }
 
 // Explained says where the time of the instances of a window went, as far as these have
 // a trace: the worst ones. A window is quiet where no trigger of the probe fires or is
@@ -79,12 +88,12 @@ type Shift struct {
 	Since    time.Time // wall time of the end of the window from which on it is closer to To
 	From, To float64   // shares in the quiet windows before that one, and now
 
-	Mark trace.Mark // that of the least certain part of what it is now
+	Doubt // about what it is now
 }
 
 // String says in a sentence what has grown.
 func (s *Shift) String() string {
-	what := s.Cause.share(s.Mark).Brief()
+	what := s.Cause.share(s.Doubt).Brief()
 	return fmt.Sprintf("since %s %s grew from %s to %s", s.Since.Local().Format("15:04:05"), what, Percent(s.From), Percent(s.To))
 }
 
@@ -102,7 +111,7 @@ func (x *Explained) Sentence() string {
 	if x.Instances > 1 {
 		instances = fmt.Sprintf("%d instances", x.Instances)
 	}
-	return fmt.Sprintf("%s of the time of %s %s", Percent(largest.Of), instances, largest.Cause.share(largest.Mark).Clause())
+	return fmt.Sprintf("%s of the time of %s %s", Percent(largest.Of), instances, largest.Cause.share(largest.Doubt).Clause())
 }
 
 // clone returns a copy that holds for good; nil of nil.

@@ -22,6 +22,7 @@ type spell struct {
 	name    string
 	time    time.Duration
 	mark    trace.Mark
+	reason  string
 }
 
 // explainedBy is an instance that began at 0, with a trace of these parts.
@@ -29,7 +30,7 @@ func explainedBy(name string, id uint64, spells ...spell) outcome.Instance {
 	t := &trace.Trace{Spans: []trace.Span{{Parent: -1, Kind: trace.Root, Process: 1}}}
 	at := int64(0)
 	for _, s := range spells {
-		t.Spans = append(t.Spans, trace.Span{Kind: s.kind, Start: at, End: at + int64(s.time), Process: s.process, Name: s.name, Mark: s.mark})
+		t.Spans = append(t.Spans, trace.Span{Kind: s.kind, Start: at, End: at + int64(s.time), Process: s.process, Name: s.name, Mark: s.mark, Reason: s.reason})
 		at += int64(s.time)
 	}
 	t.Spans[0].End = at
@@ -38,7 +39,7 @@ func explainedBy(name string, id uint64, spells ...spell) outcome.Instance {
 
 // queued is an instance of 100 ms, so much of which waited in the mailbox of queue_2.
 func queued(name string, wait time.Duration) outcome.Instance {
-	return explainedBy(name, 7, spell{trace.Running, 1, "", 100*ms - wait, trace.Exact}, spell{trace.Mailbox, 2, "queue_2", wait, trace.Exact})
+	return explainedBy(name, 7, spell{trace.Running, 1, "", 100*ms - wait, trace.Exact, ""}, spell{trace.Mailbox, 2, "queue_2", wait, trace.Exact, ""})
 }
 
 // noon is when the first window of a play ends.
@@ -63,8 +64,8 @@ func explained(t testing.TB, f *scope.Frame, name string) *scope.Explained {
 func TestExplainedShares(t *testing.T) {
 	p := newPlay(t, system(t, "", spec("a", 1)))
 	f := p.batch(outcome.Batch{Counts: []outcome.Counts{counts("a", 3)}, Instances: []outcome.Instance{
-		explainedBy("a", 1, spell{trace.Running, 1, "client", 2 * ms, trace.Exact}, spell{trace.Mailbox, 5, "queue_2", 60 * ms, trace.Exact}, spell{trace.Running, 9, "", 8 * ms, trace.Exact}),
-		explainedBy("a", 2, spell{trace.Running, 1, "", 1 * ms, trace.Exact}, spell{trace.Mailbox, 6, "queue_2", 29 * ms, trace.Exact}),
+		explainedBy("a", 1, spell{trace.Running, 1, "client", 2 * ms, trace.Exact, ""}, spell{trace.Mailbox, 5, "queue_2", 60 * ms, trace.Exact, ""}, spell{trace.Running, 9, "", 8 * ms, trace.Exact, ""}),
+		explainedBy("a", 2, spell{trace.Running, 1, "", 1 * ms, trace.Exact, ""}, spell{trace.Mailbox, 6, "queue_2", 29 * ms, trace.Exact, ""}),
 		{Outcome: "a", VM: beam, ID: 3, End: int64(time.Second)},
 	}})
 	want := &scope.Explained{Instances: 2, Total: 100 * ms, Shares: []scope.Share{
@@ -88,7 +89,7 @@ func TestExplainedShares(t *testing.T) {
 func TestManyCauses(t *testing.T) {
 	var spells []spell
 	for n := range 40 {
-		spells = append(spells, spell{trace.Running, trace.PID(2 + n), "", time.Duration(100 - n), trace.Exact})
+		spells = append(spells, spell{trace.Running, trace.PID(2 + n), "", time.Duration(100 - n), trace.Exact, ""})
 	}
 	x := explained(t, newPlay(t, system(t, "", spec("a", 1))).explain(1, explainedBy("a", 1, spells...)), "a")
 	if len(x.Shares) != scope.MaxShares || x.Causes != 40-scope.MaxShares || x.Shares[15].Time != 85 {
@@ -149,7 +150,7 @@ func anyInstance(r *rapid.T, id uint64) outcome.Instance {
 		}
 		spells = append(spells, spell{
 			trace.Kind(rapid.IntRange(1, int(trace.Kinds)-1).Draw(r, "kind")), trace.PID(n), name,
-			time.Duration(rapid.Int64Range(0, 1e12).Draw(r, "time")), trace.Exact,
+			time.Duration(rapid.Int64Range(0, 1e12).Draw(r, "time")), trace.Exact, "",
 		})
 	}
 	return explainedBy("a", id, spells...)
@@ -257,7 +258,7 @@ func TestExplanationOfCalculated(t *testing.T) {
 	s.Probes[3].Triggers = triggers(t, "load", "5")
 	p := newPlay(t, s)
 	f := p.batch(outcome.Batch{Time: noon, Counts: []outcome.Counts{counts("a", 1), counts("b", 1), counts("both", 9), counts("else", 9)},
-		Instances: []outcome.Instance{queued("a", 60*ms), explainedBy("b", 1, spell{trace.GC, 1, "", 99 * ms, trace.Exact})}})
+		Instances: []outcome.Instance{queued("a", 60*ms), explainedBy("b", 1, spell{trace.GC, 1, "", 99 * ms, trace.Exact, ""})}})
 	if diff := cmp.Diff([]string{"load both", "load else"}, fired(f)); diff != "" {
 		t.Fatal(diff)
 	}
@@ -301,7 +302,7 @@ func TestExplainedAgain(t *testing.T) {
 	for range 2 {
 		p := newPlay(t, system(t, "", spec("a", 1)))
 		for n := range 40 {
-			f := p.explain(1, queued("a", time.Duration(n*n%97)*ms), explainedBy("a", uint64(n), spell{trace.GC, 1, "", ms, trace.Exact}, spell{trace.Port, 3, "", ms, trace.Exact})).Clone()
+			f := p.explain(1, queued("a", time.Duration(n*n%97)*ms), explainedBy("a", uint64(n), spell{trace.GC, 1, "", ms, trace.Exact, ""}, spell{trace.Port, 3, "", ms, trace.Exact, ""})).Clone()
 			switch x := explained(t, f, "a"); {
 			case len(first) < 40:
 				first = append(first, x)
@@ -318,7 +319,7 @@ func TestExplainedAgain(t *testing.T) {
 // grown where all is as it was.
 func TestNameComesLater(t *testing.T) {
 	waited := func(name string) outcome.Instance {
-		return explainedBy("a", 1, spell{trace.Running, 1, "", 10 * ms, trace.Exact}, spell{trace.Mailbox, 2, name, 90 * ms, trace.Exact})
+		return explainedBy("a", 1, spell{trace.Running, 1, "", 10 * ms, trace.Exact, ""}, spell{trace.Mailbox, 2, name, 90 * ms, trace.Exact, ""})
 	}
 	for _, unnamed := range [][]int{{0}, {0, 1, 2}, {7}, {0, 6, 7}} {
 		p := newPlay(t, system(t, "", spec("a", 1)))
@@ -346,7 +347,7 @@ func TestNameComesWithinShift(t *testing.T) {
 	}
 	began := noon.Add(time.Duration(p.next))
 	for n, name := range []string{"", "", "queue_2", ""} {
-		x := explained(t, p.explain(1, explainedBy("a", 1, spell{trace.Running, 1, "", 10 * ms, trace.Exact}, spell{trace.Mailbox, 9, name, 90 * ms, trace.Exact})), "a")
+		x := explained(t, p.explain(1, explainedBy("a", 1, spell{trace.Running, 1, "", 10 * ms, trace.Exact, ""}, spell{trace.Mailbox, 9, name, 90 * ms, trace.Exact, ""})), "a")
 		if x.Shift == nil || !x.Shift.Since.Equal(began) || x.Shift.From != 0 || x.Shift.To != 0.9 {
 			t.Errorf("window %d says %v, want since %v", n, x.Shift, began)
 		}
@@ -355,8 +356,8 @@ func TestNameComesWithinShift(t *testing.T) {
 
 // Within a tally too, whichever instance tells the name.
 func TestTallyNames(t *testing.T) {
-	named := explainedBy("a", 1, spell{trace.Mailbox, 2, "queue_2", 5 * ms, trace.Exact}, spell{trace.GC, 3, "queue_2", ms, trace.Exact})
-	unnamed := explainedBy("a", 2, spell{trace.Mailbox, 2, "", 3 * ms, trace.Exact}, spell{trace.GC, 2, "", ms, trace.Exact}, spell{trace.GC, 4, "", ms, trace.Exact})
+	named := explainedBy("a", 1, spell{trace.Mailbox, 2, "queue_2", 5 * ms, trace.Exact, ""}, spell{trace.GC, 3, "queue_2", ms, trace.Exact, ""})
+	unnamed := explainedBy("a", 2, spell{trace.Mailbox, 2, "", 3 * ms, trace.Exact, ""}, spell{trace.GC, 2, "", ms, trace.Exact, ""}, spell{trace.GC, 4, "", ms, trace.Exact, ""})
 	want := []scope.Share{
 		{Cause: scope.Cause{Kind: trace.Mailbox, Name: "queue_2"}, Time: 8 * ms, Of: 8.0 / 11},
 		{Cause: scope.Cause{Kind: trace.GC, Name: "queue_2"}, Time: 2 * ms, Of: 2.0 / 11},
@@ -380,12 +381,12 @@ func TestTallyNames(t *testing.T) {
 // share says how certain the least certain part of it is, and so does what is said of it.
 func TestMarks(t *testing.T) {
 	waited := func(wait time.Duration, mark trace.Mark) outcome.Instance {
-		return explainedBy("a", 7, spell{trace.Mailbox, 2, "queue_2", wait, mark}, spell{trace.Running, 1, "", 100*ms - wait, trace.Exact})
+		return explainedBy("a", 7, spell{trace.Mailbox, 2, "queue_2", wait, mark, ""}, spell{trace.Running, 1, "", 100*ms - wait, trace.Exact, ""})
 	}
 	p := newPlay(t, system(t, "", spec("a", 1)))
 	x := explained(t, p.explain(2, waited(80*ms, trace.Inferred), waited(90*ms, trace.Exact)), "a")
 	want := []scope.Share{
-		{Cause: scope.Cause{Kind: trace.Mailbox, Name: "queue_2"}, Mark: trace.Inferred, Time: 170 * ms, Of: 0.85},
+		{Cause: scope.Cause{Kind: trace.Mailbox, Name: "queue_2"}, Doubt: scope.Doubt{Mark: trace.Inferred}, Time: 170 * ms, Of: 0.85},
 		{Cause: scope.Cause{Kind: trace.Running, Own: true}, Time: 30 * ms, Of: 0.15},
 	}
 	if diff := cmp.Diff(want, x.Shares); diff != "" {
@@ -411,9 +412,51 @@ func TestMarks(t *testing.T) {
 
 	// Of causes that turn out to be the same, the least certain counts.
 	var tally scope.Tally
-	tally.Add([]outcome.Instance{explainedBy("a", 1, spell{trace.Mailbox, 2, "", ms, trace.Inferred})})
-	tally.Add([]outcome.Instance{explainedBy("a", 2, spell{trace.Mailbox, 3, "queue_2", ms, trace.Exact}, spell{trace.GC, 2, "queue_2", 3 * ms, trace.Exact})})
+	tally.Add([]outcome.Instance{explainedBy("a", 1, spell{trace.Mailbox, 2, "", ms, trace.Inferred, ""})})
+	tally.Add([]outcome.Instance{explainedBy("a", 2, spell{trace.Mailbox, 3, "queue_2", ms, trace.Exact, ""}, spell{trace.GC, 2, "queue_2", 3 * ms, trace.Exact, ""})})
 	if shares, _ := tally.Shares(); len(shares) != 2 || shares[0].Mark != trace.Exact || shares[1].Mark != trace.Inferred {
 		t.Errorf("%+v", shares)
+	}
+}
+
+// What is unexplained has the reason of its longest part, and says where that is not the
+// only one.
+func TestReasons(t *testing.T) {
+	const timer, signal = "woken by a timer", "woken by a signal"
+	lost := func(id uint64, reason string, time time.Duration) outcome.Instance {
+		return explainedBy("a", id, spell{trace.Unexplained, 1, "", time, trace.Exact, reason}, spell{trace.Running, 1, "", 100*ms - time, trace.Exact, ""})
+	}
+	for _, test := range []struct {
+		instances      []outcome.Instance
+		reason, phrase string
+	}{
+		{[]outcome.Instance{lost(1, timer, 80*ms), lost(2, timer, 90*ms)}, timer, "is unexplained: woken by a timer"},
+		{[]outcome.Instance{lost(1, timer, 80*ms), lost(2, signal, 90*ms)}, signal + ", at least in part", "is unexplained: woken by a signal, at least in part"},
+		{[]outcome.Instance{lost(1, timer, 90*ms), lost(2, signal, 80*ms), lost(3, timer, 85*ms)}, timer + ", at least in part", "is unexplained: woken by a timer, at least in part"},
+		{[]outcome.Instance{lost(1, "", 90*ms), lost(2, signal, 80*ms)}, "", "is unexplained"},
+		{[]outcome.Instance{lost(1, "\x1b[2J", 90*ms)}, "\x1b[2J", "is unexplained: �[2J"},
+	} {
+		x := explained(t, newPlay(t, system(t, "", spec("a", 1))).explain(9, test.instances...), "a")
+		if got := x.Shares[0].Reason; got != test.reason {
+			t.Errorf("the reason is %q, want %q", got, test.reason)
+		}
+		if got := x.Sentence(); !strings.HasSuffix(got, " "+test.phrase) {
+			t.Errorf("it says %q, want %q", got, test.phrase)
+		}
+	}
+	s := scope.Share{Cause: scope.Cause{Kind: trace.Unexplained, Own: true}, Doubt: scope.Doubt{Mark: trace.Inferred, Reason: timer}}
+	if got, want := s.String(), "unexplained (inferred: woken by a timer)"; got != want {
+		t.Errorf("a share is %q, want %q", got, want)
+	}
+	s.Mark = trace.Exact
+	if got, want := s.String(), "unexplained (woken by a timer)"; got != want {
+		t.Errorf("a share is %q, want %q", got, want)
+	}
+	p := newPlay(t, system(t, "", spec("a", 1)))
+	for range 5 {
+		p.explain(1, lost(1, "", 0))
+	}
+	if x := explained(t, p.explain(1, lost(1, timer, 80*ms)), "a"); x.Shift == nil || !strings.Contains(x.Shift.String(), " unexplained (woken by a timer) grew from ") {
+		t.Errorf("the shift is %v", x.Shift)
 	}
 }

@@ -133,7 +133,7 @@ func (x *explaining) grown(before *Shift, end time.Time) (Shift, bool) {
 // the quiet windows before that one. These go into what it has grown from; so the more
 // windows belong to the row, the fewer do.
 func (x *explaining) since(most Share, before *Shift, end time.Time) Shift {
-	s := Shift{Cause: most.Cause, Mark: most.Mark, Since: end, From: most.Usual, To: most.Of}
+	s := Shift{Cause: most.Cause, Doubt: most.Doubt, Since: end, From: most.Usual, To: most.Of}
 	first := len(x.past)
 	for {
 		at := first

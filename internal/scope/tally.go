@@ -25,12 +25,29 @@ type causeTime struct {
 	cause Cause
 	time  time.Duration
 	mark  trace.Mark // that of the least certain part
+
+	longest time.Duration // of the parts
+	reason  string        // that of the longest
+	mixed   bool          // another part has another
 }
 
 // add adds what went to the same cause.
 func (t *causeTime) add(more causeTime) {
 	t.time += more.time
 	t.mark = max(t.mark, more.mark)
+	t.mixed = t.mixed || more.mixed || t.reason != more.reason
+	if more.longest > t.longest {
+		t.longest, t.reason = more.longest, more.reason
+	}
+}
+
+// doubt returns what is not certain of it.
+func (t *causeTime) doubt() Doubt {
+	d := Doubt{Mark: t.mark, Reason: t.reason}
+	if t.mixed && t.reason != "" {
+		d.Reason += ", at least in part"
+	}
+	return d
 }
 
 // Add adds the instances that have a trace.
@@ -58,14 +75,15 @@ func (t *Tally) add(instances []outcome.Instance) (learnt bool) {
 		t.Instances++
 		for _, s := range instances[i].Trace.Shares() {
 			c := t.names.named(causeOf(&s))
-			at, ok := t.index[c]
-			if !ok {
-				at = len(t.times)
-				t.index[c] = at
-				t.times = append(t.times, causeTime{cause: c})
+			took := time.Duration(s.Duration)
+			part := causeTime{cause: c, time: took, mark: s.Mark, longest: took, reason: s.Reason}
+			if at, ok := t.index[c]; ok {
+				t.times[at].add(part)
+			} else {
+				t.index[c] = len(t.times)
+				t.times = append(t.times, part)
 			}
-			t.times[at].add(causeTime{c, time.Duration(s.Duration), s.Mark})
-			t.Total += time.Duration(s.Duration)
+			t.Total += took
 		}
 	}
 	return learnt
@@ -113,7 +131,7 @@ func appendShares(shares []Share, times []causeTime, total time.Duration) (all [
 			causes++
 			continue
 		}
-		shares = append(shares, Share{Cause: c.cause, Mark: c.mark, Time: c.time, Of: float64(c.time) / float64(total)})
+		shares = append(shares, Share{Cause: c.cause, Doubt: c.doubt(), Time: c.time, Of: float64(c.time) / float64(total)})
 	}
 	return shares, others, causes
 }

@@ -72,13 +72,20 @@ func (s *Share) Clause() string {
 	return b.String()
 }
 
-// Brief says in a few words what a part of the time was, and how certain that is if it is
-// not: "mailbox wait of <0.123.0> (queue_2) (inferred)".
+// Brief says in a few words what a part of the time was, and what is not certain of it
+// with the reason: "mailbox wait of <0.123.0> (queue_2) (inferred)".
 func (s *Share) Brief() string {
-	if s.Mark == Exact {
+	var doubts []string
+	if s.Mark != Exact {
+		doubts = append(doubts, s.Mark.String())
+	}
+	if s.Reason != "" {
+		doubts = append(doubts, printable(s.Reason))
+	}
+	if len(doubts) == 0 {
 		return s.What()
 	}
-	return s.What() + " (" + s.Mark.String() + ")"
+	return s.What() + " (" + strings.Join(doubts, ": ") + ")"
 }
 
 // What says shortly what a part of the time was: "mailbox wait of <0.123.0> (queue_2)".
