@@ -267,7 +267,7 @@ func (d *Dashboard) writeWindow(b *strings.Builder, x *scope.Explained, width in
 // bar draws a share.
 func bar(share float64) string {
 	const parts = 8
-	eighths := min(int(share*barWidth*parts+0.5), barWidth*parts)
+	eighths := min(max(int(share*barWidth*parts+0.5), 0), barWidth*parts)
 	text := strings.Repeat("█", eighths/parts)
 	if rest := eighths % parts; rest > 0 {
 		text += string([]rune("▏▎▍▌▋▊▉")[rest-1])

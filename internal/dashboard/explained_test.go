@@ -367,7 +367,7 @@ func TestExplainedVMs(t *testing.T) {
 
 // A share is drawn in eighths of a column.
 func TestBar(t *testing.T) {
-	for share, want := range map[float64]string{0: "", 0.001: "", 0.01: "▏", 0.5: "██████", 0.9999: "████████████", 1: "████████████", 1.1: "████████████"} {
+	for share, want := range map[float64]string{-1: "", -0.01: "", 0: "", 0.001: "", 0.01: "▏", 0.5: "██████", 0.9999: "████████████", 1: "████████████", 1.1: "████████████"} {
 		if got := bar(share); got != fmt.Sprintf("%-12s", want) {
 			t.Errorf("%v is %q, want %q", share, got, want)
 		}
