@@ -91,7 +91,7 @@ func (d *Dashboard) explainedInstances(name string, vm outcome.VM) []explainedIn
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b explainedInstance) int { return scope.WorstFirst(a.Instance, b.Instance) })
+	slices.SortStableFunc(all, func(a, b explainedInstance) int { return a.CompareWorst(&b.Instance) })
 	return all[:min(len(all), maxExplained)]
 }
 
