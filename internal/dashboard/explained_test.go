@@ -109,7 +109,7 @@ func explanations(t *testing.T, width, height int, change ...func(*Options)) *ha
 	return h
 }
 
-const shifted = "since 12:03:07 mailbox wait of queue_2 (inferred) grew from 5 % to 78 %"
+const shifted = "since 12:03:07 UTC mailbox wait of queue_2 (inferred) grew from 5 % to 78 %"
 
 // The selected probe says below the table where its time went, and so does what fired.
 func TestExplainedLine(t *testing.T) {

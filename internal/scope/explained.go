@@ -91,10 +91,11 @@ type Shift struct {
 	Doubt // about what it is now
 }
 
-// String says in a sentence what has grown.
+// String says in a sentence what has grown, and since when in UTC: frames, and what is kept
+// of them, say the same wherever they are read.
 func (s *Shift) String() string {
 	what := s.Cause.share(s.Doubt).Brief()
-	return fmt.Sprintf("since %s %s grew from %s to %s", s.Since.Local().Format("15:04:05"), what, Percent(s.From), Percent(s.To))
+	return fmt.Sprintf("since %s %s grew from %s to %s", s.Since.UTC().Format("15:04:05 UTC"), what, Percent(s.From), Percent(s.To))
 }
 
 // Sentence says in a sentence where the time went: what has grown or, where nothing has,

@@ -184,7 +184,7 @@ func TestShift(t *testing.T) {
 		if diff := cmp.Diff(want, x.Shift); diff != "" {
 			t.Fatalf("%d windows later: %s", n, diff)
 		}
-		if got, want := x.Sentence(), "since "+began.Local().Format("15:04:05")+" mailbox wait of queue_2 grew from 5 % to 77 %"; got != want {
+		if got, want := x.Sentence(), "since "+began.Format("15:04:05")+" UTC mailbox wait of queue_2 grew from 5 % to 77 %"; got != want {
 			t.Fatalf("it says %q, want %q", got, want)
 		}
 	}
@@ -193,6 +193,17 @@ func TestShift(t *testing.T) {
 	}
 	if x := explained(t, p.explain(1, queued("a", 77*ms)), "a"); x.Shift != nil || x.Quiet != 60 {
 		t.Errorf("after %d such windows it still says %v", x.Quiet, x.Shift)
+	}
+}
+
+// What a frame says is the same on any machine, wherever that is.
+func TestShiftElsewhere(t *testing.T) {
+	here := time.Local
+	t.Cleanup(func() { time.Local = here })
+	time.Local = time.FixedZone("UTC+9", 9*60*60)
+	s := scope.Shift{Cause: scope.Cause{Kind: trace.GC, Own: true}, Since: noon.Local(), From: 0.04, To: 0.77}
+	if got, want := s.String(), "since 12:00:00 UTC garbage collection of its own process grew from 4 % to 77 %"; got != want {
+		t.Errorf("it says %q, want %q", got, want)
 	}
 }
 
