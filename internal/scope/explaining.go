@@ -61,7 +61,7 @@ func (x *explaining) explain(instances []outcome.Instance, end time.Time) *Expla
 	before := x.now.Shift
 	x.now.Quiet = quiet(x.past)
 	sortTimes(x.tally.times) // until it is reset
-	x.now.Shares, x.now.Others, x.now.Causes = appendShares(x.now.Shares[:0], x.tally.times, x.tally.Total)
+	x.now.Shares, x.now.Others, x.now.Causes = x.tally.appendShares(x.now.Shares[:0])
 	for i := range x.now.Shares {
 		s := &x.now.Shares[i]
 		s.Usual, _ = usual(x.past, s.Cause)

@@ -18,7 +18,13 @@ type Tally struct {
 	times []causeTime
 	index map[Cause]int // of times
 	names names
+
+	others time.Duration // of causes that were the smallest when there were too many
+	causes int           // that others is of
 }
+
+// MaxCauses is how many causes a [Tally] tells apart.
+const MaxCauses = 4096
 
 // A causeTime is the time that went to a cause.
 type causeTime struct {
@@ -85,6 +91,9 @@ func (t *Tally) add(instances []outcome.Instance) (learnt bool) {
 			}
 			t.Total += took
 		}
+		if len(t.times) > MaxCauses {
+			t.shrink()
+		}
 	}
 	return learnt
 }
@@ -97,21 +106,35 @@ func (t *Tally) reindex() {
 	}
 }
 
+// shrink gives up the smaller half of the causes: what these come to is that of others,
+// and one of them that occurs again begins anew.
+func (t *Tally) shrink() {
+	sortTimes(t.times)
+	for _, c := range t.times[MaxCauses/2:] {
+		t.others += c.time
+		t.causes++
+	}
+	t.times = t.times[:MaxCauses/2]
+	t.reindex()
+}
+
 // reset empties it but for the names.
 func (t *Tally) reset() {
-	t.Instances, t.Total, t.times = 0, 0, t.times[:0]
+	t.Instances, t.Total, t.times, t.others, t.causes = 0, 0, t.times[:0], 0, 0
 	clear(t.index)
 }
 
-// Causes returns how many things the time went to.
-func (t *Tally) Causes() int { return len(t.times) }
+// Causes returns how many things the time went to; where that is more than [MaxCauses],
+// some may be counted more than once.
+func (t *Tally) Causes() int { return len(t.times) + t.causes }
 
 // Shares returns the largest shares, the largest first, and what the further causes come
 // to. What is usual is not known of them.
 func (t *Tally) Shares() (shares []Share, others time.Duration) {
-	times := slices.Clone(t.times)
-	sortTimes(times)
-	shares, others, _ = appendShares(nil, times, t.Total)
+	sorted := *t
+	sorted.times = slices.Clone(t.times)
+	sortTimes(sorted.times)
+	shares, others, _ = sorted.appendShares(nil)
 	return shares, others
 }
 
@@ -122,16 +145,17 @@ func sortTimes(times []causeTime) {
 	})
 }
 
-// appendShares appends the first of times as shares of a total, and returns what the
-// others come to, of which there are so many.
-func appendShares(shares []Share, times []causeTime, total time.Duration) (all []Share, others time.Duration, causes int) {
-	for i, c := range times {
+// appendShares appends the first of the times, which are sorted, as shares, and returns
+// what the others come to, of which there are so many.
+func (t *Tally) appendShares(shares []Share) (all []Share, others time.Duration, causes int) {
+	others, causes = t.others, t.causes
+	for i, c := range t.times {
 		if i >= MaxShares {
 			others += c.time
 			causes++
 			continue
 		}
-		shares = append(shares, Share{Cause: c.cause, Doubt: c.doubt(), Time: c.time, Of: float64(c.time) / float64(total)})
+		shares = append(shares, Share{Cause: c.cause, Doubt: c.doubt(), Time: c.time, Of: float64(c.time) / float64(t.Total)})
 	}
 	return shares, others, causes
 }
