@@ -253,14 +253,12 @@ func (d *Dashboard) writeWindow(b *strings.Builder, x *scope.Explained, width in
 		}
 		fmt.Fprintf(b, "%5s %s  %s%s\n", scope.Percent(of), bar(of), before, tview.Escape(what))
 	}
-	usual := 0.0
 	for i := range x.Shares {
 		s := &x.Shares[i]
-		usual += s.Usual
 		line(s.Of, s.Usual, s.String())
 	}
 	if x.Others > 0 {
-		line(float64(x.Others)/float64(x.Total), max(1-usual, 0), fmt.Sprintf("%d others", x.Causes))
+		line(float64(x.Others)/float64(x.Total), x.UsualOthers(), fmt.Sprintf("%d others", x.Causes))
 	}
 }
 

@@ -58,9 +58,13 @@ func explainedOf(p *scope.Probe) *explained {
 	}
 	out := &explained{N: x.Instances, Total: int64(x.Total), Quiet: x.Quiet, Sentence: x.Sentence()}
 	out.Shares = timeShares(x.Shares, x.Others, x.Total)
-	for i := range x.Shares {
-		if x.Quiet > 0 {
+	if x.Quiet > 0 {
+		for i := range x.Shares {
 			out.Shares[i].Usual = &x.Shares[i].Usual
+		}
+		if len(out.Shares) > len(x.Shares) {
+			others := x.UsualOthers()
+			out.Shares[len(x.Shares)].Usual = &others
 		}
 	}
 	if s := x.Shift; s != nil {

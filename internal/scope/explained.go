@@ -82,6 +82,19 @@ type Explained struct {
 	Shift *Shift // nil where nothing has grown
 }
 
+// UsualOthers returns what share all causes without a share of their own had in the quiet
+// windows before; 0 where there were none.
+func (x *Explained) UsualOthers() float64 {
+	if x.Quiet == 0 {
+		return 0
+	}
+	rest := 1.0
+	for i := range x.Shares {
+		rest -= x.Shares[i].Usual
+	}
+	return max(rest, 0) // rounding
+}
+
 // A Shift is the cause whose share has grown most against the quiet windows before.
 type Shift struct {
 	Cause    Cause

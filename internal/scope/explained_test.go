@@ -2,6 +2,7 @@ package scope_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -97,6 +98,27 @@ func TestManyCauses(t *testing.T) {
 	}
 	if want := time.Duration((84 + 61) * 24 / 2); x.Others != want {
 		t.Errorf("the others are %v, want %v", x.Others, want)
+	}
+}
+
+// What others usually come to is what the shares of now leave of the quiet windows.
+func TestUsualOfOthers(t *testing.T) {
+	var many []spell
+	for n := range 40 {
+		many = append(many, spell{trace.Running, trace.PID(2 + n), "", time.Duration(100 - n), trace.Exact, ""})
+	}
+	p := newPlay(t, system(t, "", spec("a", 1)))
+	x := explained(t, p.explain(1, explainedBy("a", 1, many...)), "a")
+	if x.UsualOthers() != 0 {
+		t.Errorf("%v is usual without a quiet window", x.UsualOthers())
+	}
+	x = explained(t, p.explain(1, explainedBy("a", 1, many...)), "a")
+	if got, want := x.UsualOthers(), float64(x.Others)/float64(x.Total); math.Abs(got-want) > 1e-9 {
+		t.Errorf("%v is usual where nothing has changed, want %v", got, want)
+	}
+	x = explained(t, p.explain(1, explainedBy("a", 1, spell{trace.Running, 2, "", 100, trace.Exact, ""})), "a")
+	if got, want := x.UsualOthers(), 1-100/float64((100+61)*40/2); math.Abs(got-want) > 1e-9 {
+		t.Errorf("%v is usual, want %v", got, want)
 	}
 }
 
