@@ -111,10 +111,10 @@ func (d *Dashboard) explain() {
 	switch {
 	case len(instances) > 0:
 		d.listExplained(p.Name, instances)
+	case d.scene.Explains(p.Name):
+		d.say(plain, fmt.Sprintf("none of %s was explained in the last %d windows", p.Name, explainedWindows))
 	case recorded || d.scene != d.live:
 		d.fail(errNoTraces)
-	case p.Spec.Explain:
-		d.say(plain, "none of "+p.Name+" has ended in the last windows")
 	default:
 		d.fail(errNotExplained)
 	}

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -206,6 +207,21 @@ func TestNothingExplained(t *testing.T) {
 	h.key(tcell.KeyHome, tcell.KeyDown)
 	h.keys("i")
 	h.shows("it was recorded without explanations")
+
+	// What counts is what was asked for when it was recorded, whatever is asked for now.
+	h = dark(t, "mm1k", slowWindow, 256, func(o *Options) { o.Overview = true })
+	explaining(t, h)
+	plan := h.d.live.System().Plan(0)
+	at := slices.IndexFunc(plan.Specs, func(s outcome.Spec) bool { return s.Name == "quick" })
+	plan.Specs[at].Explain = true
+	if err := h.d.Configured(h.d.live.System(), plan); err != nil {
+		t.Fatal(err)
+	}
+	h.runOn(recorded{h.control}, 120, 40)
+	h.key(tcell.KeyHome, tcell.KeyDown)
+	h.keys("i")
+	h.shows("none of quick was explained in the last 60 windows")
+	h.hides("without explanations")
 
 	h = dark(t, "mm1k", 0, 256, func(o *Options) { o.Overview = true })
 	h.run(120, 40)

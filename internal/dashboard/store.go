@@ -50,8 +50,9 @@ type store struct {
 
 	mu     sync.Mutex
 	system *scope.System
-	kept   []kept // the oldest first
-	total  int    // bytes of all
+	plan   outcome.Plan // what is observed, or was when it was recorded
+	kept   []kept       // the oldest first
+	total  int          // bytes of all
 	trails map[probeKey][]point
 	events []event
 	added  uint64 // events, ever
@@ -70,9 +71,9 @@ func newStore() *store {
 }
 
 // Configured implements [scope.Observer].
-func (s *store) Configured(system *scope.System, _ outcome.Plan) error {
+func (s *store) Configured(system *scope.System, plan outcome.Plan) error {
 	s.mu.Lock()
-	s.system = system
+	s.system, s.plan = system, plan
 	s.mu.Unlock()
 	s.signal()
 	return nil
@@ -195,6 +196,14 @@ func (s *store) System() *scope.System {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.system
+}
+
+// Explains tells whether instances of an outcome are explained, or were when it was
+// recorded.
+func (s *store) Explains(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.plan.Specs, func(spec outcome.Spec) bool { return spec.Name == name && spec.Explain })
 }
 
 // Last returns the newest frame, nil where there is none.
