@@ -132,9 +132,10 @@ func (d *Dashboard) listExplained(name string, instances []explainedInstance) {
 	})
 	d.cover("instances", l, []string{"Enter", "where its time went", "↑↓", "choose", "Esc", "closes"}, func() (int, int) {
 		width := clamp(30, d.width-4, 110)
-		rows := []row{instanceHead()}
+		vms := vmWidth(instances, width/4)
+		rows := []row{instanceHead(vms)}
 		for i := range instances {
-			rows = append(rows, d.instanceRow(&instances[i]))
+			rows = append(rows, d.instanceRow(&instances[i], vms))
 		}
 		l.show(rows, width-2)
 		return width, min(len(rows)+leastDetail+2, max(d.height-2, 6))
@@ -150,16 +151,36 @@ const (
 	delayWidth  = 7
 )
 
-func instanceHead() row {
-	return row{cells: []cell{
-		{text: "start", width: clockWidth, tone: dim}, {text: "id", width: idWidth, tone: dim, right: true},
-		{text: "ended", width: statusWidth, tone: dim}, {text: "after", width: delayWidth, tone: dim, right: true},
-		{text: "most of it", tone: dim},
-	}}
+// vmWidth returns how many columns the VMs of instances take, of which each has so many or
+// a few more; 0 where they are of one, which is known.
+func vmWidth(instances []explainedInstance, each int) int {
+	width, several := 0, false
+	for i := range instances {
+		width = max(width, tui.Columns(vmName(instances[i].VM, each)))
+		several = several || instances[i].VM != instances[0].VM
+	}
+	if !several {
+		return 0
+	}
+	return width
 }
 
-// instanceRow returns the line of an instance.
-func (d *Dashboard) instanceRow(i *explainedInstance) row {
+// instanceHead returns the line above the instances, with a column for VMs of so many
+// columns, or without one.
+func instanceHead(vms int) row {
+	r := row{cells: []cell{
+		{text: "start", width: clockWidth, tone: dim}, {text: "id", width: idWidth, tone: dim, right: true},
+		{text: "ended", width: statusWidth, tone: dim}, {text: "after", width: delayWidth, tone: dim, right: true},
+	}}
+	if vms > 0 {
+		r.cells = append(r.cells, cell{text: "of VM", width: vms, tone: dim})
+	}
+	r.cells = append(r.cells, cell{text: "most of it", tone: dim})
+	return r
+}
+
+// instanceRow returns the line of an instance, as of [instanceHead].
+func (d *Dashboard) instanceRow(i *explainedInstance, vms int) row {
 	n := bad
 	if i.Status == outcome.Success {
 		n = plain
@@ -180,8 +201,11 @@ func (d *Dashboard) instanceRow(i *explainedInstance) row {
 	r.cells = []cell{
 		{text: i.start().Format("15:04:05.000"), width: clockWidth}, {text: fmt.Sprintf("#%d", i.ID), width: idWidth, right: true},
 		{text: i.Status.String(), width: statusWidth, tone: n}, {text: figures.Delay(i.Elapsed()), width: delayWidth, right: true},
-		{text: most},
 	}
+	if vms > 0 {
+		r.cells = append(r.cells, cell{text: vmName(i.VM, vms), width: vms, tone: dim})
+	}
+	r.cells = append(r.cells, cell{text: most})
 	return r
 }
 

@@ -378,7 +378,12 @@ func TestExplainedVMs(t *testing.T) {
 	}
 	h.keys("i")
 	h.shows("#9001")
-	h.hides("#702")
+	h.hides("#702", "of VM")
+
+	// A list of all of them says whose each is.
+	h.key(tcell.KeyEscape)
+	h.do(func() { h.d.listExplained("order", h.d.explainedInstances("order", outcome.VM{})) })
+	h.shows("of VM", "#9000 failure   100ms pid 1802", "#701 failure   100ms shop@host (pid 1801) 78 % mailbox wait of queue_2")
 }
 
 // A share is drawn in eighths of a column.
