@@ -257,6 +257,35 @@ func TestExplainParameter(t *testing.T) {
 	h.hides("explain")
 }
 
+// The first to be explained takes another collector: what that cuts is said before it is
+// applied, and only then.
+func TestExplainTheFirst(t *testing.T) {
+	const cut = "! the first to be explained takes another"
+	first := func(h *harness) {
+		h.keys("m")
+		h.choose(keyExplain)
+		h.key(tcell.KeyRight)
+		h.shows("! the VM pays for every switch, message")
+	}
+	h := start(t, "mm1k", 15, 120, 50, 256)
+	first(h)
+	h.shows(cut, "collector: what is open then is cut, of", "all outcomes: about 73 instances")
+	h.do(func() {
+		system := h.d.live.System()
+		plan := system.Plan(0)
+		plan.Specs[0].Explain = true
+		_ = h.d.Configured(system, plan)
+		_ = h.d.Configured(system, system.Plan(0)) // off again: the collector is there
+	})
+	h.hides(cut)
+
+	h = dark(t, "mm1k", 15, 256)
+	h.feed(replay(t, "mm1k"))
+	h.runOn(recorded{h.control}, 120, 50)
+	first(h)
+	h.hides(cut)
+}
+
 // What is said first of what has fired is where the time went; of causes that say the
 // same, once.
 func TestFiredExplanation(t *testing.T) {
