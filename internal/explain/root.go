@@ -60,7 +60,7 @@ func (w *walk) instance(i Instance, owner *process, e *ends) []node {
 	case owner == nil:
 		return w.unheard(i)
 	case e.ender == nil && handed.other > handed.same:
-		f := &chain{walk: w, start: i.Start, end: i.End}
+		f := &chain{walk: w, start: i.Start, end: i.End, through: handed.through}
 		f.forward(owner, i.Outcome)
 		return f.legs
 	}
@@ -77,6 +77,7 @@ type chain struct {
 	*walk
 	start, end int64
 	mark       trace.Mark
+	through    map[trace.PID]bool // where others of its outcome have been
 	legs       []node
 }
 
@@ -220,6 +221,25 @@ func (c *chain) leads(p *process, t int64, owner *process, label int32) bool {
 	return false
 }
 
+// passed adds the processes that a span went through which ended in another process than
+// it had started in, back from that as far as the messages that were seen lead.
+func (v *vm) passed(s *ends, through map[trace.PID]bool) {
+	p, t := s.ender, s.endedAt
+	for range maxLegs {
+		if p == s.starter {
+			return
+		}
+		if len(through) < maxProcesses {
+			through[p.pid] = true
+		}
+		r := p.lastSeen(s.startedAt, t, 0)
+		if r == nil || r.send == nil || r.send.at < s.startedAt {
+			return
+		}
+		p, t = v.process(r.send.from), r.send.at
+	}
+}
+
 // forward goes from the process that started the span on over the messages that may have
 // handed it over, as long as there is only one that can have.
 func (c *chain) forward(p *process, outcome int) {
@@ -261,7 +281,8 @@ func (c *chain) forward(p *process, outcome int) {
 
 // handover returns the message with which a process passes the span on that it has from
 // a time on; it does until a limit, if it passes it on at all. has is called with the
-// time until which it has it. The result is nil if there is nothing to go on with.
+// time until which it has it. The result is nil if there is nothing to go on with: no
+// message, several, or one to where no span has been, as to a logger.
 func (c *chain) handover(p *process, from, limit int64, has func(until int64)) *send {
 	sends := p.sent[after(p.sent, from, sentAt):after(p.sent, max(from, limit), sentAt)]
 	switch len(sends) {
@@ -271,7 +292,12 @@ func (c *chain) handover(p *process, from, limit int64, has func(until int64)) *
 		return nil
 	case 1:
 		has(sends[0].at)
-		return sends[0]
+		if c.through[sends[0].to] {
+			return sends[0]
+		}
+		c.unexplained(sends[0].at, c.end, p, trace.Ambiguous,
+			fmt.Sprintf("handed over, and it is not certain that its message to %v carried it", sends[0].to))
+		return nil
 	}
 	has(sends[0].at)
 	c.unexplained(sends[0].at, c.end, p, trace.Ambiguous,
