@@ -122,7 +122,7 @@ func (c *chain) backward(p *process, t int64, owner *process) {
 	label := c.label(owner, t)
 	last := (*process).lastReceipt
 	if c.leads(p, t, owner, label) {
-		last = (*process).lastSeen
+		last = (*process).lastSure
 	}
 	c.leg(p, nil, t, c.end, c.has(p, t, c.end)) // should it have ended before
 	for range maxLegs {
@@ -194,15 +194,60 @@ func (p *process) lastReceipt(from, to int64, label int32) *receipt {
 }
 
 // lastSeen is lastReceipt without messages that were not seen to be sent, such as those
-// of timers that the process waited for while it had the span.
-func (p *process) lastSeen(from, to int64, label int32) *receipt {
-	for {
-		r := p.lastReceipt(from, to, label)
-		if r == nil || r.send != nil || r.among != nil {
-			return r
+// of timers that the process waited for while it had the span. It also returns the last
+// of those it leaves out that was not waited for, nil if all were.
+func (p *process) lastSeen(from, to int64, label int32) (r, instead *receipt) {
+	received := p.received[after(p.received, from, receivedAt):]
+	received = received[:after(received, to+1, receivedAt)]
+	if label != 0 {
+		if r, instead = p.seen(received, func(r *receipt) bool { return r.label == label }); r != nil {
+			return r, instead
 		}
-		to = r.at - 1
 	}
+	return p.seen(received, func(*receipt) bool { return true })
+}
+
+// seen returns the last of some receipts that is wanted and was seen to be sent, nil if
+// there is none, and the last wanted one after it that was not waited for.
+func (p *process) seen(received []receipt, wanted func(*receipt) bool) (r, instead *receipt) {
+	for i := len(received) - 1; i >= 0; i-- {
+		r := &received[i]
+		switch {
+		case !wanted(r):
+		case r.send != nil || r.among != nil:
+			return r, instead
+		case instead == nil && (i == 0 || !p.waited(received[i-1].at, r.at)):
+			instead = r
+		}
+	}
+	return nil, nil
+}
+
+// lastSure is lastSeen where that is certain; else it is what was not waited for, and may
+// be either.
+func (p *process) lastSure(from, to int64, label int32) *receipt {
+	r, instead := p.lastSeen(from, to, label)
+	if r == nil || instead == nil {
+		return r
+	}
+	among := slices.Clone(r.among)
+	if r.send != nil {
+		among = join(among, r.send.from)
+	}
+	return &receipt{at: instead.at, among: join(among, 0)}
+}
+
+// waited reports whether the process began to wait between two times.
+func (p *process) waited(from, to int64) bool {
+	for _, c := range p.changes[after(p.changes, from, changedAt):] {
+		if c.at > to {
+			return false
+		}
+		if c.state == waits {
+			return true
+		}
+	}
+	return false
 }
 
 // leads reports whether the messages that were seen lead back to the process that started
@@ -212,7 +257,7 @@ func (c *chain) leads(p *process, t int64, owner *process, label int32) bool {
 		if p == owner {
 			return true
 		}
-		r := p.lastSeen(c.start, t, label)
+		r, _ := p.lastSeen(c.start, t, label)
 		if r == nil || r.send == nil || r.send.at < c.start {
 			return false
 		}
@@ -232,7 +277,7 @@ func (v *vm) passed(s *ends, through map[trace.PID]bool) {
 		if len(through) < maxProcesses {
 			through[p.pid] = true
 		}
-		r := p.lastSeen(s.startedAt, t, 0)
+		r, _ := p.lastSeen(s.startedAt, t, 0)
 		if r == nil || r.send == nil || r.send.at < s.startedAt {
 			return
 		}

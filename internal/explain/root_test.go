@@ -163,6 +163,24 @@ func TestHandedOver(t *testing.T) {
 				25-40 unexplained 2 inferred: woken by a message that no process of this node was seen to send: by a timer, a port, another node or the VM
 				40-50 running 2 inferred`,
 	}, {
+		name: "a message that was not seen may have brought it", events: `
+			0 watch 1
+			0 watch 2
+			1 in 2 @2
+			2 out 2 wait @2
+			30000 start 1 7
+			30010 send 1>2 5
+			30020 in 2 @2
+			30021 queued 2 5 #1
+			30022 receive 2 5 #1
+			80001 queued 2 50 #1
+			80002 receive 2 50 #1
+			90000 end 2 7`,
+		start: 30000, end: 90000, want: `
+			30000-80002 unexplained 2 ambiguous: handed over by a message of <0.1.0>, or one that was not seen to be sent
+			80002-90000 waiting 2
+				80002-90000 running 2`,
+	}, {
 		name: "one of two senders", events: `
 			0 watch 1
 			0 watch 2
