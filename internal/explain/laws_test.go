@@ -31,7 +31,8 @@ func filled(s *sim, rnd *rand.Rand) *Log {
 	return l
 }
 
-// The leaves of each of 10 000 spans add up to its duration, to the nanosecond.
+// The leaves of each of 10 000 spans add up to its duration, to the nanosecond; and
+// none goes back in time.
 func TestSharesAddUp(t *testing.T) {
 	n := 0
 	for seed := uint64(0); n < 10_000; seed++ {
@@ -48,6 +49,7 @@ func TestSharesAddUp(t *testing.T) {
 			i := Instance{VM: vmPID, ID: sp.id, Start: sp.start, End: sp.end, Owner: sp.owner}
 			tr := l.Explain(i)
 			checked(t, tr, i)
+			lawful(t, tr)
 			n++
 
 			// And of any time whatever.
@@ -57,7 +59,9 @@ func TestSharesAddUp(t *testing.T) {
 			if rnd.IntN(2) == 0 {
 				i.ID = 0
 			}
-			checked(t, l.Explain(i), i)
+			tr = l.Explain(i)
+			checked(t, tr, i)
+			lawful(t, tr)
 			n++
 		}
 	}
