@@ -92,7 +92,7 @@ type mailbox struct {
 	blocked  bool // it waited in a receive since the last one
 	rejected int  // how many of private it did not want then
 	choosy   bool // it has been seen not to want what it had
-	inTurn   int  // how many it has taken in turn, while it had others
+	inTurn   int  // how many it has taken in turn, while it had what may be an answer and is not like them
 	lastAt   int64
 
 	found []int // of alike
@@ -300,12 +300,10 @@ func (b *mailbox) pick(want queued, sent []*send) int {
 		return -1
 	}
 	if !b.private[0].same(want) {
+		b.inTurn = 0
 		return b.only(want, 1)
 	}
 	b.answer(want, sent)
-	if len(b.private) > 1 && b.private[0].among == nil {
-		b.inTurn++
-	}
 	return 0
 }
 
@@ -336,7 +334,9 @@ func (b *mailbox) alike(want queued, from, to int) []int {
 	return alike
 }
 
-// habit is how many messages a process has to take in turn to be said to do so.
+// habit is how often a process has to take the oldest message, where it had what may be
+// the answer to something it asked, to be said to do so always. Only those count of which
+// the sizes tell that it was the oldest.
 const habit = 4
 
 // answer looks for what may be the answer to something that was sent since the last
@@ -355,12 +355,20 @@ func (b *mailbox) answer(want queued, sent []*send) {
 	if asked == len(sent) {
 		return
 	}
+	passed := false
 	for i := len(b.private) - 1; i > 0 && b.private[i].at >= sent[asked].at; i-- {
 		q := &b.private[i]
-		if q.same(want) && q.send != nil && slices.ContainsFunc(sent[asked:], q.send.mayAnswer) {
+		if q.send == nil || !slices.ContainsFunc(sent[asked:], q.send.mayAnswer) {
+			continue
+		}
+		if q.same(want) {
 			b.mistake(append(b.alike(want, 0, i), i))
 			return
 		}
+		passed = true
+	}
+	if passed {
+		b.inTurn++
 	}
 }
 
