@@ -458,7 +458,8 @@ func confuse(sends ...*send) []trace.PID {
 	return among
 }
 
-// forget forgets what was sent before a time and has a token: it is not waited for.
+// forget forgets what came before a time, so that no more is kept than what is recent,
+// however long the mailbox is: it is as with what was there before it was watched.
 func (b *mailbox) forget(before int64) {
 	for t, sends := range b.exact {
 		sends = slices.DeleteFunc(sends, func(s *send) bool { return s.at < before })
@@ -467,5 +468,16 @@ func (b *mailbox) forget(before int64) {
 			continue
 		}
 		b.exact[t] = sends
+	}
+	if n := after(b.pending, before, sentAt); n > 0 {
+		b.lapse(b.pending[:n:n], forever)
+		b.pending = cut(b.pending, n)
+		b.opened = false
+	}
+	if n := after(b.private, before, func(q queued) int64 { return q.at }); n > 0 {
+		b.drop(n)
+		b.private = slices.Clone(b.private)
+		b.front += n
+		b.synced = false
 	}
 }
