@@ -236,6 +236,9 @@ func (l *Log) Forget(before int64) {
 func (l *Log) ForgetVM(pid int) { delete(l.vms, pid) }
 
 func (v *vm) forget(before int64) {
+	if v.resumed < before {
+		v.resumed = 0
+	}
 	for n, waits := range v.threads {
 		i := after(waits, before, func(w interval) int64 { return w.to })
 		if i == len(waits) {
