@@ -317,7 +317,7 @@ func (b *mailbox) only(want queued, from int) int {
 	if len(alike) == 0 {
 		return -1
 	}
-	b.mistake(alike)
+	b.mistake(alike, false)
 	return alike[0]
 }
 
@@ -362,7 +362,7 @@ func (b *mailbox) answer(want queued, sent []*send) {
 			continue
 		}
 		if q.same(want) {
-			b.mistake(append(b.alike(want, 0, i), i))
+			b.mistake(append(b.alike(want, 0, i), i), b.choosy)
 			return
 		}
 		passed = true
@@ -384,8 +384,9 @@ func (s *send) mayAnswer(question *send) bool {
 
 // mistake says that some of the private queue may each be any other one of them; not so
 // of messages of one process: alike, they are taken to be wanted in their order, but for
-// answers to aliases.
-func (b *mailbox) mistake(alike []int) {
+// answers, which those to aliases are; and one of them may be where a process that chooses
+// what it takes has asked.
+func (b *mailbox) mistake(alike []int, answered bool) {
 	if len(alike) < 2 {
 		return
 	}
@@ -404,7 +405,7 @@ func (b *mailbox) mistake(alike []int) {
 		}
 	}
 	special := func(i int) bool { return b.private[i].among != nil || b.private[i].send.alias }
-	if len(among) == 1 && among[0] != 0 && !slices.ContainsFunc(alike, special) {
+	if !answered && len(among) == 1 && among[0] != 0 && !slices.ContainsFunc(alike, special) {
 		return
 	}
 	if len(among) == len(noted) {
