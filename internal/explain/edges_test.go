@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/beamscope/beamscope/bpf"
 )
 
 // asks is that a process asks another one something, and takes is that it takes one of two
@@ -232,7 +234,7 @@ func TestEdges(t *testing.T) {
 	}} {
 		t.Run(test.name, func(t *testing.T) {
 			var l Log
-			l.Add(script(t, test.events), false)
+			l.Add(script(t, test.events), bpf.Loss{})
 			if got := strings.Join(edges(&l), "\n"); got != test.want {
 				t.Errorf("got\n%s\nwant\n%s", got, test.want)
 			}

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/beamscope/beamscope/bpf"
 )
 
 // A scenario is a script, and what is to be made of the span 7 of process 1, or another
@@ -21,7 +23,7 @@ type scenario struct {
 func (s scenario) run(t *testing.T) {
 	t.Helper()
 	var l Log
-	l.Add(script(t, s.events), false)
+	l.Add(script(t, s.events), bpf.Loss{})
 	s.explain(t, &l)
 }
 
@@ -360,10 +362,10 @@ func TestOverwritten(t *testing.T) {
 	l.Add(script(t, `
 		0 watch 1
 		10 start 1 7
-		20 gc+ 1`), false)
+		20 gc+ 1`), bpf.Loss{})
 	l.Add(script(t, `
 		50 out 1 ready
-		60 in 1 @2`), true)
+		60 in 1 @2`), bpf.Loss{Events: 1, From: 20, To: 50})
 	scenario{name: "in between", start: 10, end: 70, want: `
 		10-20 running 1
 		20-50 unexplained 1: its events were overwritten before they were read
@@ -373,11 +375,77 @@ func TestOverwritten(t *testing.T) {
 	l = Log{}
 	l.Add(script(t, `
 		50 out 1 ready
-		60 in 1 @2`), true)
+		60 in 1 @2`), bpf.Loss{Events: 1, To: 50})
 	scenario{name: "at the beginning", start: 10, end: 70, want: `
 		10-50 unexplained 1: its events were overwritten before they were read
 		50-60 ready 1
 		60-70 running 1`}.explain(t, &l)
+}
+
+// What one processor has lost is missing among what another one has not, up to a time that
+// a later call may come to: nothing of that time is known, but who is watched then.
+func TestOverwrittenInPart(t *testing.T) {
+	const why = ": its events were overwritten before they were read"
+	var l Log
+	l.Add(script(t, `
+		0 watch 1
+		0 in 1
+		12 send 1>2 4
+		12 watch 2`), bpf.Loss{})
+	l.Add(script(t, `
+		22 in 2
+		23 queued 2 4 #1
+		24 receive 2 4 #1
+		26 out 2 wait
+		28 watch 3
+		29 os @1 27`), bpf.Loss{Events: 9, From: 20, To: 50})
+	l.Add(script(t, `
+		40 exit 3
+		44 send 2>1 4
+		45 watch 4
+		48 in 1
+		60 in 2
+		70 gc+ 1
+		80 gc- 1`), bpf.Loss{})
+	for _, s := range []scenario{
+		{name: "who runs before and after", start: 10, end: 90, want: `
+			10-20 running 1
+			20-50 unexplained 1` + why + `
+			50-70 running 1
+			70-80 gc 1
+			80-90 running 1`},
+		{name: "who was said to take a message", owner: 2, start: 13, end: 70, want: `
+			13-20 unexplained 2: nothing was seen of it yet
+			20-50 unexplained 2` + why + `
+			50-60 ready 2
+			60-70 running 2`},
+		{name: "who has exited meanwhile", owner: 3, start: 13, end: 70, want: `
+			13-50 unexplained 3: not watched then
+			50-70 unexplained 3: it had exited`},
+		{name: "who is watched since", owner: 4, start: 13, end: 70, want: `
+			13-50 unexplained 4: not watched then
+			50-70 unexplained 4: nothing was seen of it yet`},
+	} {
+		t.Run(s.name, func(t *testing.T) { s.explain(t, &l) })
+	}
+}
+
+// That something is missing is kept also where nothing else has happened.
+func TestOverwrittenAndNothingLeft(t *testing.T) {
+	var l Log
+	l.Add(nil, bpf.Loss{Events: 1, From: 3, To: 5})
+	l.Add(script(t, `
+		4 watch 1
+		5 gc+ 1
+		10 start 1 7
+		20 gc- 1`), bpf.Loss{})
+	l.Add(nil, bpf.Loss{Events: 1, From: 40, To: 50})
+	scenario{start: 0, end: 70, want: `
+		0-5 unexplained 1: its events were overwritten before they were read
+		5-20 gc 1
+		20-40 running 1
+		40-50 unexplained 1: its events were overwritten before they were read
+		50-70 unexplained 1: nothing was seen of it yet`}.explain(t, &l)
 }
 
 func TestForget(t *testing.T) {
@@ -386,7 +454,7 @@ func TestForget(t *testing.T) {
 		0 watch 1
 		10 start 1 7
 		20 gc+ 1
-		50 gc- 1`), false)
+		50 gc- 1`), bpf.Loss{})
 	l.Forget(30)
 	scenario{name: "forgotten", start: 10, end: 70, want: `
 		10-30 unexplained 1: too long ago: not kept
@@ -395,7 +463,7 @@ func TestForget(t *testing.T) {
 	l.Forget(1000)
 	scenario{name: "still running", start: 1000, end: 2000, want: `
 		1000-2000 running 1`}.explain(t, &l)
-	l.Add(script(t, `3000 exit 1`), false)
+	l.Add(script(t, `3000 exit 1`), bpf.Loss{})
 	l.Forget(4000)
 	if len(l.vms) != 0 {
 		t.Errorf("there are still %d VMs", len(l.vms))
@@ -407,7 +475,7 @@ func TestForgetEverything(t *testing.T) {
 	var l Log
 	for turn := range int64(3) {
 		for at := turn * 1000; at < turn*1000+100; at += 10 {
-			l.Add(script(t, fmt.Sprintf("%d gc+ 1\n%d gc- 1\n%d send 1>2 4", at, at+5, at+6)), false)
+			l.Add(script(t, fmt.Sprintf("%d gc+ 1\n%d gc- 1\n%d send 1>2 4", at, at+5, at+6)), bpf.Loss{})
 		}
 		l.Forget(math.MaxInt64)
 		p := l.vms[vmPID].processes[1]
@@ -424,7 +492,7 @@ func TestForgetVM(t *testing.T) {
 	l.Add(script(t, `
 		0 watch 1
 		10 start 1 7
-		20 gc+ 1`), false)
+		20 gc+ 1`), bpf.Loss{})
 	l.ForgetVM(vmPID + 1)
 	scenario{name: "another one", start: 10, end: 30, want: `
 		10-20 running 1
@@ -432,7 +500,7 @@ func TestForgetVM(t *testing.T) {
 	l.ForgetVM(vmPID)
 	l.Add(script(t, `
 		50 watch 1
-		60 gc+ 1`), false)
+		60 gc+ 1`), bpf.Loss{})
 	scenario{name: "the next one", start: 10, end: 70, want: `
 		10-50 unexplained 1: not watched then
 		50-60 running 1
@@ -517,19 +585,19 @@ func TestAskedAfterExit(t *testing.T) {
 // Of a process that was not watched before, nothing is made up because of events lost.
 func TestWatchedAfterLoss(t *testing.T) {
 	var l Log
-	l.Add(script(t, `0 watch 1`), false)
-	l.Add(script(t, `100 gc+ 1`), true)
+	l.Add(script(t, `0 watch 1`), bpf.Loss{})
+	l.Add(script(t, `100 gc+ 1`), bpf.Loss{Events: 1, From: 50, To: 100})
 	l.Add(script(t, `
 		600000 in 5
 		600001 watch 5
-		600010 gc+ 5`), false)
+		600010 gc+ 5`), bpf.Loss{})
 	scenario{name: "swapped", start: 200, end: 600020, owner: 5, want: `
 		200-600001 unexplained 5: not watched then
 		600001-600010 running 5
 		600010-600020 gc 5`}.explain(t, &l)
 
 	l.Add(script(t, `
-		700000 gc- 6`), false)
+		700000 gc- 6`), bpf.Loss{})
 	scenario{name: "it is lost that it was watched", start: 50, end: 700020, owner: 6, want: `
 		50-100 unexplained 6: not watched then
 		100-700000 gc 6
@@ -537,7 +605,7 @@ func TestWatchedAfterLoss(t *testing.T) {
 
 	l.Forget(650000)
 	l.Add(script(t, `
-		800000 gc- 8`), false)
+		800000 gc- 8`), bpf.Loss{})
 	scenario{name: "long ago", start: 700000, end: 800020, owner: 8, want: `
 		700000-800000 unexplained 8: not watched then
 		800000-800020 running 8`}.explain(t, &l)

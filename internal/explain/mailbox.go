@@ -87,7 +87,8 @@ type mailbox struct {
 	opened  bool     // something was fetched since it was reset
 	exact   map[token][]*send
 
-	collected int64 // the last garbage collection since the last batch, 0 for none
+	collected  int64 // the last garbage collection since the last batch, 0 for none
+	since, ran int64 // when it began to wait in a receive for the last time, and ran after that; 0 for not, or not yet
 
 	blocked  bool // it waited in a receive since the last one
 	rejected int  // how many of private it did not want then
@@ -142,18 +143,20 @@ func (b *mailbox) queue(q queued, inner int) {
 // handed out later. What is sent after it is not fetched until that has been.
 func (b *mailbox) collect(at int64) { b.collected = at }
 
-// fetch puts what was fetched into the private queue.
-func (b *mailbox) fetch() {
+// fetch puts what was fetched into the private queue. It returns when at the latest the
+// first of it was sent, as far as that was seen; forever where it was not.
+func (b *mailbox) fetch() int64 {
 	if len(b.batch) == 0 {
-		return
+		return forever
 	}
-	p := b.align()
+	p, first := b.align()
 	b.collected = 0
 	b.private = append(b.private, b.batch...)
 	b.batch = b.batch[:0]
 	b.pending = p
 	b.opened = true
 	b.length(b.inner)
+	return first
 }
 
 // length corrects what is known by the length of the private queue. The VM may not yet
@@ -189,6 +192,7 @@ func (b *mailbox) block(at int64) {
 	b.fetch()
 	b.pending = b.lapse(b.pending, at)
 	b.blocked = true
+	b.since, b.ran = at, 0
 	b.rejected = len(b.private)
 	b.choosy = b.choosy || b.rejected+b.front > 0
 }

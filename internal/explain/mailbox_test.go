@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/beamscope/beamscope/bpf"
 )
 
 // Whichever message is taken, the others stay, in their order.
@@ -52,7 +54,7 @@ func TestForgetMailbox(t *testing.T) {
 		45 gc- 1
 		50 send 2>1 4
 		60 send 3>1 4
-		100000 send 2>1 4`), false)
+		100000 send 2>1 4`), bpf.Loss{})
 	l.Forget(60)
 	b := &l.vms[vmPID].processes[1].box
 	if len(b.private) != 0 || b.front != 2 || len(b.pending) != 2 {
@@ -66,7 +68,7 @@ func TestForgetMailbox(t *testing.T) {
 		100030 queued 1 4 #3
 		100040 receive 1 4 #3
 		100050 receive 1 4 #2
-		100060 receive 1 4 #1`), false)
+		100060 receive 1 4 #1`), bpf.Loss{})
 	want := []string{"3>1 60..100050 inferred", "2>1 100000..100060 inferred"}
 	if got := edges(&l); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -82,7 +84,7 @@ func BenchmarkUnwantedHead(b *testing.B) {
 				events := script(b, unwantedHead(n, senders))
 				for b.Loop() {
 					var l Log
-					l.Add(events, false)
+					l.Add(events, bpf.Loss{})
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/message")
 			})
