@@ -272,7 +272,7 @@ type kernelRunner struct {
 	FromNs  uint64
 	Gaps    uint64
 	Last    uint32
-	Pad     uint32
+	Pid     uint32
 	Slices  [8]struct {
 		_       structs.HostLayout
 		Process uint64

@@ -41,26 +41,35 @@ struct {
 	__type(value, struct watch);
 } watches SEC(".maps");
 
-/* Until when some process may be watched, rounded up so that it is rarely written. */
+/* Until when some process of a VM may be watched, rounded up so that it is rarely written. */
 struct watching {
 	__u64 until_ns;
 	__u64 gaps; /* grows whenever nobody was watched for some time */
 };
 
+/* At the low bits of the VM's pid. Where two VMs share a place, more is done than need be. */
+#define WATCHINGS 256
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, WATCHINGS);
 	__type(key, __u32);
 	__type(value, struct watching);
 } watchings SEC(".maps");
 
 #define WATCHING_STEP (1ULL << 27) /* ns */
 
-/* Whether any process may be watched. Where not, programs have nothing to do. */
-static __always_inline bool is_watching(__u64 now)
+static __always_inline struct watching *watching_of(__u32 pid)
 {
-	__u32 zero = 0;
-	struct watching *all = bpf_map_lookup_elem(&watchings, &zero);
+	__u32 at = pid % WATCHINGS;
+
+	return bpf_map_lookup_elem(&watchings, &at);
+}
+
+/* Whether any process of a VM may be watched. Where not, programs have nothing to do. */
+static __always_inline bool is_watching(__u32 pid, __u64 now)
+{
+	struct watching *all = watching_of(pid);
 
 	return all && now < *(volatile __u64 *)&all->until_ns;
 }
@@ -68,10 +77,9 @@ static __always_inline bool is_watching(__u64 now)
 /* How often another thread may get in between: it writes what is as good then, or nearly. */
 #define WATCHING_TRIES 4
 
-static __always_inline void keep_watching(__u64 now, __u64 until)
+static __always_inline void keep_watching(__u32 pid, __u64 now, __u64 until)
 {
-	__u32 zero = 0;
-	struct watching *all = bpf_map_lookup_elem(&watchings, &zero);
+	struct watching *all = watching_of(pid);
 
 	if (!all)
 		return;
@@ -134,7 +142,7 @@ __noinline int watch_process(struct process_key *k, struct watch *by, __u64 othe
 	w = bpf_map_lookup_elem(&watches, k);
 	if (w && is_watched(w, by->since_ns)) {
 		join_watch(w, by);
-		keep_watching(by->since_ns, by->until_ns);
+		keep_watching(k->pid, by->since_ns, by->until_ns);
 		return 0;
 	}
 	if (bpf_map_update_elem(&watches, k, by, BPF_ANY)) {
@@ -144,7 +152,7 @@ __noinline int watch_process(struct process_key *k, struct watch *by, __u64 othe
 	}
 	if (!w)
 		arrived(WATCHES);
-	keep_watching(by->since_ns, by->until_ns);
+	keep_watching(k->pid, by->since_ns, by->until_ns);
 	log_plain(LOG_WATCH, by->since_ns, k->pid, k->process, other);
 	return 0;
 }
