@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include <linux/bpf.h>
+#include <linux/errno.h>
 #include <bpf/bpf_helpers.h>
 
 #include "count.bpf.h"
@@ -23,7 +24,7 @@
 /* A process that is watched, or was. It is watched as long as the span is open that led
  * to it; where several did, until some time after the deadline of the last of them. */
 struct watch {
-	__u64 until_ns;
+	__u64 until_ns; /* 0: somebody is about to write the entry anew, or to delete it */
 	__u64 start_ns; /* of the span, the token of its place among the recent ones */
 	__u64 since_ns;
 	__u64 left_ns;  /* when it last stopped running, 0: not since then */
@@ -131,29 +132,76 @@ static __always_inline void join_watch(struct watch *w, const struct watch *by)
 		*(volatile __u32 *)&w->root = 0;
 }
 
+/* Takes an entry of before, of which a thread has seen that it is not watched: one at a
+ * time gets it, and only if nobody has written it since. */
+static __always_inline bool take_watch(struct watch *w, __u64 until)
+{
+	return until && __sync_val_compare_and_swap(&w->until_ns, until, 0) == until;
+}
+
+static __always_inline void renew_watch(struct watch *w, const struct watch *by)
+{
+	*(volatile __u32 *)&w->root = by->root;
+	*(volatile __u64 *)&w->start_ns = by->start_ns;
+	w->since_ns = by->since_ns;
+	w->left_ns = 0;
+	w->ready_ns = 0;
+	w->hop = by->hop;
+	__sync_lock_test_and_set(&w->until_ns, by->until_ns);
+}
+
+/* How often another thread may get in between before a process is left unwatched. */
+#define WATCH_TRIES 32
+
+/* Whether the process was watched before, or is now, or cannot be. */
+enum watched { WAS_WATCHED, NEWLY_WATCHED, NOT_WATCHED };
+
+/* Joins the entry of a process, or makes one. */
+static __always_inline enum watched put_watch(struct process_key *k, struct watch *by)
+{
+	for (int i = 0; i < WATCH_TRIES; i++) {
+		struct watch *w = bpf_map_lookup_elem(&watches, k);
+		__u64 until = w ? *(volatile __u64 *)&w->until_ns : 0;
+		long err;
+
+		if (w && is_watched(w, by->since_ns)) {
+			join_watch(w, by);
+			return WAS_WATCHED;
+		}
+		if (w && take_watch(w, until)) {
+			renew_watch(w, by);
+			return NEWLY_WATCHED;
+		}
+		if (w)
+			continue;
+		err = bpf_map_update_elem(&watches, k, by, BPF_NOEXIST);
+		if (!err) {
+			arrived(WATCHES);
+			return NEWLY_WATCHED;
+		}
+		if (err != -EEXIST)
+			break;
+	}
+	return NOT_WATCHED;
+}
+
 /* Has a process watched, because another one, or none, led to it. Not static, as
  * note_rank. */
 __noinline int watch_process(struct process_key *k, struct watch *by, __u64 other)
 {
-	struct watch *w;
+	enum watched how;
 
 	if (!k || !by || !k->process)
 		return 0;
-	w = bpf_map_lookup_elem(&watches, k);
-	if (w && is_watched(w, by->since_ns)) {
-		join_watch(w, by);
-		keep_watching(k->pid, by->since_ns, by->until_ns);
-		return 0;
-	}
-	if (bpf_map_update_elem(&watches, k, by, BPF_ANY)) {
+	how = put_watch(k, by);
+	if (how == NOT_WATCHED) {
 		count_other(UNWATCHED);
 		log_plain(LOG_UNWATCHED, by->since_ns, k->pid, k->process, other);
 		return 0;
 	}
-	if (!w)
-		arrived(WATCHES);
 	keep_watching(k->pid, by->since_ns, by->until_ns);
-	log_plain(LOG_WATCH, by->since_ns, k->pid, k->process, other);
+	if (how == NEWLY_WATCHED)
+		log_plain(LOG_WATCH, by->since_ns, k->pid, k->process, other);
 	return 0;
 }
 
