@@ -289,7 +289,8 @@ func testTokens(t *testing.T, r *recorder, label int, want int32) {
 	}
 }
 
-// A process that finds no room to be watched is told of, and counted.
+// A process that finds no room to be watched is told of, and counted, once for many
+// messages.
 func TestEventsUnwatched(t *testing.T) {
 	vm := vmtest.Start(t, oneScheduler())
 	r, _ := explaining(t, vm, bpf.Options{Watched: 1})
@@ -301,6 +302,11 @@ func TestEventsUnwatched(t *testing.T) {
 	if n := r.Others().Unwatched; n != 2 {
 		t.Errorf("%d unwatched", n)
 	}
+	a, events = r.call("pairs", "[50]")
+	if first, other := a.process(), a.process(); len(ofKind(events, bpf.EventUnwatched)) != 1 {
+		t.Errorf("of %d, with one that is watched, %s; of %d: %s", first, kindsOf(of(events, first)), other, kindsOf(of(events, other)))
+	}
+	r.ReadTo(monotonic.Now())
 	a, events = r.call("crowd", "[1]") // that of the first one has been swept away
 	checkKinds(t, "later", of(events, a.process()), "watch start out in queued receive end")
 }

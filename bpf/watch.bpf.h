@@ -185,6 +185,29 @@ static __always_inline enum watched put_watch(struct process_key *k, struct watc
 	return NOT_WATCHED;
 }
 
+/* When it was last logged of a process that there was no room. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct process_key);
+	__type(value, __u64);
+} unwatched SEC(".maps");
+
+/* So often it is at most. In ns. */
+#define UNWATCHED_STEP 100000000
+
+/* Says that there is no room to watch a process. */
+static __always_inline void leave_unwatched(const struct process_key *k, __u64 now, __u64 other)
+{
+	__u64 *last = bpf_map_lookup_elem(&unwatched, k);
+
+	if (last && now < *last + UNWATCHED_STEP)
+		return;
+	bpf_map_update_elem(&unwatched, k, &now, BPF_ANY);
+	count_other(UNWATCHED);
+	log_plain(LOG_UNWATCHED, now, k->pid, k->process, other);
+}
+
 /* Has a process watched, because another one, or none, led to it. Not static, as
  * note_rank. */
 __noinline int watch_process(struct process_key *k, struct watch *by, __u64 other)
@@ -195,13 +218,14 @@ __noinline int watch_process(struct process_key *k, struct watch *by, __u64 othe
 		return 0;
 	how = put_watch(k, by);
 	if (how == NOT_WATCHED) {
-		count_other(UNWATCHED);
-		log_plain(LOG_UNWATCHED, by->since_ns, k->pid, k->process, other);
+		leave_unwatched(k, by->since_ns, other);
 		return 0;
 	}
 	keep_watching(k->pid, by->since_ns, by->until_ns);
-	if (how == NEWLY_WATCHED)
+	if (how == NEWLY_WATCHED) {
+		bpf_map_delete_elem(&unwatched, k); /* the next time it is news */
 		log_plain(LOG_WATCH, by->since_ns, k->pid, k->process, other);
+	}
 	return 0;
 }
 

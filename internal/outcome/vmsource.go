@@ -62,6 +62,7 @@ type VMSource struct {
 	batch assembly
 
 	toldUnrecorded bool // that events for explanations were lost
+	toldUnwatched  bool // that there was no room to watch a process
 
 	names     *names       // of the VMs' processes
 	guessed   []string     // of which VMs the layout is not known, and was not said yet
@@ -466,6 +467,7 @@ func (s *VMSource) readWindow(o *observation, n uint64) ([]bpf.Counts, error) {
 	counts, others, err := o.collector.Read(n)
 	s.hits, s.told = s.hits+others.Hits, false
 	s.noteOthers(others)
+	s.noteUnwatched(others)
 	return counts, err
 }
 
