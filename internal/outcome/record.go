@@ -123,6 +123,13 @@ func (r *record) forget(before int64) {
 	r.giveUp(before)
 }
 
+// forgetVM forgets a VM that has ended.
+func (r *record) forgetVM(pid int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.log.ForgetVM(pid)
+}
+
 func (r *record) giveUp(before int64) {
 	for len(r.chunks) > 0 && r.chunks[0].until < before {
 		r.held -= r.chunks[0].n
