@@ -492,7 +492,7 @@ func TestForgetVM(t *testing.T) {
 	l.Add(script(t, `
 		0 watch 1
 		10 start 1 7
-		20 gc+ 1`), false)
+		20 gc+ 1`), bpf.Loss{})
 	l.ForgetVM(vmPID + 1)
 	scenario{name: "another one", start: 10, end: 30, want: `
 		10-20 running 1
@@ -500,7 +500,7 @@ func TestForgetVM(t *testing.T) {
 	l.ForgetVM(vmPID)
 	l.Add(script(t, `
 		50 watch 1
-		60 gc+ 1`), false)
+		60 gc+ 1`), bpf.Loss{})
 	scenario{name: "the next one", start: 10, end: 70, want: `
 		10-50 unexplained 1: not watched then
 		50-60 running 1

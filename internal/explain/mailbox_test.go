@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/beamscope/beamscope/bpf"
 )
 
 // Whichever message is taken, the others stay, in their order.
