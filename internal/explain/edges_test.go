@@ -151,29 +151,6 @@ func TestEdges(t *testing.T) {
 			36 send 2>1 4` + takes,
 		want: "2>1 20..41 inferred\n1>2 30..35 inferred",
 	}, {
-		// It has waited with a message that it did not want, and it asks: the answer may be
-		// taken before what else came from there.
-		name: "chooses, asks, and takes one of what comes from there", events: `
-			0 watch 1
-			0 watch 2
-			1 in 1
-			2 send 2>1 9
-			10 queued 1 9 #1
-			11 out 1 wait
-			20 send 2>1 7
-			30 in 1
-			31 queued 1 7 #2
-			32 receive 1 7 #2
-			33 receive 1 9 #1
-			40 send 1>2 1
-			20000 send 2>1 4
-			20001 send 2>1 4
-			40000 queued 1 4 #2
-			40000 queued 1 4 #2
-			40001 receive 1 4 #2
-			40002 receive 1 4 #1`,
-		want: "2>1 20..32 inferred\n2>1 2..33 inferred\n0>1 0..40001 ambiguous\n0>1 0..40002 ambiguous",
-	}, {
 		// It had no choice: that is no habit.
 		name: "asks after it took some in turn", events: backlog + `
 			20 send 3>1 9

@@ -321,7 +321,7 @@ func (b *mailbox) only(want queued, from int) int {
 	if len(alike) == 0 {
 		return -1
 	}
-	b.mistake(alike, false)
+	b.mistake(alike)
 	return alike[0]
 }
 
@@ -366,7 +366,7 @@ func (b *mailbox) answer(want queued, sent []*send) {
 			continue
 		}
 		if q.same(want) {
-			b.mistake(append(b.alike(want, 0, i), i), b.choosy)
+			b.mistake(append(b.alike(want, 0, i), i))
 			return
 		}
 		passed = true
@@ -388,9 +388,8 @@ func (s *send) mayAnswer(question *send) bool {
 
 // mistake says that some of the private queue may each be any other one of them; not so
 // of messages of one process: alike, they are taken to be wanted in their order, but for
-// answers, which those to aliases are; and one of them may be where a process that chooses
-// what it takes has asked.
-func (b *mailbox) mistake(alike []int, answered bool) {
+// answers to aliases.
+func (b *mailbox) mistake(alike []int) {
 	if len(alike) < 2 {
 		return
 	}
@@ -409,7 +408,7 @@ func (b *mailbox) mistake(alike []int, answered bool) {
 		}
 	}
 	special := func(i int) bool { return b.private[i].among != nil || b.private[i].send.alias }
-	if !answered && len(among) == 1 && among[0] != 0 && !slices.ContainsFunc(alike, special) {
+	if len(among) == 1 && among[0] != 0 && !slices.ContainsFunc(alike, special) {
 		return
 	}
 	if len(among) == len(noted) {
