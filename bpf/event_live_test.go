@@ -289,7 +289,8 @@ func testTokens(t *testing.T, r *recorder, label int, want int32) {
 	}
 }
 
-// A process that finds no room to be watched is told of, and counted.
+// A process that finds no room to be watched is told of, and counted, once for many
+// messages.
 func TestEventsUnwatched(t *testing.T) {
 	vm := vmtest.Start(t, oneScheduler())
 	r, _ := explaining(t, vm, bpf.Options{Watched: 1})
@@ -301,6 +302,11 @@ func TestEventsUnwatched(t *testing.T) {
 	if n := r.Others().Unwatched; n != 2 {
 		t.Errorf("%d unwatched", n)
 	}
+	a, events = r.call("pairs", "[50]")
+	if first, other := a.process(), a.process(); len(ofKind(events, bpf.EventUnwatched)) != 1 {
+		t.Errorf("of %d, with one that is watched, %s; of %d: %s", first, kindsOf(of(events, first)), other, kindsOf(of(events, other)))
+	}
+	r.ReadTo(monotonic.Now())
 	a, events = r.call("crowd", "[1]") // that of the first one has been swept away
 	checkKinds(t, "later", of(events, a.process()), "watch start out in queued receive end")
 }
@@ -428,6 +434,82 @@ func TestDetailsAttached(t *testing.T) {
 	checkTotal(t, c, 0, vm.PID(), succeeded(3)) // it stays one outcome
 }
 
+// Where one of the details cannot be attached to, the others are, and it is said which.
+// Later changes do not make it forgotten.
+func TestDetailsOneFails(t *testing.T) {
+	vm := vmtest.Start(t, oneScheduler())
+	o := explained(load(endless))
+	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{o}})
+	target := vmtest.Target(t, vm)
+	target.Layout = layout.Of(t, vm)
+	target.Probes = slices.Clone(target.Probes)
+	for i := range target.Probes {
+		if p := &target.Probes[i]; p.Name == "process__suspend" {
+			p.Sites = slices.Clone(p.Sites)
+			p.Sites[0].Offset = 1 << 40 // behind the end of the file
+		}
+	}
+	a, err := c.Attach(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := func() {
+		t.Helper()
+		if err := a.Missing(); err == nil || !strings.Contains(err.Error(), "process__suspend") {
+			t.Errorf("missing: %v", err)
+		}
+	}
+	missing()
+	from := after(c)
+	c.While(func() error {
+		again, err := c.Change(from, c.Opts.Window, []bpf.Outcome{o, named("brief", time.Second)})
+		if again != nil {
+			t.Errorf("the change says again what is missing: %v", again)
+		}
+		return err
+	})
+	missing()
+	r := &recorder{c, t, vm}
+	answer, events := r.call("chain", "[1]")
+	checkKinds(t, "owner", of(events, answer.process()), "watch start send out in queued receive end")
+}
+
+// Nobody is watched on from before a time in which nothing was to be explained: what
+// happened then is not known.
+func TestEventsAfterDarkTime(t *testing.T) {
+	vm := vmtest.Start(t, oneScheduler())
+	r, _ := explaining(t, vm, bpf.Options{})
+	vmtest.Eval(t, vm, `register(sleeper, spawn(fun() ->
+		_ = beamscope:start_span(<<"load">>),
+		[receive collect -> erlang:garbage_collect() end || _ <- [1, 2]]
+	end))`)
+	collect := func() []bpf.Event {
+		t.Helper()
+		r.all()
+		vmtest.Eval(t, vm, `sleeper ! collect, receive after 10 -> ok end`)
+		events, _ := r.all()
+		return events
+	}
+	if n := len(ofKind(collect(), bpf.EventGCStart)); n != 1 {
+		t.Fatalf("%d collections", n)
+	}
+	for _, o := range []bpf.Outcome{load(endless), explained(load(endless))} {
+		from := after(r.Collector)
+		r.While(func() error {
+			_, err := r.Change(from, r.Opts.Window, []bpf.Outcome{o})
+			return err
+		})
+		r.ReadTo(from)
+	}
+	if events := collect(); len(events) > 0 {
+		t.Errorf("events of those that were watched before: %s", kindsOf(events))
+	}
+	_, events := r.call("chain", "[1]")
+	if n := len(ofKind(events, bpf.EventWatch)); n != 2 {
+		t.Errorf("%d are watched, want 2", n)
+	}
+}
+
 // Where the layout of processes is not known, their state is not either, and of the token
 // of a message to an alias only the label.
 func TestEventsWithoutLayout(t *testing.T) {
@@ -468,16 +550,29 @@ func probeNames(a *bpf.Attachment) []string {
 }
 
 // Waits of schedulers' threads for a processor are those that the outcome os-wait tells
-// of, but for the short ones.
+// of, but for the short ones and those of a VM that has no spans.
 func TestEventsOSWait(t *testing.T) {
-	vm := vmtest.Start(t, oneClock("+S", "2:2"))
+	otp := vmtest.Private(t)
+	vm, rival := vmtest.StartOn(t, otp, oneClock("+S", "2:2")), vmtest.StartOn(t, otp, oneClock("+S", "2:2"))
 	pin(t, vm.PID())
+	pin(t, rival.PID())
 	r, _ := explaining(t, vm, bpf.Options{Outcomes: []bpf.Outcome{streamed(builtin(t, "os-wait", ""))}, RingBytes: 1 << 24})
-	if err := r.ObserveThreads(vm.PID()); err != nil {
-		t.Fatal(err)
+	attachExplained(t, r.Collector, rival)
+	for _, pid := range []int{vm.PID(), rival.PID()} {
+		if err := r.ObserveThreads(pid); err != nil {
+			t.Fatal(err)
+		}
 	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := rival.Call(t.Context(), "vm_load", "busy", "[#{procs=>2,for_ms=>300,cells=>1000}]")
+		done <- err
+	}()
 	stop := r.Streamed()
 	_, events := r.call("contention", "[300]")
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
 	instances := stop()
 	begin := ofKind(events, bpf.EventSpanStart)[0].Time
 	schedulers := tasks(t, vm.PID())

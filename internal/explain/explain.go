@@ -70,8 +70,11 @@ type ends struct {
 }
 
 // A handover says of how many spans the end was seen in the process that started them,
-// and in another.
-type handover struct{ same, other int }
+// and in another; and through which processes those went that did, as far as is known.
+type handover struct {
+	same, other int
+	through     map[trace.PID]bool
+}
 
 // An interval is a time in nanoseconds of CLOCK_MONOTONIC, [from, to).
 type interval struct{ from, to int64 }
@@ -191,7 +194,7 @@ func (v *vm) send(p *process, e *bpf.Event) {
 	q := v.process(trace.PID(e.Other))
 	s := &send{
 		from: p.pid, to: q.pid, at: e.Time,
-		size: e.Size, alias: e.Alias, token: tokenOf(e),
+		size: e.Size, alias: e.Alias, unwatched: e.Unwatched, token: tokenOf(e),
 	}
 	p.sent = append(p.sent, s)
 	p.sentTo[q.pid] = append(p.sentTo[q.pid], s)
@@ -227,6 +230,10 @@ func (v *vm) count(outcome int, s *ends) {
 		h.same++
 	} else {
 		h.other++
+		if h.through == nil {
+			h.through = make(map[trace.PID]bool)
+		}
+		v.passed(s, h.through)
 	}
 	v.handed[outcome] = h
 }
@@ -234,10 +241,14 @@ func (v *vm) count(outcome int, s *ends) {
 // Forget forgets what was before a time, nanoseconds of CLOCK_MONOTONIC. It should be
 // before the start of whatever is to be explained: what is forgotten is unexplained.
 func (l *Log) Forget(before int64) {
+	before = min(before, l.last+1) // all there is
 	if !l.begun || before <= l.begin {
 		return
 	}
-	l.begin, l.why = min(before, l.last+1), whyForgotten
+	l.begin, l.why = before, whyForgotten
+	if l.resumed < before {
+		l.resumed = 0
+	}
 	for pid, v := range l.vms {
 		v.forget(before)
 		if len(v.processes) == 0 && len(v.threads) == 0 {
@@ -245,6 +256,9 @@ func (l *Log) Forget(before int64) {
 		}
 	}
 }
+
+// ForgetVM forgets a VM that has ended: its pid may be that of another one next.
+func (l *Log) ForgetVM(pid int) { delete(l.vms, pid) }
 
 func (v *vm) forget(before int64) {
 	for n, waits := range v.threads {

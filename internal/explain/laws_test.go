@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -15,7 +16,7 @@ import (
 func options(n uint64) simOptions {
 	return simOptions{
 		servers: 2 + int(n%4), clients: 1 + int(n/4%5), schedulers: 1 + int(n/20%3), spans: 12,
-		watchAll: n%2 == 0, instant: n%3 == 0, tokens: n%5 == 0, oneSize: n%7 == 0,
+		watchAll: n%2 == 0, instant: n%3 == 0, tokens: n%5 == 0, oneSize: n%7 == 0, timeouts: n%11 == 0,
 	}
 }
 
@@ -30,7 +31,8 @@ func filled(s *sim, rnd *rand.Rand) *Log {
 	return l
 }
 
-// The leaves of each of 10 000 spans add up to its duration, to the nanosecond.
+// The leaves of each of 10 000 spans add up to its duration, to the nanosecond; and
+// none goes back in time.
 func TestSharesAddUp(t *testing.T) {
 	n := 0
 	for seed := uint64(0); n < 10_000; seed++ {
@@ -47,6 +49,7 @@ func TestSharesAddUp(t *testing.T) {
 			i := Instance{VM: vmPID, ID: sp.id, Start: sp.start, End: sp.end, Owner: sp.owner}
 			tr := l.Explain(i)
 			checked(t, tr, i)
+			lawful(t, tr)
 			n++
 
 			// And of any time whatever.
@@ -56,7 +59,9 @@ func TestSharesAddUp(t *testing.T) {
 			if rnd.IntN(2) == 0 {
 				i.ID = 0
 			}
-			checked(t, l.Explain(i), i)
+			tr = l.Explain(i)
+			checked(t, tr, i)
+			lawful(t, tr)
 			n++
 		}
 	}
@@ -153,7 +158,7 @@ func measure(sims uint64, change func(*simOptions), ignore bool) accuracy {
 	var a accuracy
 	for seed := range sims {
 		o := options(seed)
-		o.oneSize = false
+		o.oneSize, o.timeouts = false, false
 		change(&o)
 		s := simulate(seed, o)
 		l := &Log{IgnoreTokens: ignore}
@@ -187,6 +192,8 @@ func TestEdgesWithoutTokens(t *testing.T) {
 		{"in order, all of one size", func(o *simOptions) { o.watchAll, o.instant, o.oneSize = true, true, true }, 1, 0.7},
 		{"with delays", func(o *simOptions) { o.watchAll, o.instant = true, false }, 0.999, 0.9},
 		{"with delays, all of one size", func(o *simOptions) { o.watchAll, o.instant, o.oneSize = true, false, true }, 0.999, 0.7},
+		{"with timeouts", func(o *simOptions) { o.watchAll, o.instant, o.timeouts = true, true, true }, 0.999, 0.8},
+		{"with timeouts, all of one size", func(o *simOptions) { o.watchAll, o.instant, o.timeouts, o.oneSize = true, true, true, true }, 0.999, 0.6},
 		{"watched when needed", func(o *simOptions) { o.watchAll, o.instant = false, false }, 0.99, 0.8},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -214,7 +221,9 @@ func TestGarbage(t *testing.T) {
 				Start: rapid.Int64Range(-50, 200).Draw(t, "start"), Owner: trace.PID(rapid.Uint64Range(0, 4).Draw(t, "owner")),
 			}
 			i.End = i.Start + rapid.Int64Range(0, 300).Draw(t, "duration")
-			checked(t, l.Explain(i), i)
+			tr := l.Explain(i)
+			checked(t, tr, i)
+			lawful(t, tr)
 			for e := range l.Edges(i.VM) {
 				if e.Mark == trace.Ambiguous != (e.From == 0) {
 					t.Fatalf("edge %+v", e)
@@ -230,6 +239,25 @@ func garbageLoss(t *rapid.T) bpf.Loss {
 	}
 	from := rapid.Int64Range(-10, 200).Draw(t, "from")
 	return bpf.Loss{Events: rapid.Uint64Range(0, 1).Draw(t, "lost"), From: from, To: from + rapid.Int64Range(0, 100).Draw(t, "of")}
+}
+
+// lawful fails if a message was received before it was sent, or a leg of a span that was
+// handed over began with a message from before the span.
+func lawful(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, tr *trace.Trace) {
+	t.Helper()
+	for _, s := range tr.Spans {
+		k := s.Link
+		if k.Received != 0 && k.Received < k.Sent {
+			t.Fatalf("received before it was sent: %+v in\n%s", k, drawn(tr))
+		}
+		// A leg begins with its message; who is waited for sends one at its end.
+		if k.Sent != 0 && k.Sent < tr.Spans[0].Start && s.Process == k.To && s.Kind == trace.Waiting && s.Parent == 0 && !strings.HasPrefix(s.Reason, "assumed") {
+			t.Fatalf("handed over before it began: %+v in\n%s", s, drawn(tr))
+		}
+	}
 }
 
 func garbage(t *rapid.T) bpf.Event {
@@ -257,11 +285,16 @@ func FuzzAdd(f *testing.F) {
 				Label: int32(b[7] % 2), Prev: int32(b[7] / 2 % 2), Cur: int32(b[7] / 4 % 2), Alias: b[7]&8 != 0,
 				Unwatched: b[7]&16 != 0, State: b[8], Reductions: int32(b[8]) * 30, From: int64(int8(b[9])), To: int64(int8(b[8])),
 			}}, bpf.Loss{From: min(from, to), To: max(from, to)})
+			if b[1] >= 250 {
+				l.Forget(int64(int8(b[9])))
+			}
 			data = data[10:]
 		}
 		for owner := range trace.PID(5) {
 			i := Instance{VM: 1, ID: uint64(owner) % 2, Start: -100, End: 100, Owner: owner}
-			checked(t, l.Explain(i), i)
+			tr := l.Explain(i)
+			checked(t, tr, i)
+			lawful(t, tr)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/trace"
@@ -54,8 +55,7 @@ type started struct {
 }
 
 // A lapse is that a process was not watched any more: that it is not was seen later than
-// its last event before. A process is watched as long as the spans are open that led to
-// it; so for one that ended before it was seen, it was.
+// its last event before.
 type lapse struct{ last, seen int64 }
 
 // A neighbour is a process that ran while another one could have.
@@ -69,7 +69,8 @@ type neighbour struct {
 type process struct {
 	pid     trace.PID
 	watched bool
-	unsaid  bool // it is watched, and the last change is why it is unknown what it does
+	assumed int64 // when it first did something and was taken to have been watched for longer, 0: never
+	unsaid  bool  // it is watched, and the last change is why it is unknown what it does
 	changes []change
 	lapses  []lapse
 	blanks  []int64 // when it became unknown what it does
@@ -81,6 +82,10 @@ type process struct {
 	received   []receipt
 	started    []started
 	neighbours []neighbour
+	glances    []int64 // when it waited on, having done nothing when it was scheduled in
+
+	ran    int64 // when it was scheduled in for the last time
+	active bool  // it has done something since
 
 	beforeGC, beforeNIF change // that GC and native code go back to
 	port                string // that the last suspension was for
@@ -113,9 +118,12 @@ func (p *process) set(c change) {
 	p.changes = append(p.changes, c)
 }
 
-// watch says that all is recorded from a time on.
+// watch says that all is recorded from a time on. One that has exited has until it does
+// something, being another one then.
 func (p *process) watch(at int64) {
-	p.set(change{at: at, detail: whySilent})
+	if p.current().state != exited {
+		p.set(change{at: at, detail: whySilent})
+	}
 	p.watched, p.unsaid = true, true
 	p.box.reset(at - near)
 }
@@ -175,6 +183,10 @@ func (p *process) addInGap(e *bpf.Event, resumed int64) {
 func (p *process) add(e *bpf.Event, resumed int64) {
 	switch e.Kind {
 	case bpf.EventWatch:
+		if p.assumed != 0 && e.Time-p.assumed <= near {
+			// It was not before: the two happened in the other order.
+			p.watched, p.changes = false, nil
+		}
 		p.lapse(e.Time)
 		p.watch(e.Time)
 		p.last = e.Time
@@ -200,7 +212,7 @@ func (p *process) add(e *bpf.Event, resumed int64) {
 		// That it is watched must have been lost.
 		since := e.Time
 		if len(p.changes) == 0 && resumed != 0 {
-			since = resumed
+			since, p.assumed = resumed, e.Time
 		}
 		p.watch(since)
 	}
@@ -212,11 +224,15 @@ func (p *process) add(e *bpf.Event, resumed int64) {
 		return
 	}
 	if e.Kind != bpf.EventQueued {
-		p.box.fetch()
+		p.woken(p.box.fetch())
 	}
 	if p.unsaid {
+		if p.current().state == exited {
+			p.set(change{at: e.Time})
+		}
 		p.infer(e)
 	}
+	p.glance(e)
 	p.change(e)
 	p.mail(e)
 }
@@ -240,8 +256,9 @@ func (p *process) infer(e *bpf.Event) {
 	switch e.Kind {
 	case bpf.EventIn:
 		since.state = waits
-		if i := after(p.arrived, since.at-near, sentAt); i < len(p.arrived) {
-			p.set(change{at: p.arrived[i].at, state: ready})
+		came := p.arrived[after(p.arrived, since.at-near, sentAt):]
+		if i := slices.IndexFunc(came, func(s *send) bool { return !s.alias }); i >= 0 {
+			p.set(change{at: came[i].at, state: ready})
 		}
 	case bpf.EventGCEnd:
 		since.state, since.thread = collects, e.Thread
@@ -360,6 +377,10 @@ func (p *process) mail(e *bpf.Event) {
 	case bpf.EventReceive:
 		r := p.box.receive(e, p.sent)
 		p.received = append(p.received, r)
+	case bpf.EventIn:
+		if p.box.ran == 0 {
+			p.box.ran = e.Time
+		}
 	case bpf.EventOut:
 		if p.current().state == waits {
 			p.box.block(e.Time)
@@ -373,12 +394,41 @@ func (p *process) mail(e *bpf.Event) {
 	}
 }
 
-// arrive says that a message was sent to it.
+// glance notes when the process stops that did nothing when it ran: while it waits, it
+// may be scheduled in for the VM, that asks for what is known of it, say.
+func (p *process) glance(e *bpf.Event) {
+	switch e.Kind {
+	case bpf.EventIn:
+		p.ran, p.active = e.Time, false
+	case bpf.EventOut:
+		if !p.active && p.ran != 0 && e.Time-p.ran < atOnce {
+			p.glances = append(p.glances, e.Time)
+		}
+	default:
+		p.active = true
+	}
+}
+
+// arrive says that a message was sent to it. Whether one that was sent to an alias came
+// is known when it is fetched: it may not be one any more.
 func (p *process) arrive(s *send) {
 	p.arrived = append(p.arrived, s)
 	p.box.arrive(s)
-	if p.current().state == waits {
+	if p.current().state == waits && !s.alias {
 		p.set(change{at: s.at, state: ready})
+	}
+}
+
+// woken says that it turned out that a message which was sent at a time came: if the
+// process waited then, it was ready from then on.
+func (p *process) woken(at int64) {
+	i := after(p.changes, at, changedAt)
+	switch {
+	case i == 0 || i == len(p.changes) || p.changes[i-1].state != waits:
+	case p.changes[i].state == ready:
+		p.changes[i].at = at
+	default:
+		p.changes = slices.Insert(p.changes, i, change{at: at, state: ready, thread: p.changes[i].thread})
 	}
 }
 
@@ -401,6 +451,7 @@ func (p *process) forget(before int64) {
 	p.received = cut(p.received, after(p.received, before, receivedAt))
 	p.started = cut(p.started, after(p.started, before, func(s started) int64 { return s.at }))
 	p.blanks = cut(p.blanks, after(p.blanks, before, func(at int64) int64 { return at }))
+	p.glances = cut(p.glances, after(p.glances, before, func(at int64) int64 { return at }))
 	p.lapses = cut(p.lapses, after(p.lapses, before, seenAt))
 	p.neighbours = cut(p.neighbours, after(p.neighbours, before, func(n neighbour) int64 { return n.at }))
 	p.box.forget(before)

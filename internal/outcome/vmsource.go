@@ -61,7 +61,8 @@ type VMSource struct {
 
 	batch assembly
 
-	unrecorded lossRun // of events for explanations
+	unrecorded    lossRun // of events for explanations
+	toldUnwatched bool    // that there was no room to watch a process
 
 	names     *names       // of the VMs' processes
 	unnamed   map[int]bool // VMs of which it was said that they tell no names
@@ -489,6 +490,7 @@ func (s *VMSource) readWindow(o *observation, n uint64) ([]bpf.Counts, error) {
 	counts, others, err := o.collector.Read(n)
 	s.hits, s.told = s.hits+others.Hits, false
 	s.noteOthers(others)
+	s.noteUnwatched(others)
 	return counts, err
 }
 
@@ -599,6 +601,7 @@ func (s *VMSource) bury(w Window) error {
 		errs := []error{v.close(), s.names.close(pid)}
 		for _, o := range s.observations {
 			errs = append(errs, o.collector.Forget(pid), o.detach(pid))
+			o.record.forgetVM(pid)
 		}
 		if err := errors.Join(errs...); err != nil {
 			return err
