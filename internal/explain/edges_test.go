@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/beamscope/beamscope/bpf"
 )
 
 // asks is that a process asks another one something, and takes is that it takes one of two
@@ -140,7 +142,7 @@ func TestEdges(t *testing.T) {
 	}} {
 		t.Run(test.name, func(t *testing.T) {
 			var l Log
-			l.Add(script(t, test.events), false)
+			l.Add(script(t, test.events), bpf.Loss{})
 			var got []string
 			for e := range l.Edges(vmPID) {
 				got = append(got, fmt.Sprintf("%d>%d %d..%d %s", e.From, e.To, e.Sent, e.Received, markNames[e.Mark]))

@@ -51,24 +51,26 @@ func (p path) to(pid trace.PID, mark trace.Mark) path {
 type walk struct {
 	log      *Log
 	vm       *vm
-	end      int64 // of the instance
+	start    int64 // of the instance
+	end      int64
+	owner    *process // that started it
 	episodes map[*process]episode
 }
 
 // explain divides [from, to) by what a process did.
 func (w *walk) explain(p *process, from, to int64, by path) []node {
-	var nodes []node
 	if from >= to {
 		return nil
 	}
+	g := gatherer{limit: (w.end - w.start) / shortParts}
 	for s := range w.segments(p, from, to) {
 		if s.state == waits {
-			nodes = append(nodes, w.wait(p, s, by)...)
+			g.add(w.wait(p, s, by)...)
 			continue
 		}
-		nodes = append(nodes, leaf(p, s, by))
+		g.add(leaf(p, s, by))
 	}
-	return nodes
+	return g.nodes
 }
 
 // leaf makes a span of a segment in which the process did not wait for another one.

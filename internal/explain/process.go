@@ -55,8 +55,7 @@ type started struct {
 }
 
 // A lapse is that a process was not watched any more: that it is not was seen later than
-// its last event before. A process is watched as long as the spans are open that led to
-// it; so for one that ended before it was seen, it was.
+// its last event before.
 type lapse struct{ last, seen int64 }
 
 // A neighbour is a process that ran while another one could have.
@@ -141,8 +140,42 @@ func (p *process) gap(from, until int64) {
 	}
 }
 
-// add takes an event of its own into account. resumed is when events were recorded again
-// after some were lost, 0 if none were.
+// addInGap takes an event of its own into account that is from a time of which others are
+// lost: it tells whether the process is watched when all are recorded again, and no more.
+// What it did among what was lost is not known; nor is which message it took, as there may
+// have been others.
+func (p *process) addInGap(e *bpf.Event, resumed int64) {
+	switch e.Kind {
+	case bpf.EventWatch:
+		p.lapse(e.Time)
+		p.watch(resumed)
+	case bpf.EventUnwatched:
+		p.unwatch(resumed, whyNoRoom)
+	case bpf.EventExit:
+		p.set(change{at: resumed, state: exited})
+		p.box.reset(forever)
+	case bpf.EventSend:
+		if e.Unwatched && p.watched {
+			p.lapse(e.Time)
+			p.set(change{at: resumed, detail: whyNotWatched})
+		}
+		if !p.watched {
+			return
+		}
+	case bpf.EventSpanStart, bpf.EventSpanEnd:
+		if !p.watched {
+			return
+		}
+	default:
+		if !p.watched {
+			p.watch(resumed)
+		}
+	}
+	p.last = e.Time
+}
+
+// add takes an event of its own into account. resumed is when all events were recorded
+// again after some were lost, 0 if none were.
 func (p *process) add(e *bpf.Event, resumed int64) {
 	switch e.Kind {
 	case bpf.EventWatch:

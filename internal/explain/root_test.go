@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/internal/trace"
 )
 
 // handedOver is a span that goes from a source over two queues with a worker each, and
@@ -330,7 +331,7 @@ func TestHandedOverLabel(t *testing.T) {
 // followed over those.
 func TestHandedOverThrough(t *testing.T) {
 	var l Log
-	l.Add(script(t, handedOver+"190 end 5 7"), false)
+	l.Add(script(t, handedOver+"190 end 5 7"), bpf.Loss{})
 	for p := range uint64(6) {
 		if got, want := l.vms[vmPID].handed[0].through[pid(p)], p > 1; got != want {
 			t.Errorf("through %d: %t, want %t", p, got, want)
@@ -343,6 +344,18 @@ func TestExplainNothing(t *testing.T) {
 	var l Log
 	for _, i := range []Instance{{}, {Start: 5, End: 9}, {VM: vmPID, Start: 5, End: 9, Owner: 1}} {
 		checked(t, l.Explain(i), i)
-		l.Add([]bpf.Event{{VM: vmPID, Kind: bpf.EventWatch, Process: 2}}, false)
+		l.Add([]bpf.Event{{VM: vmPID, Kind: bpf.EventWatch, Process: 2}}, bpf.Loss{})
 	}
+}
+
+// There is no trace of what cannot be.
+func TestExplainImpossible(t *testing.T) {
+	var l Log
+	for _, i := range []Instance{{Start: 9, End: 5}, {End: trace.MaxDuration + 1}} {
+		if tr := l.Explain(i); tr != nil {
+			t.Errorf("%+v: %s", i, drawn(tr))
+		}
+	}
+	longest := Instance{End: trace.MaxDuration}
+	checked(t, l.Explain(longest), longest)
 }

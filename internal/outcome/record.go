@@ -1,7 +1,6 @@
 package outcome
 
 import (
-	"math"
 	"slices"
 	"sync"
 
@@ -46,23 +45,30 @@ type chunk struct {
 }
 
 // read adds what a collector has recorded.
-func (r *record) read(events func(func([]bpf.Event)) (lost uint64, err error)) error {
+func (r *record) read(events func(func([]bpf.Event)) (bpf.Loss, error)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.batch = r.batch[:0]
-	lost, err := events(func(batch []bpf.Event) { r.batch = append(r.batch, batch...) })
-	r.add(r.batch, lost)
+	missing, err := events(func(batch []bpf.Event) { r.batch = append(r.batch, batch...) })
+	r.add(r.batch, missing)
 	return err
 }
 
-// add adds events in the order of time, before which so many were overwritten. Where
-// there are too many, the oldest are lost as well.
-func (r *record) add(events []bpf.Event, lost uint64) {
-	r.lost += lost
-	if len(events) == 0 && lost == 0 {
-		return
-	}
-	r.log.Add(events, lost > 0)
+// skip passes over what a collector has recorded, and begins anew behind it: what happens
+// while nothing is to be explained is not all recorded.
+func (r *record) skip(events func(func([]bpf.Event)) (bpf.Loss, error)) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.log, r.chunks, r.held = explain.Log{}, nil, 0
+	_, err := events(func([]bpf.Event) {})
+	return err
+}
+
+// add adds events in the order of time, and what is missing among them. Where there are
+// too many, the oldest are lost as well.
+func (r *record) add(events []bpf.Event, missing bpf.Loss) {
+	r.lost += missing.Events
+	r.log.Add(events, missing)
 	r.noteWatched(events)
 	for most := max(1, r.most/128); len(events) > 0; {
 		if len(r.chunks) == 0 || r.chunks[len(r.chunks)-1].n == most {
@@ -117,6 +123,13 @@ func (r *record) forget(before int64) {
 	r.giveUp(before)
 }
 
+// forgetVM forgets a VM that has ended.
+func (r *record) forgetVM(pid int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.log.ForgetVM(pid)
+}
+
 func (r *record) giveUp(before int64) {
 	for len(r.chunks) > 0 && r.chunks[0].until < before {
 		r.held -= r.chunks[0].n
@@ -140,6 +153,3 @@ func (r *record) takeLost() uint64 {
 	r.lost = 0
 	return lost
 }
-
-// everything is a time before which all is forgotten.
-const everything = math.MaxInt64
