@@ -246,6 +246,9 @@ func (l *Log) Forget(before int64) {
 		return
 	}
 	l.begin, l.why = before, whyForgotten
+	if l.resumed < before {
+		l.resumed = 0
+	}
 	for pid, v := range l.vms {
 		v.forget(before)
 		if len(v.processes) == 0 && len(v.threads) == 0 {

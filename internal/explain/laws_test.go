@@ -233,6 +233,14 @@ func TestGarbage(t *testing.T) {
 	})
 }
 
+func garbageLoss(t *rapid.T) bpf.Loss {
+	if rapid.Bool().Draw(t, "nothing is lost") {
+		return bpf.Loss{}
+	}
+	from := rapid.Int64Range(-10, 200).Draw(t, "from")
+	return bpf.Loss{Events: rapid.Uint64Range(0, 1).Draw(t, "lost"), From: from, To: from + rapid.Int64Range(0, 100).Draw(t, "of")}
+}
+
 // lawful fails if a message was received before it was sent, or a leg of a span that was
 // handed over began with a message from before the span.
 func lawful(t interface {
@@ -250,14 +258,6 @@ func lawful(t interface {
 			t.Fatalf("handed over before it began: %+v in\n%s", s, drawn(tr))
 		}
 	}
-}
-
-func garbageLoss(t *rapid.T) bpf.Loss {
-	if rapid.Bool().Draw(t, "nothing is lost") {
-		return bpf.Loss{}
-	}
-	from := rapid.Int64Range(-10, 200).Draw(t, "from")
-	return bpf.Loss{Events: rapid.Uint64Range(0, 1).Draw(t, "lost"), From: from, To: from + rapid.Int64Range(0, 100).Draw(t, "of")}
 }
 
 func garbage(t *rapid.T) bpf.Event {
