@@ -72,14 +72,14 @@ func (r *recorder) call(function, args string) (*answer, []bpf.Event) {
 func (r *recorder) all() (events []bpf.Event, lost uint64) {
 	r.t.Helper()
 	vmtest.WaitUntil(monotonic.Now() + int64(2*time.Millisecond)) // Events leaves the last one to the next call
-	lost, err := r.Events(func(batch []bpf.Event) { events = append(events, batch...) })
+	loss, err := r.Events(func(batch []bpf.Event) { events = append(events, batch...) })
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	if !slices.IsSortedFunc(events, func(a, b bpf.Event) int { return int(a.Time - b.Time) }) {
 		r.t.Error("events are not in the order of time")
 	}
-	return events, lost
+	return events, loss.Events
 }
 
 // of returns the events of a process, but for what ran beside it.

@@ -14,11 +14,34 @@ import (
 // batches. The slice is reused: fn copies what it keeps. What happened in the last
 // millisecond is left to the next call, as it may not all have been written yet.
 //
-// lost is how many events were overwritten before they were read: the log has room for
-// the last [Options.Events], in as many parts as there are processors, each of which
-// forgets its own oldest. Without an outcome with Explain there are no events.
-func (c *Collector) Events(fn func([]Event)) (lost uint64, err error) {
+// The log has room for the last [Options.Events], in as many parts as there are
+// processors, each of which forgets its own oldest: what was overwritten before it was
+// read is the loss. Without an outcome with Explain there are no events.
+func (c *Collector) Events(fn func([]Event)) (Loss, error) {
 	return c.log.read(monotonic.Now()-int64(logLag), fn)
+}
+
+// A Loss is what is missing among the events of a call of [Collector.Events], and those
+// of later ones. The zero Loss is none.
+type Loss struct {
+	// Events is how many were lost since the call before. It is 0 where From and To say
+	// only that a loss of before went on.
+	Events uint64
+
+	// From and To, nanoseconds of CLOCK_MONOTONIC, are between when they were: of that
+	// time some are passed on, and others are missing.
+	From, To int64
+}
+
+// add adds what another part of the log has lost.
+func (l *Loss) add(m Loss) {
+	switch {
+	case m == Loss{}:
+	case *l == Loss{}:
+		*l = m
+	default:
+		*l = Loss{l.Events + m.Events, min(l.From, m.From), max(l.To, m.To)}
+	}
 }
 
 // Explains reports whether any outcome is one with Explain: in the plan that holds, or
@@ -52,15 +75,22 @@ type eventLog struct {
 	heads   []kernelLogHead
 	texts   textReader
 
-	next  []uint64       // place of each stripe that is read next
-	stuck []uint64       // 1 + the one that was not there when it was read last
-	found []kernelRecord // that were read and not passed on
-	batch []Event
+	stripes []stripe       // how far each was read
+	found   []kernelRecord // that were read and not passed on
+	batch   []Event
+}
+
+// A stripe says how far a stripe of the log was read.
+type stripe struct {
+	next    uint64 // place that is read next
+	stuck   uint64 // 1 + the one that was not there when it was read last
+	read    int64  // time before which nothing is missing but what was said to be
+	missing bool   // what was read last was lost: the loss goes on up to the next record
 }
 
 func (l *eventLog) open(records []kernelRecord, heads []kernelLogHead, texts textReader) {
 	l.records, l.heads, l.texts = records, heads, texts
-	l.next, l.stuck = make([]uint64, len(heads)), make([]uint64, len(heads))
+	l.stripes = make([]stripe, len(heads))
 }
 
 func (l *eventLog) close() {
@@ -71,48 +101,66 @@ func (l *eventLog) close() {
 }
 
 // read passes on what was logged before a time.
-func (l *eventLog) read(before int64, fn func([]Event)) (lost uint64, err error) {
+func (l *eventLog) read(before int64, fn func([]Event)) (loss Loss, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return 0, ErrClosed
+		return Loss{}, ErrClosed
 	}
 	for i := range l.heads {
-		lost += l.readStripe(i)
+		loss.add(l.readStripe(i, before))
 	}
 	slices.SortStableFunc(l.found, func(a, b kernelRecord) int { return cmp.Compare(a.Now, b.Now) })
 	n, _ := slices.BinarySearchFunc(l.found, uint64(max(before, 0)), func(r kernelRecord, t uint64) int { return cmp.Compare(r.Now, t) })
 	l.pass(l.found[:n], fn)
 	l.found = slices.Delete(l.found, 0, n)
-	return lost, nil
+	return loss, nil
 }
 
-// readStripe reads what is new in a stripe, up to what is being written, and returns how
-// many records were lost: overwritten, or not there the second time either, as a program
-// found their place still being written a round later.
-func (l *eventLog) readStripe(i int) (lost uint64) {
+// readStripe reads what is new in a stripe, up to what is being written, and returns what
+// was lost: overwritten, or not there the second time either, as a program found their
+// place still being written a round later. All is read then that was logged before a time.
+func (l *eventLog) readStripe(i int, before int64) Loss {
+	s := &l.stripes[i]
 	size := uint64(len(l.records) / len(l.heads))
-	stripe := l.records[uint64(i)*size:][:size]
+	records := l.records[uint64(i)*size:][:size]
 	head := atomic.LoadUint64(&l.heads[i].Next)
-	next := &l.next[i]
-	if oldest := head - min(head, size); *next < oldest {
-		lost = oldest - *next
-		*next = oldest
+	loss, some := Loss{From: s.read, To: s.read}, s.missing
+	lose := func(n uint64) {
+		loss.Events += n
+		s.missing, some = true, true
 	}
-	for ; *next < head; *next++ {
-		mine := *next + 1
-		r, place := copyRecord(&stripe[*next%size])
-		switch {
-		case place == mine:
+	if oldest := head - min(head, size); s.next < oldest {
+		lose(oldest - s.next)
+		s.next = oldest
+	}
+	for ; s.next < head; s.next++ {
+		mine := s.next + 1
+		r, place := copyRecord(&records[s.next%size])
+		if place == mine {
 			l.found = append(l.found, r)
-		case place > mine || l.stuck[i] == mine:
-			lost++
-		default:
-			l.stuck[i] = mine
-			return lost
+			if s.missing {
+				loss.To = max(loss.To, int64(r.Now))
+				s.missing = false
+			}
+			continue
 		}
+		if place < mine && s.stuck != mine {
+			s.stuck = mine
+			break
+		}
+		lose(1)
 	}
-	return lost
+	if s.missing {
+		loss.To = max(loss.To, before)
+	}
+	if s.next == head {
+		s.read = max(s.read, before)
+	}
+	if !some {
+		return Loss{}
+	}
+	return loss
 }
 
 // copyRecord copies a record as a whole, and returns the place that it is of: 0 where it

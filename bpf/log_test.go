@@ -55,7 +55,7 @@ func fill(to *kernelRecord, r kernelRecord) {
 // times reads what was logged before a time: when each event was.
 func (l *fakeLog) times(t testing.TB, before int64) (times []int64, lost uint64) {
 	t.Helper()
-	lost, err := l.read(before, func(batch []Event) {
+	loss, err := l.read(before, func(batch []Event) {
 		for _, e := range batch {
 			times = append(times, e.Time)
 		}
@@ -63,7 +63,7 @@ func (l *fakeLog) times(t testing.TB, before int64) (times []int64, lost uint64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return times, lost
+	return times, loss.Events
 }
 
 func at(now uint64) kernelRecord {
@@ -123,34 +123,95 @@ func TestLogBeingWritten(t *testing.T) {
 	}
 }
 
-// However much is logged between calls, what is passed on is the newest of each stripe, and
-// what is lost all the rest.
+// However much is logged between calls, what is passed on is the newest of each stripe,
+// and what is lost all the rest, which was at the time that is said.
 func TestLogLost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		stripes := rapid.IntRange(1, 3).Draw(t, "stripes")
 		size := 1 << rapid.IntRange(0, 4).Draw(t, "size")
 		l := newFakeLog(stripes, size)
-		now := uint64(0)
+		now, before := int64(0), int64(0)
 		for range rapid.IntRange(1, 5).Draw(t, "calls") {
-			written := make([]int, stripes)
+			written := make([][]int64, stripes)
 			for range rapid.IntRange(0, 60).Draw(t, "events") {
 				s := rapid.IntRange(0, stripes-1).Draw(t, "stripe")
 				now++
-				l.write(s, at(now))
-				written[s]++
+				l.write(s, at(uint64(now)))
+				written[s] = append(written[s], now)
 			}
-			want, wantLost := 0, 0
-			for _, n := range written {
-				want += min(n, size)
-				wantLost += max(n-size, 0)
+			held := len(l.found)
+			want, wantLoss := 0, Loss{From: before}
+			for _, times := range written {
+				n := max(len(times)-size, 0)
+				want += len(times) - n
+				if n > 0 {
+					wantLoss.Events += uint64(n)
+					wantLoss.To = max(wantLoss.To, times[n])
+				}
 			}
+			if wantLoss.Events == 0 {
+				wantLoss = Loss{}
+			}
+			before = now + 1 - rapid.Int64Range(0, max(0, min(now-before, 5))).Draw(t, "left")
 			events := 0
-			lost, err := l.read(math.MaxInt64, func(batch []Event) { events += len(batch) })
-			if err != nil || events != want || lost != uint64(wantLost) {
-				t.Fatalf("%d events and %d lost, want %d and %d; error %v", events, lost, want, wantLost, err)
+			loss, err := l.read(before, func(batch []Event) { events += len(batch) })
+			if events += len(l.found) - held; err != nil || events != want || loss != wantLoss {
+				t.Fatalf("%d events and %+v lost, want %d and %+v; error %v", events, loss, want, wantLoss, err)
 			}
 		}
 	})
+}
+
+// What one stripe lost reaches up to the oldest that it has left, though the other stripe
+// has lost nothing.
+func TestLossOfOneStripe(t *testing.T) {
+	l := newFakeLog(2, 4)
+	l.write(0, at(10))
+	l.write(1, at(12))
+	l.times(t, 20)
+	l.write(1, at(21)) // the other one has all of its own
+	for now := uint64(22); now <= 40; now++ {
+		l.write(0, at(now)) // 37 to 40 are left
+	}
+	l.write(1, at(39))
+	var first int64
+	loss, err := l.read(50, func(batch []Event) { first = batch[0].Time })
+	if want := (Loss{Events: 15, From: 20, To: 37}); err != nil || loss != want || first != 21 {
+		t.Errorf("lost %+v, want %+v; the first event is at %d; error %v", loss, want, first, err)
+	}
+	if loss, err := l.read(60, nil); err != nil || loss != (Loss{}) {
+		t.Errorf("lost again: %+v, error %v", loss, err)
+	}
+}
+
+// Where nothing is left behind what was lost, the loss goes on until something is there,
+// also in a call that loses nothing else; and nothing is passed on as long as all that is
+// left is being written.
+func TestLossUntilTheNextRecord(t *testing.T) {
+	l := newFakeLog(1, 2)
+	l.write(0, at(1))
+	l.times(t, 10)
+	l.begin(0) // and never written
+	for _, step := range []struct {
+		before int64
+		write  uint64
+		want   Loss
+	}{
+		{before: 20},
+		{before: 30, want: Loss{Events: 1, From: 10, To: 30}}, // it is given up
+		{before: 40, want: Loss{From: 30, To: 40}},
+		{before: 50, write: 44, want: Loss{From: 40, To: 44}},
+		{before: 60, write: 55}, // where something is being written still: nobody knows of it yet
+		{before: 70, want: Loss{Events: 1, From: 50, To: 70}},
+	} {
+		if step.write != 0 {
+			l.write(0, at(step.write))
+		}
+		loss, err := l.read(step.before, func([]Event) {})
+		if err != nil || loss != step.want {
+			t.Errorf("before %d: lost %+v, want %+v; error %v", step.before, loss, step.want, err)
+		}
+	}
 }
 
 // While it is written as fast as can be, only whole records are passed on, each once, and
@@ -189,7 +250,7 @@ func TestLogReadWhileWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lost += more
+		lost += more.Events
 	}
 	if uint64(len(seen))+lost != writers*each {
 		t.Errorf("%d events and %d lost, want %d together", len(seen), lost, writers*each)
@@ -199,8 +260,8 @@ func TestLogReadWhileWritten(t *testing.T) {
 // A log that is closed says so, and one that is not there has nothing.
 func TestLogClosed(t *testing.T) {
 	var none eventLog
-	if lost, err := none.read(100, func([]Event) { t.Error("events") }); lost > 0 || err != nil {
-		t.Errorf("%d lost, error %v", lost, err)
+	if loss, err := none.read(100, func([]Event) { t.Error("events") }); loss != (Loss{}) || err != nil {
+		t.Errorf("lost %+v, error %v", loss, err)
 	}
 	l := newFakeLog(1, 1)
 	l.close()
@@ -283,7 +344,7 @@ func FuzzLog(f *testing.F) {
 			}
 		}
 		events := 0
-		lost, err := l.read(math.MaxInt64, func(batch []Event) {
+		loss, err := l.read(math.MaxInt64, func(batch []Event) {
 			for _, e := range batch {
 				if e.Kind < EventWatch || e.Kind > EventNeighbour {
 					t.Errorf("event %+v", e)
@@ -291,8 +352,8 @@ func FuzzLog(f *testing.F) {
 			}
 			events += len(batch)
 		})
-		if err != nil || uint64(events) > min(head, 4) || lost > head {
-			t.Errorf("%d events and %d lost of %d, error %v", events, lost, head, err)
+		if err != nil || uint64(events) > min(head, 4) || loss.Events > head || loss.From > loss.To {
+			t.Errorf("%d events and %+v lost of %d, error %v", events, loss, head, err)
 		}
 	})
 }

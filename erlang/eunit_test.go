@@ -25,26 +25,29 @@ func TestEUnit(t *testing.T) {
 		name, module string
 		first        []string // code paths in front of all others
 		before       string
+		args         []string // for erl besides
 	}{
-		{"probes", "beamscope_vm_tests", nil, "ok"},
-		{"encoding", "beamscope_listening_tests", []string{listening}, "ok"},
-		{"built without probes", "beamscope_silent_tests", []string{silent}, "ok"},
-		{"no runtime_tools", "beamscope_silent_tests", nil, noRuntimeTools},
-		{"seq_trace", "beamscope_token_tests", []string{listening}, "ok"},
-		{"OpenTelemetry", "beamscope_otel_tests", []string{listening, otel}, "ok"},
-		{"OpenTelemetry without probes", "beamscope_otel_tests", []string{silent, otel}, "ok"},
-		{"mm1k", "mm1k_tests", nil, "ok"},
-		{"synthetic_source", "synthetic_source_tests", nil, "ok"},
-		{"synthetic_work", "synthetic_work_tests", nil, "ok"},
-		{"delay_station", "delay_station_tests", nil, "ok"},
-		{"workers", "workers_tests", []string{listening}, "ok"},
-		{"span_load", "span_load_tests", nil, "ok"},
-		{"vm_events", "vm_events_tests", nil, "ok"},
-		{"causes", "causes_tests", []string{listening}, "ok"},
-		{"server_pool", "server_pool_tests", []string{listening}, "ok"},
+		{"probes", "beamscope_vm_tests", nil, "ok", nil},
+		{"encoding", "beamscope_listening_tests", []string{listening}, "ok", nil},
+		{"built without probes", "beamscope_silent_tests", []string{silent}, "ok", nil},
+		{"no runtime_tools", "beamscope_silent_tests", nil, noRuntimeTools, nil},
+		{"seq_trace", "beamscope_token_tests", []string{listening}, "ok", nil},
+		{"seq_trace, configured", "beamscope_config_tests", []string{listening}, "ok",
+			[]string{"-config", "beamscope/test/seq_trace"}},
+		{"OpenTelemetry", "beamscope_otel_tests", []string{listening, otel}, "ok", nil},
+		{"OpenTelemetry without probes", "beamscope_otel_tests", []string{silent, otel}, "ok", nil},
+		{"mm1k", "mm1k_tests", nil, "ok", nil},
+		{"synthetic_source", "synthetic_source_tests", nil, "ok", nil},
+		{"synthetic_work", "synthetic_work_tests", nil, "ok", nil},
+		{"delay_station", "delay_station_tests", nil, "ok", nil},
+		{"workers", "workers_tests", []string{listening}, "ok", nil},
+		{"span_load", "span_load_tests", nil, "ok", nil},
+		{"vm_events", "vm_events_tests", nil, "ok", nil},
+		{"causes", "causes_tests", []string{listening}, "ok", nil},
+		{"server_pool", "server_pool_tests", []string{listening}, "ok", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			args := []string{"-noinput"}
+			args := append([]string{"-noinput"}, test.args...)
 			for _, path := range append(append(ebins, tests), test.first...) {
 				args = append(args, "-pa", path)
 			}

@@ -207,13 +207,21 @@ func (f demoFlags) check(cmd *cobra.Command, args []string) (demoSystem, error) 
 // demo runs the demonstration, or shows the recording of one.
 func demo(ctx context.Context, s demoSystem, f demoFlags, out, log io.Writer) error {
 	if err := bpf.Supported(); err != nil {
-		fmt.Fprintf(log, "This machine cannot show it live: %v.\nHere is a recording.\n\n", err)
-		if !f.headless && atTerminal() {
-			return lookBundled(ctx, s, err)
-		}
-		return showRecording(ctx, s, f.duration, 1, out, log)
+		return recorded(ctx, s, f, err, out, log)
 	}
 	return live(ctx, s, f, out, log)
+}
+
+// recorded shows the recording of a demonstration, and why.
+func recorded(ctx context.Context, s demoSystem, f demoFlags, why error, out, log io.Writer) error {
+	if f.explain {
+		return fmt.Errorf("--explain: nothing is explained in the recording that could be shown, as this machine cannot show it live: %w", why)
+	}
+	fmt.Fprintf(log, "This machine cannot show it live: %v.\nHere is a recording.\n\n", why)
+	if !f.headless && atTerminal() {
+		return lookBundled(ctx, s, why)
+	}
+	return showRecording(ctx, s, f.duration, 1, out, log)
 }
 
 // live runs the demonstration on a VM of its own.

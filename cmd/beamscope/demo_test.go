@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -98,5 +99,19 @@ func TestShowRecording(t *testing.T) {
 	}
 	if !strings.Contains(log.String(), "recorded 2026-") {
 		t.Errorf("does not say that it is a recording:\n%s", log.String())
+	}
+}
+
+// Nothing is explained in the recording: that it cannot be is said instead.
+func TestExplainedDemoWithoutEBPF(t *testing.T) {
+	s, err := demoSystemNamed("mm1k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	why := errors.New("no eBPF")
+	var out bytes.Buffer
+	err = recorded(t.Context(), s, demoFlags{explain: true, headless: true, duration: time.Second}, why, &out, io.Discard)
+	if !errors.Is(err, why) || !strings.HasPrefix(err.Error(), "--explain: nothing is explained in the recording ") || out.Len() > 0 {
+		t.Errorf("error %v, and %q", err, out.String())
 	}
 }

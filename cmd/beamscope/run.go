@@ -63,6 +63,9 @@ func (f observeFlags) load() (c config.Config, err error) {
 		c.Target = vm.Target{PID: f.pid}
 	}
 	c.Explain = c.Explain || f.explain
+	if err == nil && f.config != "" && c.Explain && len(c.Spans()) == 0 {
+		err = &config.Error{File: f.config, Path: "outcomes", Text: "only spans are explained, and none of these is of spans: add one, as in order: {span: order}"}
+	}
 	return c, err
 }
 

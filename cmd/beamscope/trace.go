@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,8 +44,9 @@ process by process, and how certain that is; and where the time of all of them w
 
 Of a recording that was made with explain, or a snapshot: by its path, its number in
 beamscope snapshots list or the beginning of its file's name. Without one it observes
-running Erlang VMs for 10s, or as long as --for says, and explains all their spans; without
-a scope file it finds these by itself.`,
+running Erlang VMs for 10s, or as long as --for says, and explains their spans, except where
+the scope file says explain: false of an outcome; without a scope file it finds spans by
+itself.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(cmd, args); err != nil {
 				return err
@@ -52,7 +54,7 @@ a scope file it finds these by itself.`,
 			if len(args) == 0 {
 				return f.live(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
-			path, err := f.path(args[0])
+			path, err := f.path(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -62,7 +64,7 @@ a scope file it finds these by itself.`,
 	cmd.Flags().StringVarP(&f.observe.config, "config", "c", "", "scope file that says what to observe, or where snapshots are")
 	cmd.Flags().IntVar(&f.observe.pid, "pid", 0, "observe this VM instead of the scope file's target")
 	cmd.Flags().DurationVar(&f.observe.duration, "for", traceFor, "observe for so long")
-	cmd.Flags().BoolVar(&f.observe.json, "json", false, "print one JSON object a line for each span, and for each outcome")
+	cmd.Flags().BoolVar(&f.observe.json, "json", false, "print one JSON object a line for each span, and for each outcome and VM")
 	cmd.Flags().StringVar(&f.where.dir, "dir", "", "folder of the snapshots (default snapshots, or what the scope file says)")
 	cmd.Flags().StringVar(&f.outcome, "outcome", "", "show spans of this outcome alone")
 	cmd.Flags().Uint64Var(&f.id, "id", 0, "show the span with this id")
@@ -81,6 +83,10 @@ func (f *traceFlags) check(cmd *cobra.Command, args []string) error {
 		}
 	}
 	switch {
+	case len(args) == 0 && cmd.Flags().Changed("dir"):
+		return usageError(cmd, errors.New("--dir: it says where a snapshot is, and none is named"))
+	case f.id == 0 && cmd.Flags().Changed("id"):
+		return usageError(cmd, errors.New("--id 0: not a number from 1 on"))
 	case f.count < 1:
 		return usageError(cmd, fmt.Errorf("-n %d: not a number from 1 on", f.count))
 	case f.observe.duration == 0:
@@ -95,8 +101,13 @@ func (f *traceFlags) keeper() *worst.Keeper {
 }
 
 // path returns where a recording is, or a snapshot.
-func (f *traceFlags) path(name string) (string, error) {
-	if _, err := os.Stat(name); err == nil || filepath.Base(name) != name || filepath.Ext(name) == ".bsr" {
+func (f *traceFlags) path(cmd *cobra.Command, name string) (string, error) {
+	if _, err := os.Stat(name); err == nil || filepath.Base(name) != name {
+		for _, flag := range []string{"dir", "config"} {
+			if cmd.Flags().Changed(flag) {
+				return "", usageError(cmd, fmt.Errorf("%s and --%s: it is a file, and not looked for in a folder", name, flag))
+			}
+		}
 		return name, nil // opening it says what is wrong, if anything is
 	}
 	f.where.config = f.observe.config
@@ -104,7 +115,11 @@ func (f *traceFlags) path(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return snapshot.Find(dir, name)
+	path, err := snapshot.Find(dir, name)
+	if errors.Is(err, snapshot.ErrNotFound) && filepath.Ext(name) == ".bsr" && f.where == (snapshotFlags{}) {
+		return name, nil // likewise
+	}
+	return path, err
 }
 
 // recorded shows what a recording has. Where it is damaged, that is what was before.
@@ -122,7 +137,7 @@ func (f *traceFlags) recorded(path string, out, log io.Writer) error {
 		}
 		if err != nil {
 			began(log, in.Header)
-			return errors.Join(f.print(out, k), fmt.Errorf("%s: %w", path, err))
+			return errors.Join(f.print(out, log, k), fmt.Errorf("%s: %w", path, err))
 		}
 		if b, ok := entry.(*outcome.Batch); ok {
 			k.Add(b.Instances, wall)
@@ -135,7 +150,7 @@ func (f *traceFlags) recorded(path string, out, log io.Writer) error {
 		return fmt.Errorf("%s: no explained span in it is %s", path, f.wanted())
 	}
 	began(log, in.Header)
-	return f.print(out, k)
+	return f.print(out, log, k)
 }
 
 // wanted says which spans are.
@@ -166,18 +181,34 @@ func (f *traceFlags) live(ctx context.Context, out, log io.Writer) error {
 	case len(k.Instances()) == 0:
 		return fmt.Errorf("no span that was explained is %s", f.wanted())
 	}
-	return f.print(out, k)
+	return f.print(out, log, k)
 }
 
-// configured returns what is to be observed: all spans are explained, and nothing makes a
-// snapshot.
+// configured returns what is to be observed: all spans are explained of which the scope
+// file does not say otherwise, and nothing makes a snapshot. It returns an error where
+// what is wanted is not explained.
 func (f *traceFlags) configured() (config.Config, error) {
 	f.observe.explain = true
 	c, err := f.observe.load()
+	if err == nil && f.observe.config != "" {
+		err = f.checkExplained(c.Explained())
+	}
 	for i := range c.Outcomes {
 		c.Outcomes[i].Triggers = nil
 	}
 	return c, err
+}
+
+// checkExplained returns an error unless what is wanted is among the outcomes of the scope
+// file that are explained.
+func (f *traceFlags) checkExplained(names []string) error {
+	switch {
+	case len(names) == 0:
+		return &config.Error{File: f.observe.config, Path: "outcomes", Text: "explain is false of all that are of spans: take it out of one"}
+	case f.outcome != "" && !slices.Contains(names, f.outcome):
+		return &config.Error{File: f.observe.config, Path: "outcomes." + f.outcome, Text: "nothing of it is explained: it has to be of spans, without explain: false"}
+	}
+	return nil
 }
 
 // observation returns how it is observed.
@@ -200,8 +231,11 @@ func (k keeping) Frame(f *scope.Frame) error {
 // Close implements printer.
 func (k keeping) Close() error { return nil }
 
-// print shows what is kept.
-func (f *traceFlags) print(out io.Writer, k *worst.Keeper) error {
+// print shows what is kept, and says in the log what is not.
+func (f *traceFlags) print(out, log io.Writer, k *worst.Keeper) error {
+	if n := k.Further(); n > 0 {
+		fmt.Fprintf(log, "totals are of the first %d outcomes and VMs: %d instances are in none\n", worst.MaxTotals, n)
+	}
 	if f.observe.json {
 		j := export.NewJSON(out)
 		for _, i := range k.Instances() {
@@ -210,7 +244,7 @@ func (f *traceFlags) print(out io.Writer, k *worst.Keeper) error {
 			}
 		}
 		for _, t := range k.Totals() {
-			if err := j.Total(t.Outcome, &t.Tally); err != nil {
+			if err := j.Total(t); err != nil {
 				return err
 			}
 		}
@@ -222,10 +256,5 @@ func (f *traceFlags) print(out io.Writer, k *worst.Keeper) error {
 		}
 		fmt.Fprintln(out)
 	}
-	for _, t := range k.Totals() {
-		if err := export.WriteTotal(out, t.Outcome, &t.Tally); err != nil {
-			return err
-		}
-	}
-	return nil
+	return export.WriteTotals(out, k.Totals())
 }

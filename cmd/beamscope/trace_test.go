@@ -67,7 +67,7 @@ func traced(t *testing.T, f traceFlags, load func()) string {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if err := f.print(&out, k); err != nil {
+	if err := f.print(&out, io.Discard, k); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()

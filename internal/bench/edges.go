@@ -126,12 +126,12 @@ func newChat(v vm.VM) *chat {
 	return &chat{vm: v.PID(), overheard: explain.Log{IgnoreTokens: true}}
 }
 
-// hear keeps what was recorded, and how much was lost before it.
-func (c *chat) hear(events []bpf.Event, lost uint64) {
-	c.told.Add(events, lost > 0)
-	c.overheard.Add(events, lost > 0)
+// hear keeps what was recorded, and what is missing.
+func (c *chat) hear(events []bpf.Event, missing bpf.Loss) {
+	c.told.Add(events, missing)
+	c.overheard.Add(events, missing)
 	c.events += len(events)
-	c.lost += lost
+	c.lost += missing.Events
 }
 
 // accuracy returns how many of the messages with tokens are inferred to be what they
@@ -142,8 +142,8 @@ func (c *chat) accuracy() accuracy { return compare(c.told.Edges(c.vm), c.overhe
 const listenPeriod = 20 * time.Millisecond
 
 // listen passes on what is recorded of the processes that take part in spans while a load
-// runs, and how much was lost before it.
-func listen(v vm.VM, spans []string, hear func(events []bpf.Event, lost uint64), load func() error) (err error) {
+// runs, and what is missing.
+func listen(v vm.VM, spans []string, hear func(events []bpf.Event, missing bpf.Loss), load func() error) (err error) {
 	const window = int64(time.Second)
 	opts := bpf.Options{Window: window, Start: monotonic.Now()}
 	for _, span := range spans {
@@ -184,10 +184,10 @@ func listen(v vm.VM, spans []string, hear func(events []bpf.Event, lost uint64),
 	}
 }
 
-func read(c *bpf.Collector, hear func([]bpf.Event, uint64)) error {
+func read(c *bpf.Collector, hear func([]bpf.Event, bpf.Loss)) error {
 	var all []bpf.Event
-	lost, err := c.Events(func(batch []bpf.Event) { all = append(all, batch...) })
-	hear(all, lost)
+	missing, err := c.Events(func(batch []bpf.Event) { all = append(all, batch...) })
+	hear(all, missing)
 	return err
 }
 

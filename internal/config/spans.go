@@ -57,17 +57,31 @@ func (c Config) WithSpan(span string, scale Scale) (Config, error) {
 // Spans returns the names of the spans that are those of outcomes, also of names in
 // the diagram that have no entry.
 func (c Config) Spans() []string {
+	var spans []string
+	for _, o := range c.ofSpans() {
+		spans = append(spans, o.Span)
+	}
+	return spans
+}
+
+// Explained returns the names of the outcomes whose slow instances are explained, likewise.
+func (c Config) Explained() []string {
+	var names []string
+	for _, o := range c.ofSpans() {
+		if o.Explain.Over(c.Explain) {
+			names = append(names, o.Name)
+		}
+	}
+	return names
+}
+
+// ofSpans returns the outcomes that are of spans.
+func (c Config) ofSpans() []Outcome {
 	all, _, err := c.probes()
 	if err != nil {
 		all = c.Outcomes
 	}
-	var spans []string
-	for _, o := range all {
-		if o.OfSpans() {
-			spans = append(spans, o.Span)
-		}
-	}
-	return spans
+	return slices.DeleteFunc(slices.Clone(all), func(o Outcome) bool { return !o.OfSpans() })
 }
 
 // outcomeOf returns a name that an outcome can have, like that of its spans.

@@ -106,3 +106,21 @@ func TestNoOutcomes(t *testing.T) {
 		t.Errorf("%d probes", len(s.Probes))
 	}
 }
+
+// All outcomes of spans are explained where that is said of all, but those of which
+// something else is said.
+func TestExplainedNames(t *testing.T) {
+	const file = "explain: %v\ndiagram: p = a -> b\noutcomes: {on: {explain: true}, off: {explain: false}, tcp: {wrapper: x}, gc: {vm: gc}, as_all: {}}\n"
+	for explain, want := range map[bool][]string{
+		false: {"on"},
+		true:  {"on", "as_all", "p", "a", "b"},
+	} {
+		c, err := config.Parse("scope.yaml", fmt.Appendf(nil, file, explain))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, c.Explained()); diff != "" {
+			t.Errorf("explain: %v: %s", explain, diff)
+		}
+	}
+}

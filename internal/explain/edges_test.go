@@ -4,6 +4,27 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/beamscope/beamscope/bpf"
+)
+
+// asks is that a process asks another one something, and takes is that it takes one of two
+// messages.
+const (
+	asks = `
+		0 watch 1
+		0 watch 2
+		0 watch 3
+		1 out 1 wait
+		2 out 2 wait
+		3 in 3
+		30 send 1>2 1
+		35 queued 2 1 #1
+		35 receive 2 1 #1`
+	takes = `
+		40 queued 1 4 #2
+		40 queued 1 4 #2
+		41 receive 1 4 #2`
 )
 
 // Which message was received is inferred from the order of messages and their sizes.
@@ -104,24 +125,24 @@ func TestEdges(t *testing.T) {
 			8006 receive 1 4 #1`,
 		want: "2>1 20..32 inferred\n2>1 40..8004 inferred\n2>1 41..8005 inferred\n2>1 42..8006 inferred",
 	}, {
-		name: "asks, and takes what may be the answer", events: `
-			0 watch 1
-			0 watch 2
-			1 out 1 wait
-			2 out 2 wait
-			20 send 2>1 4
-			30 send 1>2 1
-			35 queued 2 1 #1
-			35 receive 2 1 #1
-			36 send 2>1 4
-			40 queued 1 4 #2
-			40 queued 1 4 #2
-			41 receive 1 4 #2`,
+		name: "asks, and takes what may be the answer", events: asks + `
+			20 send 3>1 4
+			36 send 2>1 4` + takes,
 		want: "0>1 0..41 ambiguous\n1>2 30..35 inferred",
+	}, {
+		name: "asks, and takes what may be the answer to its alias", events: asks + `
+			20 send 2>1 4
+			36 send 2>1 alias` + takes,
+		want: "0>1 0..41 ambiguous\n1>2 30..35 inferred",
+	}, {
+		name: "asks, and takes what comes from there in its order", events: asks + `
+			20 send 2>1 4
+			36 send 2>1 4` + takes,
+		want: "2>1 20..41 inferred\n1>2 30..35 inferred",
 	}} {
 		t.Run(test.name, func(t *testing.T) {
 			var l Log
-			l.Add(script(t, test.events), false)
+			l.Add(script(t, test.events), bpf.Loss{})
 			var got []string
 			for e := range l.Edges(vmPID) {
 				got = append(got, fmt.Sprintf("%d>%d %d..%d %s", e.From, e.To, e.Sent, e.Received, markNames[e.Mark]))

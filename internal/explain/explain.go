@@ -39,16 +39,16 @@ type Log struct {
 	// find out how well that does. It may be set before the first Add.
 	IgnoreTokens bool
 
-	vms   map[int]*vm
-	begun bool
-	begin int64  // nothing is known of before
-	why   string // why not
-	last  int64  // time of the last event
+	vms     map[int]*vm
+	begun   bool
+	begin   int64  // nothing is known of before
+	why     string // why not
+	last    int64  // time of the last event
+	resumed int64  // when all events were recorded again after some were lost, 0: none were
 }
 
 // A vm is what happened in one VM.
 type vm struct {
-	resumed   int64 // when events were recorded again after some were lost, 0: none were
 	processes map[trace.PID]*process
 	threads   map[int][]interval // for which a scheduler's thread waited for a processor
 	spans     map[spanKey]*ends
@@ -78,10 +78,10 @@ type interval struct{ from, to int64 }
 
 func (i interval) overlap(from, to int64) int64 { return max(0, min(i.to, to)-max(i.from, from)) }
 
-// Add appends events, in the order of time. lost says that there were others before
-// them that were overwritten: what was before is not all that there was.
-func (l *Log) Add(events []bpf.Event, lost bool) {
-	if len(events) == 0 {
+// Add appends events, in the order of time, and what is missing among them and those of
+// later calls: what happened then is not known, whatever else was recorded of it.
+func (l *Log) Add(events []bpf.Event, missing bpf.Loss) {
+	if len(events) == 0 && missing == (bpf.Loss{}) {
 		return
 	}
 	// Those of different threads may be swapped by a little.
@@ -93,32 +93,41 @@ func (l *Log) Add(events []bpf.Event, lost bool) {
 	if !l.begun {
 		l.begun = true
 		l.vms = make(map[int]*vm)
-		l.begin, l.why = events[0].Time, whyNotRecorded
+		l.begin, l.why = missing.From, whyNotRecorded
+		if len(events) > 0 {
+			l.begin = events[0].Time
+		}
 		l.last = l.begin
 	}
-	if lost {
-		l.gap(max(l.last, events[0].Time))
+	if missing != (bpf.Loss{}) {
+		n := after(events, missing.From, func(e bpf.Event) int64 { return e.Time })
+		l.add(events[:n])
+		l.gap(missing.From, missing.To)
+		events = events[n:]
 	}
+	l.add(events)
+}
+
+func (l *Log) add(events []bpf.Event) {
 	for i := range events {
 		e := events[i]
 		e.Time = max(e.Time, l.last)
 		l.last = e.Time
-		l.vm(e.VM).add(&e)
+		l.vm(e.VM).add(&e, l.resumed)
 	}
 }
 
-// gap says that events are missing before a time.
-func (l *Log) gap(until int64) {
-	if l.last == l.begin {
-		l.why = whyOverwritten
+// gap says that events are missing between two times.
+func (l *Log) gap(from, until int64) {
+	if from <= l.begin {
+		l.begin, l.why = max(l.begin, until), whyOverwritten
 	}
+	l.resumed = max(l.resumed, until)
 	for _, v := range l.vms {
-		v.resumed = until
 		for _, p := range v.processes {
-			p.gap(l.last, until)
+			p.gap(from, until)
 		}
 	}
-	l.last = until
 }
 
 func (l *Log) vm(pid int) *vm {
@@ -136,8 +145,9 @@ func (l *Log) vm(pid int) *vm {
 	return v
 }
 
-// add takes an event into account.
-func (v *vm) add(e *bpf.Event) {
+// add takes an event into account. resumed is when all events were recorded again after
+// some were lost, 0 if none were.
+func (v *vm) add(e *bpf.Event, resumed int64) {
 	if !v.tokens {
 		e.Label, e.Prev, e.Cur = 0, 0, 0
 	}
@@ -151,10 +161,15 @@ func (v *vm) add(e *bpf.Event) {
 		return
 	}
 	p := v.process(trace.PID(e.Process))
-	p.add(e, v.resumed)
+	inGap := e.Time < resumed
+	if inGap {
+		p.addInGap(e, resumed)
+	} else {
+		p.add(e, resumed)
+	}
 	switch e.Kind {
 	case bpf.EventSend:
-		if e.Other != 0 {
+		if e.Other != 0 && !inGap {
 			v.send(p, e)
 		}
 	case bpf.EventSpanStart:
@@ -176,7 +191,7 @@ func (v *vm) send(p *process, e *bpf.Event) {
 	q := v.process(trace.PID(e.Other))
 	s := &send{
 		from: p.pid, to: q.pid, at: e.Time,
-		size: e.Size, alias: e.Alias, token: tokenOf(e),
+		size: e.Size, alias: e.Alias, unwatched: e.Unwatched, token: tokenOf(e),
 	}
 	p.sent = append(p.sent, s)
 	p.sentTo[q.pid] = append(p.sentTo[q.pid], s)
@@ -219,10 +234,11 @@ func (v *vm) count(outcome int, s *ends) {
 // Forget forgets what was before a time, nanoseconds of CLOCK_MONOTONIC. It should be
 // before the start of whatever is to be explained: what is forgotten is unexplained.
 func (l *Log) Forget(before int64) {
+	before = min(before, l.last+1) // all there is
 	if !l.begun || before <= l.begin {
 		return
 	}
-	l.begin, l.why = min(before, l.last+1), whyForgotten
+	l.begin, l.why = before, whyForgotten
 	for pid, v := range l.vms {
 		v.forget(before)
 		if len(v.processes) == 0 && len(v.threads) == 0 {
@@ -230,6 +246,9 @@ func (l *Log) Forget(before int64) {
 		}
 	}
 }
+
+// ForgetVM forgets a VM that has ended: its pid may be that of another one next.
+func (l *Log) ForgetVM(pid int) { delete(l.vms, pid) }
 
 func (v *vm) forget(before int64) {
 	for n, waits := range v.threads {

@@ -1,8 +1,12 @@
 package explain
 
 import (
+	"fmt"
+	"math"
 	"strings"
 	"testing"
+
+	"github.com/beamscope/beamscope/bpf"
 )
 
 // A scenario is a script, and what is to be made of the span 7 of process 1, or another
@@ -19,7 +23,7 @@ type scenario struct {
 func (s scenario) run(t *testing.T) {
 	t.Helper()
 	var l Log
-	l.Add(script(t, s.events), false)
+	l.Add(script(t, s.events), bpf.Loss{})
 	s.explain(t, &l)
 }
 
@@ -358,10 +362,10 @@ func TestOverwritten(t *testing.T) {
 	l.Add(script(t, `
 		0 watch 1
 		10 start 1 7
-		20 gc+ 1`), false)
+		20 gc+ 1`), bpf.Loss{})
 	l.Add(script(t, `
 		50 out 1 ready
-		60 in 1 @2`), true)
+		60 in 1 @2`), bpf.Loss{Events: 1, From: 20, To: 50})
 	scenario{name: "in between", start: 10, end: 70, want: `
 		10-20 running 1
 		20-50 unexplained 1: its events were overwritten before they were read
@@ -371,11 +375,77 @@ func TestOverwritten(t *testing.T) {
 	l = Log{}
 	l.Add(script(t, `
 		50 out 1 ready
-		60 in 1 @2`), true)
+		60 in 1 @2`), bpf.Loss{Events: 1, To: 50})
 	scenario{name: "at the beginning", start: 10, end: 70, want: `
 		10-50 unexplained 1: its events were overwritten before they were read
 		50-60 ready 1
 		60-70 running 1`}.explain(t, &l)
+}
+
+// What one processor has lost is missing among what another one has not, up to a time that
+// a later call may come to: nothing of that time is known, but who is watched then.
+func TestOverwrittenInPart(t *testing.T) {
+	const why = ": its events were overwritten before they were read"
+	var l Log
+	l.Add(script(t, `
+		0 watch 1
+		0 in 1
+		12 send 1>2 4
+		12 watch 2`), bpf.Loss{})
+	l.Add(script(t, `
+		22 in 2
+		23 queued 2 4 #1
+		24 receive 2 4 #1
+		26 out 2 wait
+		28 watch 3
+		29 os @1 27`), bpf.Loss{Events: 9, From: 20, To: 50})
+	l.Add(script(t, `
+		40 exit 3
+		44 send 2>1 4
+		45 watch 4
+		48 in 1
+		60 in 2
+		70 gc+ 1
+		80 gc- 1`), bpf.Loss{})
+	for _, s := range []scenario{
+		{name: "who runs before and after", start: 10, end: 90, want: `
+			10-20 running 1
+			20-50 unexplained 1` + why + `
+			50-70 running 1
+			70-80 gc 1
+			80-90 running 1`},
+		{name: "who was said to take a message", owner: 2, start: 13, end: 70, want: `
+			13-20 unexplained 2: nothing was seen of it yet
+			20-50 unexplained 2` + why + `
+			50-60 ready 2
+			60-70 running 2`},
+		{name: "who has exited meanwhile", owner: 3, start: 13, end: 70, want: `
+			13-50 unexplained 3: not watched then
+			50-70 unexplained 3: it had exited`},
+		{name: "who is watched since", owner: 4, start: 13, end: 70, want: `
+			13-50 unexplained 4: not watched then
+			50-70 unexplained 4: nothing was seen of it yet`},
+	} {
+		t.Run(s.name, func(t *testing.T) { s.explain(t, &l) })
+	}
+}
+
+// That something is missing is kept also where nothing else has happened.
+func TestOverwrittenAndNothingLeft(t *testing.T) {
+	var l Log
+	l.Add(nil, bpf.Loss{Events: 1, From: 3, To: 5})
+	l.Add(script(t, `
+		4 watch 1
+		5 gc+ 1
+		10 start 1 7
+		20 gc- 1`), bpf.Loss{})
+	l.Add(nil, bpf.Loss{Events: 1, From: 40, To: 50})
+	scenario{start: 0, end: 70, want: `
+		0-5 unexplained 1: its events were overwritten before they were read
+		5-20 gc 1
+		20-40 running 1
+		40-50 unexplained 1: its events were overwritten before they were read
+		50-70 unexplained 1: nothing was seen of it yet`}.explain(t, &l)
 }
 
 func TestForget(t *testing.T) {
@@ -384,7 +454,7 @@ func TestForget(t *testing.T) {
 		0 watch 1
 		10 start 1 7
 		20 gc+ 1
-		50 gc- 1`), false)
+		50 gc- 1`), bpf.Loss{})
 	l.Forget(30)
 	scenario{name: "forgotten", start: 10, end: 70, want: `
 		10-30 unexplained 1: too long ago: not kept
@@ -393,10 +463,98 @@ func TestForget(t *testing.T) {
 	l.Forget(1000)
 	scenario{name: "still running", start: 1000, end: 2000, want: `
 		1000-2000 running 1`}.explain(t, &l)
-	l.Add(script(t, `3000 exit 1`), false)
+	l.Add(script(t, `3000 exit 1`), bpf.Loss{})
 	l.Forget(4000)
 	if len(l.vms) != 0 {
 		t.Errorf("there are still %d VMs", len(l.vms))
+	}
+}
+
+// All can be forgotten that there is, but for what processes do now.
+func TestForgetEverything(t *testing.T) {
+	var l Log
+	for turn := range int64(3) {
+		for at := turn * 1000; at < turn*1000+100; at += 10 {
+			l.Add(script(t, fmt.Sprintf("%d gc+ 1\n%d gc- 1\n%d send 1>2 4", at, at+5, at+6)), false)
+		}
+		l.Forget(math.MaxInt64)
+		p := l.vms[vmPID].processes[1]
+		if len(p.changes) != 1 || len(p.sent) != 0 || p.current().state != running {
+			t.Errorf("left are %d states and %d messages; now it is in state %d", len(p.changes), len(p.sent), p.current().state)
+		}
+	}
+}
+
+// A VM has nothing of another one that had its pid.
+func TestForgetVM(t *testing.T) {
+	var l Log
+	l.ForgetVM(vmPID)
+	l.Add(script(t, `
+		0 watch 1
+		10 start 1 7
+		20 gc+ 1`), false)
+	l.ForgetVM(vmPID + 1)
+	scenario{name: "another one", start: 10, end: 30, want: `
+		10-20 running 1
+		20-30 gc 1`}.explain(t, &l)
+	l.ForgetVM(vmPID)
+	l.Add(script(t, `
+		50 watch 1
+		60 gc+ 1`), false)
+	scenario{name: "the next one", start: 10, end: 70, want: `
+		10-50 unexplained 1: not watched then
+		50-60 running 1
+		60-70 gc 1`}.explain(t, &l)
+}
+
+// That a process is not watched any more is not said: what it did last is what it does
+// only for as long as something tells that it still is.
+func TestWatchEndsSilently(t *testing.T) {
+	const before = `
+		1 watch 1
+		2 start 1 6
+		2 send 1>2 5
+		2 watch 2
+		3 in 2
+		4 queued 2 5 #1
+		5 receive 2 5 #1
+		6 end 1 6
+		10000 start 1 7`
+	for _, s := range []scenario{{
+		name: "with its span", events: before + `
+			10001 out 1 wait`,
+		start: 10000, end: 900000, want: `
+			10000-10001 running 1
+			10001-900000 waiting 2 inferred by 1>2 2..5: assumed: it sent the last message there; not watched then`,
+	}, {
+		name: "seen when it is again", events: before + `
+			10001 out 1 wait
+			950000 watch 3
+			950000 start 3 8
+			950001 send 3>2 5
+			950001 watch 2
+			950002 gc+ 2`,
+		start: 10000, end: 900000, want: `
+			10000-10001 running 1
+			10001-900000 waiting 2 inferred by 1>2 2..5: assumed: it sent the last message there; not watched then`,
+	}, {
+		name: "it is asked", events: before + `
+			10001 send 1>2 5
+			10002 out 1 wait`,
+		start: 10000, end: 900000, want: `
+			10000-10002 running 1
+			10002-900000 waiting 2 inferred by 1>2 10001..0: assumed: it sent the last message there
+				10002-900000 mailbox 2 inferred behind 0 by 1>2 10001..0`,
+	}, {
+		name: "it does something later", events: before + `
+			10001 out 1 wait
+			950000 gc+ 2`,
+		start: 10000, end: 900000, want: `
+			10000-10001 running 1
+			10001-900000 waiting 2 inferred by 1>2 2..5: assumed: it sent the last message there
+				10001-900000 running 2 inferred`,
+	}} {
+		t.Run(s.name, func(t *testing.T) { s.run(t) })
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 func options(n uint64) simOptions {
 	return simOptions{
 		servers: 2 + int(n%4), clients: 1 + int(n/4%5), schedulers: 1 + int(n/20%3), spans: 12,
-		watchAll: n%2 == 0, instant: n%3 == 0, tokens: n%5 == 0, oneSize: n%7 == 0,
+		watchAll: n%2 == 0, instant: n%3 == 0, tokens: n%5 == 0, oneSize: n%7 == 0, timeouts: n%11 == 0,
 	}
 }
 
@@ -24,7 +24,7 @@ func filled(s *sim, rnd *rand.Rand) *Log {
 	l := new(Log)
 	for rest := s.events; len(rest) > 0; {
 		n := 1 + rnd.IntN(min(len(rest), 200))
-		l.Add(rest[:n], false)
+		l.Add(rest[:n], bpf.Loss{})
 		rest = rest[n:]
 	}
 	return l
@@ -153,11 +153,11 @@ func measure(sims uint64, change func(*simOptions), ignore bool) accuracy {
 	var a accuracy
 	for seed := range sims {
 		o := options(seed)
-		o.oneSize = false
+		o.oneSize, o.timeouts = false, false
 		change(&o)
 		s := simulate(seed, o)
 		l := &Log{IgnoreTokens: ignore}
-		l.Add(s.events, false)
+		l.Add(s.events, bpf.Loss{})
 		a.add(s, l)
 	}
 	return a
@@ -187,6 +187,8 @@ func TestEdgesWithoutTokens(t *testing.T) {
 		{"in order, all of one size", func(o *simOptions) { o.watchAll, o.instant, o.oneSize = true, true, true }, 1, 0.7},
 		{"with delays", func(o *simOptions) { o.watchAll, o.instant = true, false }, 0.999, 0.9},
 		{"with delays, all of one size", func(o *simOptions) { o.watchAll, o.instant, o.oneSize = true, false, true }, 0.999, 0.7},
+		{"with timeouts", func(o *simOptions) { o.watchAll, o.instant, o.timeouts = true, true, true }, 0.999, 0.8},
+		{"with timeouts, all of one size", func(o *simOptions) { o.watchAll, o.instant, o.timeouts, o.oneSize = true, true, true, true }, 0.999, 0.6},
 		{"watched when needed", func(o *simOptions) { o.watchAll, o.instant = false, false }, 0.99, 0.8},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -205,7 +207,7 @@ func TestGarbage(t *testing.T) {
 		var l Log
 		for range rapid.IntRange(1, 4).Draw(t, "portions") {
 			events := rapid.SliceOfN(rapid.Custom(garbage), 0, 60).Draw(t, "events")
-			l.Add(events, rapid.Bool().Draw(t, "lost"))
+			l.Add(events, garbageLoss(t))
 			if rapid.IntRange(0, 5).Draw(t, "forget") == 0 {
 				l.Forget(rapid.Int64Range(-10, 300).Draw(t, "before"))
 			}
@@ -224,6 +226,14 @@ func TestGarbage(t *testing.T) {
 	})
 }
 
+func garbageLoss(t *rapid.T) bpf.Loss {
+	if rapid.Bool().Draw(t, "nothing is lost") {
+		return bpf.Loss{}
+	}
+	from := rapid.Int64Range(-10, 200).Draw(t, "from")
+	return bpf.Loss{Events: rapid.Uint64Range(0, 1).Draw(t, "lost"), From: from, To: from + rapid.Int64Range(0, 100).Draw(t, "of")}
+}
+
 func garbage(t *rapid.T) bpf.Event {
 	small := func(name string, n int) int { return rapid.IntRange(0, n).Draw(t, name) }
 	return bpf.Event{
@@ -238,8 +248,8 @@ func garbage(t *rapid.T) bpf.Event {
 
 // FuzzAdd reads each event from some bytes.
 func FuzzAdd(f *testing.F) {
-	f.Add([]byte("0123456789abcdefghij"), false)
-	f.Fuzz(func(t *testing.T, data []byte, lost bool) {
+	f.Add([]byte("0123456789abcdefghij"), int64(0), int64(0))
+	f.Fuzz(func(t *testing.T, data []byte, from, to int64) {
 		var l Log
 		for len(data) >= 10 {
 			b := data[:10]
@@ -248,7 +258,7 @@ func FuzzAdd(f *testing.F) {
 				Process: uint64(b[3] % 5), Other: uint64(b[4] % 5), ID: uint64(b[3] % 2), Size: uint32(b[5] % 3), Inner: uint32(b[6]),
 				Label: int32(b[7] % 2), Prev: int32(b[7] / 2 % 2), Cur: int32(b[7] / 4 % 2), Alias: b[7]&8 != 0,
 				Unwatched: b[7]&16 != 0, State: b[8], Reductions: int32(b[8]) * 30, From: int64(int8(b[9])), To: int64(int8(b[8])),
-			}}, lost)
+			}}, bpf.Loss{From: min(from, to), To: max(from, to)})
 			data = data[10:]
 		}
 		for owner := range trace.PID(5) {
@@ -268,12 +278,12 @@ func BenchmarkExplain(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			var l Log
-			l.Add(s.events, false)
+			l.Add(s.events, bpf.Loss{})
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(s.events)), "ns/event")
 	})
 	var l Log
-	l.Add(s.events, false)
+	l.Add(s.events, bpf.Loss{})
 	last := s.events[len(s.events)-1].Time
 	var spans []simSpan
 	for _, sp := range s.spans {

@@ -25,7 +25,7 @@ type timeShare struct {
 	doubt
 	Share float64  `json:"share"`
 	Usual *float64 `json:"usual,omitempty"` // absent where there were no quiet windows
-	Time  int64    `json:"ns"`
+	Time  int64    `json:"duration_ns"`
 }
 
 // cause is what time went to. Process and name are absent of the instances' own process.

@@ -3,6 +3,7 @@ package export
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/trace"
+	"github.com/beamscope/beamscope/internal/worst"
 )
 
 // WriteTrace writes where the time of an instance went as text, for people: how it
@@ -21,8 +23,9 @@ func WriteTrace(w io.Writer, i *outcome.Instance, start time.Time, all bool) err
 	if i.Class != "" {
 		how += " " + i.Class
 	}
-	fmt.Fprintf(w, "%s: %s after %s, start %s, %v, %s\n", i.Name(), how, figures.Delay(i.Elapsed()),
+	line := fmt.Sprintf("%s: %s after %s, start %s, %v, %s", i.Name(), how, figures.Delay(i.Elapsed()),
 		start.Format("15:04:05.000"), i.VM, trace.ProcessName(root.Process, root.Name))
+	fmt.Fprintln(w, figures.Printable(line))
 	if s := i.Trace.Sentence(i.Name()); s != "" {
 		fmt.Fprintln(w, s)
 	}
@@ -123,9 +126,24 @@ const (
 	leastTotal = 0.01
 )
 
-// WriteTotal writes in a line where the time of all explained instances of an outcome
-// went.
-func WriteTotal(w io.Writer, name string, t *scope.Tally) error {
+// WriteTotals writes where the time of all explained instances went, in a line for each
+// outcome; of each VM where there are several.
+func WriteTotals(w io.Writer, totals []*worst.Total) error {
+	several := slices.ContainsFunc(totals, func(t *worst.Total) bool { return t.VM != totals[0].VM })
+	var b strings.Builder
+	for _, t := range totals {
+		name := t.Outcome
+		if several {
+			name += fmt.Sprintf(" of %v", t.VM)
+		}
+		writeTotal(&b, figures.Printable(name), &t.Tally)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeTotal writes a total, which is called so, in a line.
+func writeTotal(b *strings.Builder, name string, t *scope.Tally) {
 	shares, _ := t.Shares()
 	var parts []string
 	rest := 1.0
@@ -142,23 +160,25 @@ func WriteTotal(w io.Writer, name string, t *scope.Tally) error {
 	if t.Instances != 1 {
 		instances = fmt.Sprintf("%d instances", t.Instances)
 	}
-	_, err := fmt.Fprintf(w, "%s, %s explained, %s: %s\n", name, instances, figures.Delay(t.Total), strings.Join(parts, ", "))
-	return err
+	fmt.Fprintf(b, "%s, %s explained, %s: %s\n", name, instances, figures.Delay(t.Total), strings.Join(parts, ", "))
 }
 
 // totalLine is the format of the last lines of `beamscope trace --json`.
 type totalLine struct {
 	Outcome string      `json:"outcome"`
+	VM      vm          `json:"vm"`
 	N       int         `json:"n"` // explained instances
 	Total   int64       `json:"total_ns"`
 	Shares  []timeShare `json:"shares"` // the largest first; they add up to the total
 }
 
-// Total writes where the time of all explained instances of an outcome went, as an
-// object.
-func (j *JSON) Total(name string, t *scope.Tally) error {
+// Total writes where the time of all explained instances of an outcome in a VM went, as
+// an object.
+func (j *JSON) Total(t *worst.Total) error {
 	shares, others := t.Shares()
-	return j.enc.Encode(totalLine{Outcome: name, N: t.Instances, Total: int64(t.Total), Shares: timeShares(shares, others, t.Total)})
+	return j.enc.Encode(totalLine{
+		Outcome: t.Outcome, VM: vm{t.VM.PID, t.VM.Node}, N: t.Instances, Total: int64(t.Total), Shares: timeShares(shares, others, t.Total),
+	})
 }
 
 // linkOf returns the form of a link, nil for none.

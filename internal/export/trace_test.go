@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/beamscope/beamscope/internal/export"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/trace"
+	"github.com/beamscope/beamscope/internal/worst"
 )
 
 // explained is an instance that waited for a server with a full mailbox.
@@ -65,6 +67,64 @@ func TestTrace(t *testing.T) {
 		}
 		if diff := cmp.Diff(string(want), string(got)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// What is called something that a terminal would obey is not shown so.
+func TestForeignTrace(t *testing.T) {
+	const foreign = "a\x1b[2J\nb"
+	i := explained()
+	i.Outcome, i.VM.Node, i.Class = foreign, foreign, foreign
+	var text bytes.Buffer
+	if err := export.WriteTrace(&text, i, time.Time{}, false); err != nil {
+		t.Fatal(err)
+	}
+	k := worst.Keeper{N: 1}
+	k.Add([]outcome.Instance{*i}, func(int64) time.Time { return time.Time{} })
+	if err := export.WriteTotals(&text, k.Totals()); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Split(text.String(), "\n"); len(lines) != 12 || strings.ContainsRune(text.String(), '\x1b') {
+		t.Errorf("%d lines: %q", len(lines), lines)
+	}
+}
+
+// A total says which VM it is of where there are several.
+func TestTotals(t *testing.T) {
+	one, other := explained(), explained()
+	other.VM = outcome.VM{PID: 8}
+	k := worst.Keeper{N: 1}
+	const went = ", 1 instance explained, 100ms: 70 % mailbox wait of queue_2 (inferred), 27 % waiting for another process (ambiguous: two may have sent what it took), " +
+		"2 % waiting to run, 1 % dirty function of queue_2 (inferred)\n"
+	const shares = `,"n":1,"total_ns":100000000,"shares":[` +
+		`{"kind":"mailbox","name":"queue_2","own":false,"mark":"inferred","share":0.7,"duration_ns":70000000},` +
+		`{"kind":"waiting","own":false,"mark":"ambiguous","reason":"two may have sent what it took","share":0.27,"duration_ns":27000000},` +
+		`{"kind":"ready","own":true,"mark":"exact","share":0.02,"duration_ns":2000000},{"kind":"nif","name":"queue_2","own":false,"mark":"inferred","share":0.01,"duration_ns":1000000}]}` + "\n"
+	const oneObject = `{"outcome":"probe","vm":{"pid":7,"node":"shop@db1"}` + shares
+	for _, step := range []struct {
+		added         *outcome.Instance
+		text, objects string
+	}{
+		{one, "probe" + went, oneObject},
+		{other, "probe of shop@db1 (pid 7)" + went + "probe of pid 8" + went, oneObject + `{"outcome":"probe","vm":{"pid":8,"node":""}` + shares},
+	} {
+		k.Add([]outcome.Instance{*step.added}, func(int64) time.Time { return time.Time{} })
+		var text, objects bytes.Buffer
+		if err := export.WriteTotals(&text, k.Totals()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(step.text, text.String()); diff != "" {
+			t.Error(diff)
+		}
+		j := export.NewJSON(&objects)
+		for _, total := range k.Totals() {
+			if err := j.Total(total); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff(step.objects, objects.String()); diff != "" {
+			t.Error(diff)
 		}
 	}
 }

@@ -1,5 +1,5 @@
 // Package figures has the forms in which figures are written, as JSON and for people,
-// so that they are the same everywhere.
+// and names of what is observed, so that they are the same everywhere.
 package figures
 
 import (

@@ -24,8 +24,9 @@ import (
 type cause struct {
 	scenario string
 	of       func(trace.Share) bool // whether a share is what the scenario's cause took
+	also     func(trace.Share) bool // what the scenario cannot tell from it
 	behind   int                    // messages at least
-	unknown  bool                   // it is not to be known how long it took, but that it is not
+	reason   string                 // begins so where the cause cannot be known
 }
 
 func ofKind(kinds ...trace.Kind) func(trace.Share) bool {
@@ -44,7 +45,7 @@ func causes() []cause {
 		{scenario: "gc", of: func(s trace.Share) bool { return s.Kind == trace.GC && s.Own }},
 		{scenario: "file_io", of: func(s trace.Share) bool {
 			return s.Kind == trace.NIF && s.Own && strings.HasPrefix(s.Detail, "prim_file:")
-		}},
+		}, also: ofKind(trace.OSWait)}, // until the thread that waited for the disk has a processor
 		{scenario: "port_busy", of: func(s trace.Share) bool { return s.Kind == trace.Port && s.Own }},
 		{scenario: "neighbour", of: func(s trace.Share) bool { return s.Kind == trace.Ready && s.OtherName == "neighbour" }},
 		{scenario: "mailbox", of: ofProcess("slow_server", trace.Mailbox), behind: 90},
@@ -52,9 +53,9 @@ func causes() []cause {
 		{scenario: "callee", of: ofProcess("slow_callee", trace.Running)},
 		{scenario: "lock", of: ofProcess("holder", trace.Waiting, trace.Running)},
 		{scenario: "handed_over", of: ofProcess("queue_2", trace.Mailbox), behind: 90},
-		{scenario: "sleep", of: ofKind(trace.Unexplained), unknown: true},
-		{scenario: "timer", of: ofKind(trace.Unexplained), unknown: true},
-		{scenario: "port_message", of: ofKind(trace.Unexplained), unknown: true},
+		{scenario: "sleep", of: ofKind(trace.Unexplained), reason: "woken without a message"},
+		{scenario: "timer", of: ofKind(trace.Unexplained), reason: "woken by a message that no process of this node was seen to send"},
+		{scenario: "port_message", of: ofKind(trace.Unexplained), reason: "woken by a message that no process of this node was seen to send"},
 	}
 }
 
@@ -168,12 +169,15 @@ func judge(t *testing.T, c cause, each map[uint64]span, found map[uint64][]trace
 		if !c.of(shares[0]) {
 			t.Errorf("#%d: the largest share is not what was looked for", id)
 		}
+		if !strings.HasPrefix(shares[0].Reason, c.reason) {
+			t.Errorf("#%d: the reason is %q, not %q", id, shares[0].Reason, c.reason)
+		}
 		if shares[0].Behind < c.behind {
 			t.Errorf("#%d was behind %d messages, at least %d", id, shares[0].Behind, c.behind)
 		}
 		for _, s := range shares {
 			t.Logf("#%d %6.2f ms %v of %v %s %s (%v) %s %s behind %d", id, float64(s.Duration)/1e6, s.Kind, s.Process, s.Name, s.OtherName, s.Mark, s.Detail, s.Reason, s.Behind)
-			if c.of(s) {
+			if c.of(s) || c.also != nil && c.also(s) {
 				share += s.Duration
 			}
 			total += s.Duration

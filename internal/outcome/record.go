@@ -46,23 +46,20 @@ type chunk struct {
 }
 
 // read adds what a collector has recorded.
-func (r *record) read(events func(func([]bpf.Event)) (lost uint64, err error)) error {
+func (r *record) read(events func(func([]bpf.Event)) (bpf.Loss, error)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.batch = r.batch[:0]
-	lost, err := events(func(batch []bpf.Event) { r.batch = append(r.batch, batch...) })
-	r.add(r.batch, lost)
+	missing, err := events(func(batch []bpf.Event) { r.batch = append(r.batch, batch...) })
+	r.add(r.batch, missing)
 	return err
 }
 
-// add adds events in the order of time, before which so many were overwritten. Where
-// there are too many, the oldest are lost as well.
-func (r *record) add(events []bpf.Event, lost uint64) {
-	r.lost += lost
-	if len(events) == 0 && lost == 0 {
-		return
-	}
-	r.log.Add(events, lost > 0)
+// add adds events in the order of time, and what is missing among them. Where there are
+// too many, the oldest are lost as well.
+func (r *record) add(events []bpf.Event, missing bpf.Loss) {
+	r.lost += missing.Events
+	r.log.Add(events, missing)
 	r.noteWatched(events)
 	for most := max(1, r.most/128); len(events) > 0; {
 		if len(r.chunks) == 0 || r.chunks[len(r.chunks)-1].n == most {
@@ -115,6 +112,13 @@ func (r *record) forget(before int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.giveUp(before)
+}
+
+// forgetVM forgets a VM that has ended.
+func (r *record) forgetVM(pid int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.log.ForgetVM(pid)
 }
 
 func (r *record) giveUp(before int64) {

@@ -98,14 +98,13 @@ func checkInstances(instances []outcome.Instance) error {
 		if s := instances[i].Status; s > outcome.Timeout {
 			return fmt.Errorf("%w: %v: at most %d", ErrLimit, s, outcome.Timeout)
 		}
-		t := instances[i].Trace
-		if t == nil {
+		if instances[i].Trace == nil {
 			continue
 		}
-		if err := checkTrace(t); err != nil {
+		if err := checkTrace(&instances[i]); err != nil {
 			return fmt.Errorf("%w: instance %d: %w", ErrLimit, instances[i].ID, err)
 		}
-		spans += len(t.Spans)
+		spans += len(instances[i].Trace.Spans)
 	}
 	if spans > MaxSpans {
 		return fmt.Errorf("%w: traces of %d spans: at most %d", ErrLimit, spans, MaxSpans)
@@ -113,11 +112,18 @@ func checkInstances(instances []outcome.Instance) error {
 	return nil
 }
 
-func checkTrace(t *trace.Trace) error {
-	for i := range t.Spans {
-		if m := t.Spans[i].Link.Mark; m >= trace.Marks {
-			return fmt.Errorf("span %d: a link with mark %d", i, m)
+func checkTrace(i *outcome.Instance) error {
+	t := i.Trace
+	for n := range t.Spans {
+		if m := t.Spans[n].Link.Mark; m >= trace.Marks {
+			return fmt.Errorf("span %d: a link with mark %d", n, m)
 		}
 	}
-	return t.Check()
+	if err := t.Check(); err != nil {
+		return err
+	}
+	if root := &t.Spans[0]; root.Start != i.Start || root.End != i.End {
+		return fmt.Errorf("from %d to %d, and the root of its trace from %d to %d", i.Start, i.End, root.Start, root.End)
+	}
+	return nil
 }

@@ -117,7 +117,7 @@ func TestMessages(t *testing.T) {
 		"not a header":    {append(bytes.Clone(data[:16]), data[at[0]:]...), recording.ErrDamaged, "it does not begin with a header"},
 		"length":          {flipped(at[2] + 2), recording.ErrDamaged, "the head of the block does not match its check"},
 		"payload":         {flipped(at[4] + 9), recording.ErrDamaged, "damaged recording: after 1 window, at byte"},
-		"cut":             {data[:at[5]+11], recording.ErrTorn, "torn: after 1 window, at byte 632: it breaks off within a block of"},
+		"cut":             {data[:at[5]+11], recording.ErrTorn, "torn: after 1 window, at byte 629: it breaks off within a block of"},
 		"no end":          {data[:at[6]], recording.ErrTorn, "after 2 windows, at byte"},
 		"behind the end":  {append(bytes.Clone(data), 0), recording.ErrDamaged, "something follows the end"},
 		"a block less":    {append(bytes.Clone(data[:at[4]]), data[at[5]:]...), recording.ErrDamaged, "the end is that of 7 blocks and 2 windows, and there are 6 and 2"},
@@ -194,37 +194,43 @@ func FuzzReader(f *testing.F) {
 
 // Traces that no writer makes are refused before there is room made for them.
 func TestHostileTraces(t *testing.T) {
-	// A window with an instance, up to its trace, and the spans of one: the root, and a
-	// part of it.
-	window := []byte{0, 2, 0, 0, 0, 1, 8, 0, 0, 0, 0, 0, 10, 0, 0, 0}
-	root, part := []byte{0, 0, 0, 10, 0, 0}, []byte{1, 0, 0, 10, 0, 0}
+	// A window with an instance that took so long, up to its trace, and the spans of one
+	// of 5 ns: the root, and a part of it.
+	window := func(took []byte) []byte {
+		return slices.Concat([]byte{0, 2, 0, 0, 0, 1, 8, 0, 0, 0, 0, 0}, took, []byte{0, 0, 0})
+	}
+	root, part := []byte{0, 0, 0, 0}, []byte{1, 0, 0, 10, 0, 0}
 	spans := func(n byte, spans ...[]byte) []byte { return append([]byte{n}, slices.Concat(spans...)...) }
 	change := func(span []byte, at int, to byte) []byte {
 		span = bytes.Clone(span)
 		span[at] = to
 		return span
 	}
+	forever := binary.AppendVarint(nil, trace.MaxDuration+1)
 	end := []byte{0, 0, 0, 0, 0} // of the batch
 	for name, test := range map[string]struct {
+		took  []byte
 		trace []byte
 		want  string
 	}{
-		"good":               {spans(2, root, part, end), ""},
-		"none":               {spans(0, end), "a trace without a root"},
-		"too many":           {binary.AppendUvarint(nil, trace.MaxSpans+1), "257 spans: at most 256"},
-		"more than is there": {binary.AppendUvarint(nil, trace.MaxSpans), "256 spans in 0 bytes"},
-		"no such kind":       {spans(2, root, change(part, 0, byte(trace.Kinds)), end), "kind 10"},
-		"no such mark":       {spans(2, root, change(part, 0, 1|3<<4), end), "mark 3"},
-		"a root's parent":    {spans(2, change(root, 1, 1), part, end), "span 0, which is 1 behind its parent"},
-		"no such parent":     {spans(2, root, change(part, 1, 1), end), "span 1, which is 1 behind its parent"},
-		"far behind":         {spans(2, root, part[:1], binary.AppendUvarint(nil, 1<<63), part[2:], end), "which is 9223372036854775808 behind its parent"},
-		"a gap":              {spans(2, root, change(part, 3, 8), end), "its children have come to"},
-		"no link mark":       {spans(2, root, change(part, 0, 1|1<<6), []byte{0, 0, 0, 0, 3}, end), "a link with mark 3"},
+		"good":               {[]byte{10}, spans(2, root, part, end), ""},
+		"none":               {[]byte{10}, spans(0, end), "a trace without a root"},
+		"too many":           {[]byte{10}, binary.AppendUvarint(nil, trace.MaxSpans+1), "257 spans: at most 256"},
+		"more than is there": {[]byte{10}, binary.AppendUvarint(nil, trace.MaxSpans), "256 spans in 0 bytes"},
+		"no such kind":       {[]byte{10}, spans(2, root, change(part, 0, byte(trace.Kinds)), end), "kind 10"},
+		"no such mark":       {[]byte{10}, spans(2, root, change(part, 0, 1|3<<4), end), "mark 3"},
+		"a root's parent":    {[]byte{10}, spans(2, change(root, 1, 1), part, end), "span 0, which is 1 behind its parent"},
+		"no such parent":     {[]byte{10}, spans(2, root, change(part, 1, 1), end), "span 1, which is 1 behind its parent"},
+		"far behind":         {[]byte{10}, spans(2, root, part[:1], binary.AppendUvarint(nil, 1<<63), part[2:], end), "which is 9223372036854775808 behind its parent"},
+		"a gap":              {[]byte{10}, spans(2, root, change(part, 3, 8), end), "its children have come to"},
+		"ends before":        {[]byte{9}, spans(2, root, change(part, 3, 9), end), "from 5 to 0"},
+		"too long":           {forever, spans(2, root, slices.Concat(part[:3], forever, part[4:]), end), "span 0: 17592186044417 ns: more than 17592186044416"},
+		"no link mark":       {[]byte{10}, spans(2, root, change(part, 0, 1|1<<6), []byte{0, 0, 0, 0, 3}, end), "a link with mark 3"},
 	} {
 		data, _ := everything(t)
 		at := ends(data)
 		head := append(bytes.Clone(data[:at[0]]), data[at[2]:at[3]]...) // header and configuration
-		payload := append(bytes.Clone(window), test.trace...)
+		payload := append(window(test.took), test.trace...)
 		block := append(binary.LittleEndian.AppendUint32(nil, uint32(len(payload))<<8|'B'), 0, 0, 0, 0)
 		block = append(append(block, payload...), 0, 0, 0, 0)
 		got, err := readAll(resealed(append(head, block...), 2, func([]byte) {}))

@@ -179,6 +179,7 @@ func batches() *rapid.Generator[outcome.Batch] {
 		i.Status = outcome.Status(rapid.IntRange(0, 2).Draw(t, "status"))
 		if i.Trace = nil; rapid.Bool().Draw(t, "explained") {
 			i.Trace = tracetest.Draw(t)
+			i.Start, i.End = i.Trace.Spans[0].Start, i.Trace.Spans[0].End
 		}
 		return i
 	})

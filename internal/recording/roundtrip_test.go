@@ -86,6 +86,11 @@ func fill(t *testing.T, v reflect.Value, next *uint64) {
 		for i := range v.NumField() {
 			fill(t, v.Field(i), next)
 		}
+		if i, ok := v.Addr().Interface().(*outcome.Instance); ok {
+			root, child := &i.Trace.Spans[0], &i.Trace.Spans[1]
+			root.Parent, root.Kind, root.Start, root.End = -1, trace.Root, i.Start, i.End
+			child.Parent, child.Start, child.End = 0, root.Start, root.End
+		}
 	case reflect.Slice:
 		if v.Type() == reflect.TypeFor[outcome.Delays]() {
 			v.Set(reflect.ValueOf(delays(uint32(*next), 1)))
@@ -97,11 +102,6 @@ func fill(t *testing.T, v reflect.Value, next *uint64) {
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(t, v.Elem(), next)
-		if tr, ok := v.Interface().(*trace.Trace); ok {
-			root, child := &tr.Spans[0], &tr.Spans[1]
-			root.Parent, root.Kind = -1, trace.Root
-			child.Parent, child.Start, child.End = 0, root.Start, root.End
-		}
 	case reflect.String:
 		v.SetString("text " + string(rune('a'+*next)))
 	case reflect.Bool:
@@ -172,6 +172,8 @@ func TestLimits(t *testing.T) {
 		"counts":       &outcome.Batch{Counts: make([]outcome.Counts, recording.MaxCounts+1)},
 		"instances":    &outcome.Batch{Instances: make([]outcome.Instance, recording.MaxInstances+1)},
 		"trace":        &outcome.Batch{Instances: []outcome.Instance{{Trace: &trace.Trace{}}}},
+		"root":         &outcome.Batch{Instances: []outcome.Instance{{End: 2, Trace: &trace.Trace{Spans: []trace.Span{{Parent: -1, End: 1}, {Kind: trace.Running, End: 1}}}}}},
+		"root's start": &outcome.Batch{Instances: []outcome.Instance{{End: 2, Trace: &trace.Trace{Spans: []trace.Span{{Parent: -1, Start: 1, End: 2}, {Kind: trace.Running, Start: 1, End: 2}}}}}},
 		"link":         &outcome.Batch{Instances: []outcome.Instance{{Trace: &trace.Trace{Spans: []trace.Span{{Parent: -1, Link: trace.Link{Mark: 3}}}}}}},
 		"reason":       &outcome.Batch{Instances: []outcome.Instance{{Trace: &trace.Trace{Spans: []trace.Span{{Parent: -1, Reason: long}}}}}},
 		"spans":        &outcome.Batch{Instances: manyTraces(recording.MaxSpans/trace.MaxSpans + 1)},
@@ -211,7 +213,7 @@ func manyTraces(n int) []outcome.Instance {
 	}
 	instances := make([]outcome.Instance, n)
 	for i := range instances {
-		instances[i].Trace = t
+		instances[i].End, instances[i].Trace = t.Spans[0].End, t
 	}
 	return instances
 }

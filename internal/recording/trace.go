@@ -24,28 +24,29 @@ const (
 )
 
 // minSpan is what a span takes in a payload at least, in bytes.
-const minSpan = 6
+const minSpan = 4
 
 // appendTrace appends the trace of an instance: each span by what differs from its
-// parent, which for the root is the instance, and from the sibling before it.
+// parent, which for the root is the instance, and from the sibling before it. The times of
+// the root are those of the instance.
 func (e *Encoder) appendTrace(b []byte, i *outcome.Instance) []byte {
 	spans := i.Trace.Spans
 	b = binary.AppendUvarint(b, uint64(len(spans)))
 	var next [trace.MaxSpans]int64 // of each span, when the next of its children begins
 	for n := range spans {
 		s := &spans[n]
-		begins, process := i.Start, i.Process
-		if n > 0 {
-			begins, process = next[s.Parent], spans[s.Parent].Process
-			next[s.Parent] = s.End
-		}
-		next[n] = s.Start
 		rare := s.Other != 0 || s.OtherName != "" || s.Behind != 0 || s.Parts != 0 || s.Detail != "" || s.Reason != ""
 		linked := s.Link != trace.Link{}
 		b = append(b, byte(s.Kind)|byte(s.Mark)<<markShift|boolByte(linked)<<linkBit|boolByte(rare)<<rareBit)
 		b = binary.AppendUvarint(b, uint64(n-1-s.Parent))
-		b = binary.AppendVarint(b, s.Start-begins)
-		b = binary.AppendVarint(b, s.End-s.Start)
+		process := i.Process
+		if n > 0 {
+			process = spans[s.Parent].Process
+			b = binary.AppendVarint(b, s.Start-next[s.Parent])
+			b = binary.AppendVarint(b, s.End-s.Start)
+			next[s.Parent] = s.End
+		}
+		next[n] = s.Start
 		b = binary.AppendVarint(b, int64(s.Process-process))
 		b = e.appendName(b, s.Name)
 		if rare {
@@ -84,12 +85,14 @@ func (d *decoder) trace(i *outcome.Instance) *trace.Trace {
 			d.fail("span %d, which is %d behind its parent", n, back)
 			return nil
 		}
-		begins, process := i.Start, i.Process
-		if n > 0 {
-			begins, process = next[s.Parent], t.Spans[s.Parent].Process
+		process := i.Process
+		if s.Start, s.End = i.Start, i.End; n > 0 {
+			process = t.Spans[s.Parent].Process
+			s.Start = next[s.Parent] + d.int()
+			s.End = s.Start + d.int()
+			next[s.Parent] = s.End
 		}
-		s.Start = begins + d.int()
-		s.End = s.Start + d.int()
+		next[n] = s.Start
 		s.Process = process + trace.PID(d.int())
 		s.Name = d.name()
 		if flags&(1<<rareBit) != 0 {
@@ -100,10 +103,6 @@ func (d *decoder) trace(i *outcome.Instance) *trace.Trace {
 		if flags&(1<<linkBit) != 0 {
 			d.link(s)
 		}
-		if n > 0 {
-			next[s.Parent] = s.End
-		}
-		next[n] = s.Start
 	}
 	if err := t.Check(); err != nil {
 		d.fail("%v", err)

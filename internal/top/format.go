@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/beamscope/beamscope/internal/figures"
 )
@@ -89,18 +88,8 @@ func (c Column) cell(f *[kinds]Figures, dmax *[kinds]time.Duration) string {
 	return count(x)
 }
 
-// process returns what a row is called: its key and its name.
-func (r *Row) process() string { return printable(strings.TrimSpace(r.Key + " " + r.Name)) }
+// process returns what a row is called: its key and its name, which may be anything.
+func (r *Row) process() string { return figures.Printable(strings.TrimSpace(r.Key + " " + r.Name)) }
 
 // machine returns what the VM of a row is called.
-func (r *Row) machine() string { return printable(r.VM.String()) }
-
-// printable leaves out what a terminal would obey: a process may be called anything.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return -1
-	}, text)
-}
+func (r *Row) machine() string { return figures.Printable(r.VM.String()) }

@@ -126,7 +126,7 @@ func (t *Table) vmsText() string {
 	case 0:
 		return "no VM"
 	case 1:
-		return printable(t.VMs[0].String())
+		return figures.Printable(t.VMs[0].String())
 	}
 	return fmt.Sprintf("%d VMs", len(t.VMs))
 }

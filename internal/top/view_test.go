@@ -402,7 +402,7 @@ func TestHelp(t *testing.T) {
 }
 
 // What processes and VMs are called is shown as it is, whatever is in it; what a terminal
-// would obey is left out.
+// would obey is replaced.
 func TestForeignNames(t *testing.T) {
 	const foreign = "a[red]b\x1b]0;title\x07\nc"
 	vm := outcome.VM{PID: 7, Node: foreign}
@@ -418,12 +418,12 @@ func TestForeignNames(t *testing.T) {
 		h.v.refresh()
 	})
 	h.keys("d")
-	h.shows("<0.44.0> a[red]b]0;titlec of a[red]b]0;titlec (pid 7)", "│ a[red]b]0;titlec (pid 7)")
+	h.shows("<0.44.0> a[red]b�]0;title��c of a[red]b�]0;title��c (pid 7)", "│ a[red]b�]0;title��c (pid 7)")
 	var out strings.Builder
 	if err := NewText(&out, 3).Table(h.v.top.Table()); err != nil {
 		t.Fatal(err)
 	}
-	if text := out.String(); strings.ContainsAny(text, "\x1b\x07") || !strings.Contains(text, "<0.44.0> a[red]b]0;titlec\n") {
+	if text := out.String(); strings.ContainsAny(text, "\x1b\x07") || !strings.Contains(text, "<0.44.0> a[red]b�]0;title��c\n") {
 		t.Errorf("%q", text)
 	}
 }

@@ -9,6 +9,10 @@ import (
 // MaxSpans is how many spans a trace has at most.
 const MaxSpans = 256
 
+// MaxDuration is how long the instance of a trace takes at most, in nanoseconds: what
+// 2¹⁸ of them take can be summed.
+const MaxDuration = 1 << 44
+
 // Leaves returns the indices and spans of the leaves, in the order of time. The root
 // alone is no leaf: it has no time to divide.
 func (t *Trace) Leaves() iter.Seq2[int, *Span] {
@@ -30,7 +34,7 @@ func (t *Trace) Leaves() iter.Seq2[int, *Span] {
 // Check returns an error that says what is wrong with a trace: where it is no tree with
 // the root first and depth first, where the children of a span do not divide its time,
 // where a kind or mark is none, where something was followed that is ambiguous, or where
-// there are more than [MaxSpans].
+// there are more than [MaxSpans] or it takes longer than [MaxDuration].
 func (t *Trace) Check() error {
 	if len(t.Spans) == 0 {
 		return errors.New("a trace without a root")
@@ -83,8 +87,11 @@ func (t *Trace) checkSpan(i int) error {
 		return fmt.Errorf("behind %d, parts %d", s.Behind, s.Parts)
 	}
 	if i == 0 {
-		if s.Parent != -1 || s.End < s.Start {
+		if s.Parent != -1 || s.End < s.Start || s.Duration() < 0 { // the difference may overflow
 			return fmt.Errorf("parent %d, from %d to %d", s.Parent, s.Start, s.End)
+		}
+		if s.Duration() > MaxDuration {
+			return fmt.Errorf("%d ns: more than %d", s.Duration(), int64(MaxDuration))
 		}
 		return nil
 	}

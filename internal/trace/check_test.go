@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -25,6 +26,10 @@ func TestCheck(t *testing.T) {
 	if err := (&Trace{Spans: []Span{{Parent: -1, Start: 5, End: 5}}}).Check(); err != nil {
 		t.Error("an instance without duration:", err)
 	}
+	longest := &Trace{Spans: []Span{{Parent: -1, Start: 5, End: 5 + MaxDuration}, {Kind: Running, Start: 5, End: 5 + MaxDuration}}}
+	if err := longest.Check(); err != nil {
+		t.Error("the longest instance:", err)
+	}
 	for _, c := range []struct {
 		name  string
 		spoil func(*Trace)
@@ -36,6 +41,9 @@ func TestCheck(t *testing.T) {
 		{"a root with a parent", func(t *Trace) { t.Spans[0].Parent = 0 }, "span 0: parent 0"},
 		{"a root that is none", func(t *Trace) { t.Spans[0].Kind = Running }, "span 0: kind 1"},
 		{"a second root", func(t *Trace) { t.Spans[1].Kind = Root }, "span 1: kind 0"},
+		{"a duration that overflows", func(t *Trace) { t.Spans[0].Start, t.Spans[0].End = math.MinInt64, math.MaxInt64 }, "from -9223372036854775808 to 9223372036854775807"},
+		{"a root that ends before it starts", func(t *Trace) { t.Spans[0].Start = 101 }, "span 0: parent -1, from 101 to 100"},
+		{"too long", func(t *Trace) { t.Spans[0].End, t.Spans[5].End = MaxDuration+1, MaxDuration+1 }, "span 0: 17592186044417 ns: more than 17592186044416"},
 		{"a kind that is none", func(t *Trace) { t.Spans[1].Kind = Kinds }, "span 1: kind 10"},
 		{"a mark that is none", func(t *Trace) { t.Spans[1].Mark = Marks }, "span 1: mark 3"},
 		{"a parent behind", func(t *Trace) { t.Spans[1].Parent = 2 }, "span 1: parent 2"},

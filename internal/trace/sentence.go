@@ -3,7 +3,8 @@ package trace
 import (
 	"fmt"
 	"strings"
-	"unicode"
+
+	"github.com/beamscope/beamscope/internal/figures"
 )
 
 // second is the share from which the second one is told of besides the first.
@@ -18,7 +19,7 @@ func (t *Trace) Sentence(instance string) string {
 		return ""
 	}
 	whole := t.Spans[0].Duration()
-	text := Percent(shares[0].Duration, whole) + " of " + instance + " " + shares[0].Clause()
+	text := Percent(shares[0].Duration, whole) + " of " + figures.Printable(instance) + " " + shares[0].Clause()
 	if len(shares) > 1 && float64(shares[1].Duration) >= second*float64(whole) {
 		text += "; " + Percent(shares[1].Duration, whole) + " " + shares[1].Clause()
 	}
@@ -67,7 +68,7 @@ func (s *Share) Clause() string {
 		b.WriteString(", ambiguous: more than one message may be the one")
 	}
 	if s.Reason != "" {
-		b.WriteString(": " + printable(s.Reason))
+		b.WriteString(": " + figures.Printable(s.Reason))
 	}
 	return b.String()
 }
@@ -80,7 +81,7 @@ func (s *Share) Brief() string {
 		doubts = append(doubts, s.Mark.String())
 	}
 	if s.Reason != "" {
-		doubts = append(doubts, printable(s.Reason))
+		doubts = append(doubts, figures.Printable(s.Reason))
 	}
 	if len(doubts) == 0 {
 		return s.What()
@@ -105,11 +106,11 @@ func (s *Share) What() string {
 		}
 	case NIF:
 		if s.Detail != "" {
-			return "the dirty function " + printable(s.Detail) + of
+			return "the dirty function " + figures.Printable(s.Detail) + of
 		}
 	case Port:
 		if s.Detail != "" {
-			return s.Kind.String() + of + " at " + printable(s.Detail)
+			return s.Kind.String() + of + " at " + figures.Printable(s.Detail)
 		}
 	case Waiting:
 		return "waiting for " + whose
@@ -133,20 +134,9 @@ func ProcessName(p PID, name string) string {
 	case p == 0 && name == "":
 		return "an unknown process"
 	case p == 0:
-		return printable(name)
+		return figures.Printable(name)
 	case name == "":
 		return p.String()
 	}
-	return p.String() + " (" + printable(name) + ")"
-}
-
-// printable returns a text with what a terminal might obey replaced: it comes from a
-// program that is observed, or from a file.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '�'
-	}, text)
+	return p.String() + " (" + figures.Printable(name) + ")"
 }

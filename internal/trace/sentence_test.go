@@ -1,6 +1,7 @@
 package trace_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/beamscope/beamscope/internal/trace"
@@ -105,5 +106,20 @@ func TestPercent(t *testing.T) {
 		if got := trace.Percent(tt.part, tt.whole); got != tt.want {
 			t.Errorf("%d of %d is shown as %s, want %s", tt.part, tt.whole, got, tt.want)
 		}
+	}
+}
+
+// An instance is called what a file says.
+func TestForeignInstance(t *testing.T) {
+	const foreign = "probe\x1b[2J #1"
+	if got := call().Sentence(foreign); !strings.HasPrefix(got, "70 % of probe�[2J #1 was ") {
+		t.Errorf("the sentence %q", got)
+	}
+	var b strings.Builder
+	if err := call().WriteText(&b, foreign, false); err != nil {
+		t.Fatal(err)
+	}
+	if line, _, _ := strings.Cut(b.String(), "\n"); !strings.HasSuffix(line, "▏ probe�[2J #1") {
+		t.Errorf("the line %q", line)
 	}
 }

@@ -40,22 +40,17 @@ func (t *Trace) Shares() []Share {
 	var shares []Share
 	index := make(map[key]int)
 	longest := make(map[int]int64) // of the parts of a share
-	for i, children := range t.children() {
-		s := &t.Spans[i]
-		if len(children) > 0 || s.Duration() <= 0 {
+	for i, s := range t.Leaves() {
+		if s.Duration() <= 0 {
 			continue
 		}
-		kind := s.Kind
-		if kind == Root {
-			kind = Unexplained // nothing is said of it
-		}
-		k := key{kind, s.Process, s.Detail, s.Reason}
+		k := key{s.Kind, s.Process, s.Detail, s.Reason}
 		at, known := index[k]
 		if !known {
 			at = len(shares)
 			index[k] = at
 			shares = append(shares, Share{
-				Kind: kind, Process: s.Process, Own: t.own(i),
+				Kind: s.Kind, Process: s.Process, Own: t.own(i),
 				Detail: s.Detail, Reason: s.Reason,
 			})
 		}

@@ -29,7 +29,7 @@ const (
 // parent.
 func (t *Trace) WriteText(w io.Writer, instance string, all bool) error {
 	d := drawing{t: t, children: t.children(), all: all}
-	d.row([]int{0}, "", instance)
+	d.row([]int{0}, "", figures.Printable(instance))
 	d.below([]int{0}, "")
 	if d.marked[Inferred] {
 		fmt.Fprintf(&d.Builder, "%sinferred from the order of messages\n", inferredTag)

@@ -85,29 +85,30 @@ var ertsFolder = regexp.MustCompile(`/erts-(\d+)\.`)
 // which was not tried. The folder of the executable tells; where it does not, OTP 25 is
 // assumed.
 func (v VM) PIDBits() uint8 {
-	if v.erts() <= erts25 {
-		return 15
+	if major, known := v.erts(); known && major > erts25 {
+		return 28
 	}
-	return 28
+	return 15
 }
 
 // StateBits reports whether the flags of the VM's processes mean what they do in OTP 25,
-// see ERTS_PSFLG_BIT in erts/emulator/beam/erl_process.h. Other versions were not tried.
-func (v VM) StateBits() bool { return v.erts() == erts25 }
+// see ERTS_PSFLG_BIT in erts/emulator/beam/erl_process.h. Other versions were not tried,
+// and where the folder does not tell which it is, it may be one of them.
+func (v VM) StateBits() bool {
+	major, known := v.erts()
+	return known && major == erts25
+}
 
 // erts25 is the major version of the runtime system of OTP 25.
 const erts25 = 13
 
 // erts returns the major version of the runtime system, by the folder of the executable;
-// that of OTP 25 where it does not tell.
-func (v VM) erts() int {
+// false where it does not tell.
+func (v VM) erts() (major int, known bool) {
 	m := ertsFolder.FindStringSubmatch(v.Exe.Name)
 	if m == nil {
-		return erts25
+		return 0, false
 	}
 	major, err := strconv.Atoi(m[1])
-	if err != nil {
-		return erts25
-	}
-	return major
+	return major, err == nil
 }

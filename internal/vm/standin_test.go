@@ -7,7 +7,7 @@ import (
 )
 
 // What terms and flags are like is told by the folder of the executable; where it does not
-// tell, it is OTP 25.
+// tell, terms are taken to be like those of OTP 25, and flags are not.
 func TestOfTheRelease(t *testing.T) {
 	for _, test := range []struct {
 		path      string
@@ -17,7 +17,8 @@ func TestOfTheRelease(t *testing.T) {
 		{"/usr/lib/erlang/erts-13.1.5/bin/beam.smp", 15, true},
 		{"/usr/lib/erlang/erts-12.3/bin/beam.smp", 15, false},
 		{"/usr/lib/erlang/erts-14.0/bin/beam.smp", 28, false},
-		{"/opt/vm/beam.smp", 15, true},
+		{"/opt/vm/beam.smp", 15, false},
+		{"/opt/erts-99999999999999999999.1/beam.smp", 15, false},
 	} {
 		v := VM{Exe: usdt.MappedFile{Name: test.path}}
 		if v.PIDBits() != test.pidBits || v.StateBits() != test.stateBits {

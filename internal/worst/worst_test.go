@@ -67,3 +67,44 @@ func TestKeeper(t *testing.T) {
 		t.Error("an instance without a trace is kept")
 	}
 }
+
+// The processes of a VM are not those of another one.
+func TestTotalsOfVMs(t *testing.T) {
+	k := worst.Keeper{N: 3}
+	for n, pid := range []int{7, 8, 7} {
+		i := explained("a", uint64(n), outcome.Success, 10)
+		i.VM.PID = pid
+		i.Trace.Spans[1].Process = 2 // of the VM, which has no name
+		k.Add([]outcome.Instance{i}, wall)
+	}
+	totals := k.Totals()
+	if len(totals) != 2 {
+		t.Fatalf("%d totals", len(totals))
+	}
+	for n, want := range []struct {
+		pid   int
+		total time.Duration
+	}{{7, 20}, {8, 10}} {
+		shares, _ := totals[n].Shares()
+		if got := totals[n]; got.Outcome != "a" || got.VM.PID != want.pid || got.Total != want.total || len(shares) != 1 || shares[0].Time != want.total {
+			t.Errorf("total %d: %+v, shares %+v", n, *got, shares)
+		}
+	}
+}
+
+// However many outcomes and VMs there are, the totals are bounded.
+func TestManyTotals(t *testing.T) {
+	k := worst.Keeper{N: 3}
+	const more = 5
+	for n := range worst.MaxTotals + more {
+		i := explained("a", 1, outcome.Success, 10)
+		i.VM.PID = n + 1
+		k.Add([]outcome.Instance{i, i}, wall)
+	}
+	if n := len(k.Totals()); n != worst.MaxTotals || k.Further() != 2*more {
+		t.Errorf("%d totals, and %d further instances", n, k.Further())
+	}
+	if last := k.Totals()[worst.MaxTotals-1]; last.VM.PID != worst.MaxTotals || last.Instances != 2 {
+		t.Errorf("the last total is %+v", *last)
+	}
+}

@@ -21,7 +21,7 @@
 -spec decide() -> facilities().
 decide() ->
     {Probes, Complaint} = probes(),
-    Facilities = facilities(Probes, beamscope_otel:available(), application:get_env(beamscope, seq_trace, false)),
+    Facilities = facilities(Probes, beamscope_otel:available(), tokens()),
     keep(Facilities, Complaint),
     Facilities.
 
@@ -52,6 +52,18 @@ facilities(true, true, _) -> both;
 facilities(true, false, _) -> probes;
 facilities(false, true, _) -> otel;
 facilities(false, false, _) -> none.
+
+%% A library is often used without being started, or even loaded, and what the VM's
+%% configuration says of an application is known from then on only. Loading overrides
+%% what was set by hand before, so this looks for that first.
+tokens() ->
+    case application:get_env(beamscope, seq_trace) of
+        {ok, Tokens} ->
+            Tokens;
+        undefined ->
+            _ = application:load(beamscope), % there may be no beamscope.app
+            application:get_env(beamscope, seq_trace, false)
+    end.
 
 probes() ->
     try dyntrace:available() of

@@ -4,15 +4,17 @@
 %%%
 %%% No flag of seq_trace is set, so no tracer hears of it. The label is made of the
 %%% span's Id, in a range of its own that fits what the VM's probes can show of a
-%%% label, 31 bits. By it we know our tokens from those of others, which are left as
-%%% they are: what a process has afterwards is what it would have without us.
+%%% label, 31 bits. A span takes off its own token only: what a process is left with is
+%%% what it would be left with if no span of it had one. That may be the token of
+%%% another process's span, which a message brought.
 %%%
-%%% One token is enough to tell messages apart: a span leaves the one that it finds.
-%%% Only the label is ever set, never a token as a whole. Its numbers would go back
-%%% to what they were, and be given to a second message.
+%%% One token is enough to tell messages apart: a span leaves the one that it finds,
+%%% whoever set it. Only the label is ever set, never a token as a whole. Its numbers
+%%% would go back to what they were, and be given to a second message.
 %%%
 %%% Any message that is received replaces the token, by none if it came without. A
-%%% process in a with_span has it put on again by the next span that starts or ends.
+%%% process in a with_span has it put on again, when it has none, by the next span that
+%%% starts or ends.
 -module(beamscope_token).
 
 -export([put_on/1, take_off/1, enter/1, leave/1]).
@@ -24,7 +26,6 @@
 
 -define(FIRST, 16#40000000).
 -define(LAST, 16#7fffffff).
--define(IS_OURS(Label), (is_integer(Label) andalso Label >= ?FIRST andalso Label =< ?LAST)).
 
 %% The label that the with_span which this process is in has set, the outermost one
 %% that did.
@@ -38,18 +39,17 @@
 %% Returns its label then, for {@link take_off/1}.
 -spec put_on(Id :: pos_integer()) -> label() | none.
 put_on(Id) ->
-    case {get(?CURRENT), label()} of
-        {undefined, none} -> set(label(Id));
-        {undefined, _} -> none;
-        {Label, none} -> _ = set(Label), none;
+    case {get(?CURRENT), seq_trace:get_token(label)} of
+        {undefined, []} -> set(label(Id));
+        {Label, []} -> _ = set(Label), none;
         {_, _} -> none
     end.
 
 %% @doc Takes the token with this label off this process, if it has it.
 -spec take_off(label()) -> ok.
 take_off(Label) ->
-    case label() of
-        Label -> clear();
+    case seq_trace:get_token(label) of
+        {label, Label} -> _ = seq_trace:set_token([]), ok;
         _ -> ok
     end.
 
@@ -64,25 +64,12 @@ enter(Id) ->
 %% @doc At its end, with what enter/1 has returned.
 -spec leave(entered()) -> ok.
 leave(set) ->
-    _ = erase(?CURRENT),
-    case label() of
-        Ours when is_integer(Ours) -> clear();
-        _ -> ok
-    end;
+    take_off(erase(?CURRENT));
 leave(kept) ->
-    case {get(?CURRENT), label()} of
+    case {get(?CURRENT), seq_trace:get_token(label)} of
         {undefined, _} -> ok;
-        {_, foreign} -> ok;
-        {Label, Label} -> ok;
-        {Label, _} -> _ = set(Label), ok
-    end.
-
-%% The label of this process's token, if it is one of ours.
-label() ->
-    case seq_trace:get_token(label) of
-        [] -> none;
-        {label, Label} when ?IS_OURS(Label) -> Label;
-        {label, _} -> foreign
+        {Label, []} -> _ = set(Label), ok;
+        {_, _} -> ok
     end.
 
 label(Id) ->
@@ -91,7 +78,3 @@ label(Id) ->
 set(Label) ->
     _ = seq_trace:set_token(label, Label),
     Label.
-
-clear() ->
-    _ = seq_trace:set_token([]),
-    ok.

@@ -5,6 +5,7 @@
 
 -define(ON, #{seq_trace => true}).
 -define(FOREIGN, 17).
+-define(OTHER_SPAN, 16#7fffffff). % a label of ours, of a span that nobody here has
 
 label() -> seq_trace:get_token(label).
 
@@ -175,6 +176,30 @@ foreign_test() ->
                  seq_trace:set_token(send, true)
          end)).
 
+%% What a message brought of another process's span stays, and spans that start
+%% later find it, until a message comes without.
+other_span_test() ->
+    in_process(
+      fun() ->
+              {Ctx, Span} = beamscope:start_span(a, ?ON),
+              other_span_message(),
+              ok = beamscope:end_span(Ctx, Span),
+              ?assertEqual({label, ?OTHER_SPAN}, label()),
+              ?assertMatch({_, {_, _, _}}, beamscope:start_span(a, ?ON)),
+              ?assertEqual({label, ?OTHER_SPAN}, beamscope:with_span(a, fun label/0, ?ON)),
+              plain_message(),
+              {label, Own} = beamscope:with_span(a, fun label/0, ?ON),
+              ?assertNotEqual(?OTHER_SPAN, Own),
+              beamscope:with_span(
+                a,
+                fun() ->
+                        other_span_message(),
+                        ?assertEqual({label, ?OTHER_SPAN}, beamscope:with_span(b, fun label/0, ?ON)),
+                        ?assertEqual({label, ?OTHER_SPAN}, label())
+                end, ?ON),
+              ?assertEqual({label, ?OTHER_SPAN}, label())
+      end).
+
 %% A call has one chain of numbers, none of them twice.
 numbers_test() ->
     {Numbers, []} =
@@ -199,7 +224,7 @@ numbers_test() ->
     ?assertEqual(lists:usort(Numbers), Numbers).
 
 %% Whatever a program does: the token it is left with is the one that it would be
-%% left with if no span had one.
+%% left with if no span of it had one.
 property_test_() ->
     {timeout, 60, fun() -> [same_token(Seed) || Seed <- lists:seq(1, 1000)] end}.
 
@@ -214,13 +239,14 @@ without_numbers({Flags, Label, _, _, _}) -> {Flags, Label};
 without_numbers([]) -> [].
 
 operation(Depth) ->
-    case rand:uniform(8) of
+    case rand:uniform(9) of
         N when N =< 4, Depth > 0 ->
             {element(N, {with, start_end, start_fail, overlapping}),
              [operation(Depth - 1) || _ <- lists:seq(1, rand:uniform(4))]};
         5 -> raise;
         6 -> foreign;
         7 -> foreign_message;
+        8 -> other_span_message;
         _ -> plain_message
     end.
 
@@ -247,11 +273,16 @@ do({overlapping, Program}, Attrs) ->
 do(raise, _) -> throw(raised);
 do(foreign, _) -> foreign_token();
 do(foreign_message, _) -> message(fun foreign_token/0);
+do(other_span_message, _) -> other_span_message();
 do(plain_message, _) -> plain_message().
 
-foreign_token() ->
+foreign_token() -> token(?FOREIGN).
+
+token(Label) ->
     _ = seq_trace:set_token([]),
-    seq_trace:set_token(label, ?FOREIGN).
+    seq_trace:set_token(label, Label).
+
+other_span_message() -> message(fun() -> token(?OTHER_SPAN) end).
 
 plain_message() -> message(fun() -> seq_trace:set_token([]) end).
 

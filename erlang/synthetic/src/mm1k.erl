@@ -13,6 +13,8 @@
 %%% worker, which takes what comes in order of arrival, depend on each other the
 %%% more the busier it is.
 %%%
+%%% The processes are registered as `queue_1', `worker_1', `queue_2' and `worker_2'.
+%%%
 %%% Three outcomes are spans: `worker_1' and `worker_2', from the arrival at the
 %%% stage's queue until its worker is done, and `probe', from the source until
 %%% worker 2 is done. What is dropped fails, with class `dropped'.
@@ -112,12 +114,20 @@ build(#{seed := Seed, shared := Shared, seq_trace := SeqTrace} = Options, Count)
                    fun(Probe) -> end_probe(Probe), Count(done) end),
     Stage1 = stage(Worker1, <<"worker_1">>, dropped_1, Options, Count,
                    fun(Probe) -> mm1k_stage:arrive(Stage2, Probe) end),
+    lists:foreach(fun call/1, [{queue_1, Stage1}, {queue_2, Stage2}, {worker_1, Worker1}, {worker_2, Worker2}]),
     Parts = lists:usort([Stage1, Stage2, Worker1, Worker2]),
     #{send => fun() -> send(Stage1, SeqTrace) end,
       change => fun(Key, _) when Key =:= shared; Key =:= seq_trace -> {error, {fixed, Key}};
                    (Key, Value) -> lists:foreach(fun(S) -> mm1k_stage:set(S, Key, Value) end, [Stage1, Stage2])
                 end,
       stop => fun() -> lists:foreach(fun mm1k_stage:stop/1, Parts) end}.
+
+%% Who looks at the system from outside is to know them by name. A worker that is shared
+%% has the first; and those of a system that has just been stopped may still have theirs.
+call({Name, Pid}) ->
+    try register(Name, Pid)
+    catch error:badarg -> false
+    end.
 
 stage(Worker, Name, Dropped, #{k := K, loops := Loops, delay := Delay}, Count, Next) ->
     mm1k_stage:start_link(Worker, #{name => Name, k => K, loops => Loops, delay => Delay, next => Next,
