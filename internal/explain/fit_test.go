@@ -94,14 +94,14 @@ func manyTurns(turns int) (*Log, Instance) {
 	l.Add([]bpf.Event{
 		{VM: vmPID, Kind: bpf.EventWatch, Process: 1},
 		{VM: vmPID, Kind: bpf.EventSpanStart, Process: 1, ID: 7},
-	}, false)
+	}, bpf.Loss{})
 	for i := range int64(turns) {
 		gc := 3 + i%5
 		e := bpf.Event{VM: vmPID, Kind: bpf.EventGCStart, Process: 1, Thread: 1, Time: end + 10}
 		end += 10 + gc
 		back := e
 		back.Kind, back.Time = bpf.EventGCEnd, end
-		l.Add([]bpf.Event{e, back}, false)
+		l.Add([]bpf.Event{e, back}, bpf.Loss{})
 	}
 	return l, Instance{VM: vmPID, ID: 7, Start: 0, End: end, Owner: 1}
 }

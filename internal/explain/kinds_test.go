@@ -475,7 +475,7 @@ func TestForgetEverything(t *testing.T) {
 	var l Log
 	for turn := range int64(3) {
 		for at := turn * 1000; at < turn*1000+100; at += 10 {
-			l.Add(script(t, fmt.Sprintf("%d gc+ 1\n%d gc- 1\n%d send 1>2 4", at, at+5, at+6)), false)
+			l.Add(script(t, fmt.Sprintf("%d gc+ 1\n%d gc- 1\n%d send 1>2 4", at, at+5, at+6)), bpf.Loss{})
 		}
 		l.Forget(math.MaxInt64)
 		p := l.vms[vmPID].processes[1]
@@ -492,7 +492,7 @@ func TestForgetVM(t *testing.T) {
 	l.Add(script(t, `
 		0 watch 1
 		10 start 1 7
-		20 gc+ 1`), false)
+		20 gc+ 1`), bpf.Loss{})
 	l.ForgetVM(vmPID + 1)
 	scenario{name: "another one", start: 10, end: 30, want: `
 		10-20 running 1
@@ -500,7 +500,7 @@ func TestForgetVM(t *testing.T) {
 	l.ForgetVM(vmPID)
 	l.Add(script(t, `
 		50 watch 1
-		60 gc+ 1`), false)
+		60 gc+ 1`), bpf.Loss{})
 	scenario{name: "the next one", start: 10, end: 70, want: `
 		10-50 unexplained 1: not watched then
 		50-60 running 1

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/beamscope/beamscope/bpf"
 )
 
 // Whichever message is taken, the others stay, in their order.
@@ -45,7 +47,7 @@ func BenchmarkUnwantedHead(b *testing.B) {
 				events := script(b, unwantedHead(n, senders))
 				for b.Loop() {
 					var l Log
-					l.Add(events, false)
+					l.Add(events, bpf.Loss{})
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/message")
 			})
