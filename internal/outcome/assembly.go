@@ -17,7 +17,7 @@ type assembly struct {
 	vms        []VM        // of the batch
 	index      map[int]int // of vms, by pid
 	zeros      []uint64    // bins of where nothing happened
-	candidates []bpf.Instance
+	candidates []Instance
 }
 
 // crowd is what the VMs are called that found no slot.
@@ -117,46 +117,34 @@ func (a *assembly) addInstances(st *stage, all []bpf.Instance) {
 		}
 		switch st.specs[at].Detail {
 		case Worst:
-			a.candidates = append(a.candidates, i)
+			a.candidates = append(a.candidates, a.instance(st, i))
 		case Everything:
-			a.addInstance(st, i)
+			a.instances = append(a.instances, a.instance(st, i))
 		}
 	}
-	a.addWorst(st)
+	a.addWorst()
 	slices.SortFunc(a.instances, func(i, j Instance) int {
 		return cmp.Or(cmp.Compare(i.End, j.End), cmp.Compare(i.ID, j.ID))
 	})
 }
 
 // addWorst passes on the worst candidates of each outcome and VM.
-func (a *assembly) addWorst(st *stage) {
-	slices.SortFunc(a.candidates, func(i, j bpf.Instance) int {
-		return cmp.Or(
-			cmp.Compare(i.Outcome, j.Outcome),
-			cmp.Compare(i.PID, j.PID),
-			-cmp.Compare(i.Status, j.Status),
-			-cmp.Compare(i.End-i.Start, j.End-j.Start),
-			cmp.Compare(i.End, j.End),
-			cmp.Compare(i.ID, j.ID),
-		)
-	})
-	n := 0
-	for k, i := range a.candidates {
-		if k > 0 && (a.candidates[k-1].Outcome != i.Outcome || a.candidates[k-1].PID != i.PID) {
-			n = 0
-		}
-		if n++; n <= MaxWorst {
-			a.addInstance(st, i)
+func (a *assembly) addWorst() {
+	slices.SortFunc(a.candidates, func(i, j Instance) int { return i.CompareWorst(&j) })
+	ranks := make(ranking)
+	for i := range a.candidates {
+		if c := &a.candidates[i]; ranks.next(c) < MaxWorst {
+			a.instances = append(a.instances, *c)
 		}
 	}
 }
 
-func (a *assembly) addInstance(st *stage, i bpf.Instance) {
+func (a *assembly) instance(st *stage, i bpf.Instance) Instance {
 	v := VM{PID: i.PID}
 	if at, known := a.index[i.PID]; known {
 		v = a.vms[at]
 	}
-	a.instances = append(a.instances, Instance{
+	return Instance{
 		Outcome: st.specs[st.index[i.Outcome]].Name,
 		VM:      v,
 		Status:  Status(i.Status), // they are numbered alike
@@ -166,7 +154,7 @@ func (a *assembly) addInstance(st *stage, i bpf.Instance) {
 		Parent:  i.Parent,
 		Process: PID(i.Process),
 		Class:   i.Class,
-	})
+	}
 }
 
 func fromKernel(c bpf.Counts) Counts {

@@ -1,7 +1,6 @@
 package outcome
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/beamscope/beamscope/internal/explain"
@@ -20,24 +19,17 @@ func (s *VMSource) explain(st *stage, w Window, instances []Instance) error {
 	if err := o.record.read(o.collector.Events); err != nil {
 		return err
 	}
-	if lost := o.record.takeLost(); lost > 0 && !s.toldUnrecorded {
-		s.toldUnrecorded = true
-		s.note("%d events were lost that would explain slow instances: where they are missing, time is unexplained", lost)
+	if text := s.unrecorded.next(o.record.takeLost()); text != "" {
+		s.note("%s", text)
 	}
-	names, spans := s.traceNames(), 0
-	for _, i := range worstExplained(st, instances) {
-		at := &instances[i]
-		spec := st.spec(at.Outcome)
+	names := s.traceNames()
+	traceAll(worstExplained(st, instances), instances, MaxSpans, func(i *Instance) *trace.Trace {
 		t := o.record.explain(explain.Instance{
-			VM: at.VM.PID, Outcome: o.collector.Outcome(spec.kernelID()), ID: at.ID, Start: at.Start, End: at.End, Owner: at.Process,
+			VM: i.VM.PID, Outcome: o.collector.Outcome(st.spec(i.Outcome).kernelID()), ID: i.ID, Start: i.Start, End: i.End, Owner: i.Process,
 		})
-		if t == nil || spans+len(t.Spans) > MaxSpans {
-			continue
-		}
-		spans += len(t.Spans)
-		nameTrace(t, names(at.VM.PID))
-		at.Trace = t
-	}
+		nameTrace(t, names(i.VM.PID))
+		return t
+	})
 	o.record.forget(w.To - s.longestExplained(o) - int64(w.Duration()))
 	return nil
 }
@@ -72,7 +64,7 @@ func (st *stage) spec(name string) *Spec {
 }
 
 // worstExplained returns the indexes of the instances to explain: the worst of each
-// outcome and VM.
+// outcome and VM, first the worst one of each.
 func worstExplained(st *stage, instances []Instance) []int {
 	var worst []int
 	for i := range instances {
@@ -81,31 +73,54 @@ func worstExplained(st *stage, instances []Instance) []int {
 		}
 	}
 	slices.SortFunc(worst, func(i, j int) int { return instances[i].CompareWorst(&instances[j]) })
-	type key struct {
-		outcome string
-		vm      VM
+	ranks, byRank := make(ranking), make([][]int, MaxWorst)
+	for _, i := range worst {
+		if rank := ranks.next(&instances[i]); rank < MaxWorst {
+			byRank[rank] = append(byRank[rank], i)
+		}
 	}
-	taken := make(map[key]int)
-	return slices.DeleteFunc(worst, func(i int) bool {
-		k := key{instances[i].Outcome, instances[i].VM}
-		taken[k]++
-		return taken[k] > MaxWorst
-	})
+	return slices.Concat(byRank...)
 }
 
-// CompareWorst is less than 0 where an instance is worse than another one: timeouts
-// before failures before successes, and among each the slowest.
-func (i *Instance) CompareWorst(j *Instance) int {
-	return cmp.Or(-cmp.Compare(i.Status, j.Status), -cmp.Compare(i.Elapsed(), j.Elapsed()), cmp.Compare(i.End, j.End), cmp.Compare(i.ID, j.ID))
+// whyNoRoom is why an instance is not explained where there are too many.
+const whyNoRoom = "more instances were to be explained than there is room for"
+
+// bareSpans is how many spans a trace has at most that says only why it says no more.
+const bareSpans = 2
+
+// bareTrace is the trace of an instance of which all is unexplained for a reason.
+func bareTrace(i *Instance, reason string) *trace.Trace {
+	root := trace.Span{Parent: -1, Kind: trace.Root, Start: i.Start, End: max(i.Start, i.End), Process: i.Process}
+	if root.Start == root.End {
+		return &trace.Trace{Spans: []trace.Span{root}}
+	}
+	all := root
+	all.Parent, all.Kind, all.Reason = 0, trace.Unexplained, reason
+	return &trace.Trace{Spans: []trace.Span{root, all}}
+}
+
+// traceAll gives traces of at most so many spans together to instances, by their indexes
+// in the order in which they are to have them. Where there is not enough room for what
+// explains one, as the later ones shall at least have it said, it is unexplained.
+func traceAll(order []int, instances []Instance, most int, explain func(*Instance) *trace.Trace) {
+	for n, at := range order {
+		i := &instances[at]
+		t := explain(i)
+		if later := len(order) - n - 1; len(t.Spans) > most-bareSpans*later {
+			t = bareTrace(i, whyNoRoom)
+		}
+		if len(t.Spans) > most {
+			return
+		}
+		i.Trace = t
+		most -= len(t.Spans)
+	}
 }
 
 // traceNames returns what names the processes in the traces of a window, by the pids of
 // the VMs. It names so many of each VM at most, and each once.
 func (s *VMSource) traceNames() func(vm int) func(PID) string {
 	known := make(map[int]map[PID]string)
-	for pid := range s.vms {
-		s.namerOf(pid) // which begins to open it: the names are there when they are wanted
-	}
 	return func(vm int) func(PID) string {
 		if known[vm] == nil {
 			known[vm] = make(map[PID]string)

@@ -144,7 +144,9 @@ const (
 // MaxWorst is how many instances of an outcome, VM and window Worst delivers.
 const MaxWorst = 16
 
-// MaxSpans is how many spans the traces of a batch have at most, all together.
+// MaxSpans is how many spans the traces of a batch have at most, all together. Where there
+// would be more, the worst of each outcome and VM are explained, and others have a trace
+// that says why they are not.
 const MaxSpans = 1 << 18
 
 // DMax returns the maximum delay of a success.
@@ -210,7 +212,8 @@ type Instance struct {
 	Process    PID    // that started it
 	Class      string // of a failure, "" where none was given
 
-	// Trace says where its time went; nil where that was not asked for. Nobody changes it.
+	// Trace says where its time went; nil where that was not asked for, or where a window
+	// has more than MaxSpans / 2 instances of which it was. Nobody changes it.
 	Trace *trace.Trace
 }
 

@@ -2,11 +2,14 @@ package outcome
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/internal/explain"
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
@@ -51,6 +54,28 @@ func TestRecordIsBounded(t *testing.T) {
 	})
 }
 
+// What happened in the time that was given up is unexplained, for that reason.
+func TestRecordGivenUpIsUnexplained(t *testing.T) {
+	r := record{most: 2}
+	events := []bpf.Event{
+		{Time: 10, VM: 1, Kind: bpf.EventWatch, Process: 2},
+		{Time: 20, VM: 1, Kind: bpf.EventGCStart, Process: 2},
+		{Time: 30, VM: 1, Kind: bpf.EventGCEnd, Process: 2},
+		{Time: 40, VM: 1, Kind: bpf.EventGCStart, Process: 2},
+	}
+	r.add(events, bpf.Loss{})
+	got := r.explain(explain.Instance{VM: 1, Start: 15, End: 40, Owner: 2})
+	want := &trace.Trace{Spans: []trace.Span{
+		{Parent: -1, Kind: trace.Root, Start: 15, End: 40, Process: 2},
+		{Parent: 0, Kind: trace.Unexplained, Start: 15, End: 21, Process: 2, Reason: "too long ago: not kept"},
+		{Parent: 0, Kind: trace.GC, Start: 21, End: 30, Process: 2},
+		{Parent: 0, Kind: trace.Running, Start: 30, End: 40, Process: 2},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 // What could not be read is said, and what could be is kept.
 func TestRecordReadError(t *testing.T) {
 	r := record{most: 1024}
@@ -84,6 +109,66 @@ func TestWorstExplained(t *testing.T) {
 		if got[i] != want {
 			t.Errorf("instance %d: explained %t, want %t", i, got[i], want)
 		}
+	}
+}
+
+// There is never more than there is room for, and each instance has a trace as long as
+// there is room to say why it has no more.
+func TestTracesAreBounded(t *testing.T) {
+	st := &stage{specs: []Spec{{Name: "slow", Span: "slow", Explain: true}, {Name: "fast", Span: "fast", Explain: true}}}
+	rapid.Check(t, func(t *rapid.T) {
+		var all []Instance
+		for n := range rapid.IntRange(1, 40).Draw(t, "instances") {
+			name, elapsed := "slow", int64(1000)
+			if rapid.Bool().Draw(t, "fast") {
+				name, elapsed = "fast", 0
+			}
+			all = append(all, Instance{Outcome: name, VM: VM{PID: 1}, End: elapsed + rapid.Int64Range(0, 100).Draw(t, "elapsed"), ID: uint64(n)})
+		}
+		order := worstExplained(st, all)
+		most := rapid.IntRange(0, 300).Draw(t, "most")
+		size := make(map[uint64]int)
+		traceAll(order, all, most, func(i *Instance) *trace.Trace {
+			size[i.ID] = rapid.IntRange(3, 30).Draw(t, "spans")
+			return &trace.Trace{Spans: make([]trace.Span, size[i.ID])}
+		})
+		spans := 0
+		for _, at := range order {
+			i := &all[at]
+			switch {
+			case i.Trace == nil:
+				if most >= bareSpans*len(order) {
+					t.Fatalf("#%d has no trace", i.ID)
+				}
+				continue
+			case len(i.Trace.Spans) <= bareSpans:
+				if err := i.Trace.Check(); err != nil {
+					t.Fatal(err)
+				}
+				if shares := i.Trace.Shares(); len(shares) > 0 && (shares[0].Kind != trace.Unexplained || shares[0].Reason != whyNoRoom) {
+					t.Fatalf("#%d: %+v", i.ID, shares)
+				}
+			case len(i.Trace.Spans) != size[i.ID]:
+				t.Fatalf("#%d has %d spans of %d", i.ID, len(i.Trace.Spans), size[i.ID])
+			}
+			spans += len(i.Trace.Spans)
+		}
+		if spans > most {
+			t.Fatalf("%d spans, more than %d", spans, most)
+		}
+	})
+}
+
+// However slow those of one outcome are, the worst ones of the other come before their
+// second ones.
+func TestWorstExplainedInTurn(t *testing.T) {
+	st := &stage{specs: []Spec{{Name: "slow", Span: "slow", Explain: true}, {Name: "fast", Span: "fast", Explain: true}}}
+	all := []Instance{
+		{Outcome: "slow", End: 500}, {Outcome: "slow", End: 700}, {Outcome: "slow", End: 600},
+		{Outcome: "fast", End: 6}, {Outcome: "fast", End: 5},
+	}
+	if got, want := worstExplained(st, all), []int{1, 3, 2, 4, 0}; !slices.Equal(got, want) {
+		t.Errorf("%v are explained, want %v", got, want)
 	}
 }
 

@@ -61,10 +61,9 @@ type VMSource struct {
 
 	batch assembly
 
-	toldUnrecorded bool // that events for explanations were lost
+	unrecorded lossRun // of events for explanations
 
 	names     *names       // of the VMs' processes
-	guessed   []string     // of which VMs the layout is not known, and was not said yet
 	unnamed   map[int]bool // VMs of which it was said that they tell no names
 	discovery discovery
 	status    statusBoard
@@ -106,6 +105,8 @@ type observedVM struct {
 	since int64
 	watch *vm.Exit // nil where it was gone before it could be watched
 	died  int64    // 0 while it runs
+
+	guessed error // why the layout of its processes is not known; nil where it is, or that was said
 }
 
 func (o *observedVM) close() error {
@@ -163,7 +164,8 @@ func (s *VMSource) observe(vms []vm.VM) error {
 			continue
 		}
 		id := VM{PID: v.PID(), Node: v.Node}
-		if err := s.attach(v); err != nil {
+		guessed, err := s.attach(v)
+		if err != nil {
 			s.refused[v.Process] = VMStatus{VM: id, Exe: v.Exe.Name, Refused: err.Error()}
 			errs = append(errs, err)
 			continue
@@ -175,7 +177,7 @@ func (s *VMSource) observe(vms []vm.VM) error {
 		if err != nil {
 			s.note("the end of pid %d will not be noticed: %v", v.PID(), err)
 		}
-		s.add(&observedVM{id: id, file: s.fileOf(v), exe: v.Exe.Name, since: monotonic.Now(), watch: watch})
+		s.add(&observedVM{id: id, file: s.fileOf(v), exe: v.Exe.Name, since: monotonic.Now(), watch: watch, guessed: guessed})
 		s.note("observing %s", id)
 	}
 	if len(s.vms) == 0 && len(errs) > 0 {
@@ -187,61 +189,64 @@ func (s *VMSource) observe(vms []vm.VM) error {
 	return nil
 }
 
-// attach attaches to the executable of a VM, unless that was done for another.
-func (s *VMSource) attach(v vm.VM) error {
+// attach attaches to the executable of a VM, unless that was done for another. guessed is
+// why the layout of its processes is not known, nil where it is.
+func (s *VMSource) attach(v vm.VM) (guessed, err error) {
 	f := s.fileOf(v)
 	probes, err := v.Probes()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	standIns, err := vm.StandIns(v.Exe.Path)
 	if err != nil {
-		return fmt.Errorf("pid %d: %w", v.PID(), err)
+		return nil, fmt.Errorf("pid %d: %w", v.PID(), err)
 	}
+	layout, guessed := s.processLayout(v)
 	target := bpf.Target{
 		Path:    v.Exe.Path,
 		Inode:   v.Exe.Inode,
 		PID:     f.pid,
 		Probes:  append(probes, standIns...),
 		PIDBits: v.PIDBits(),
-		Layout:  s.processLayout(v),
+		Layout:  layout,
 	}
 	for _, o := range s.observations {
 		missing, err := o.attach(f, target)
 		if err != nil {
-			return fmt.Errorf("pid %d: %w", v.PID(), err)
+			return nil, fmt.Errorf("pid %d: %w", v.PID(), err)
 		}
 		if missing != nil {
 			s.note("pid %d: %v", v.PID(), missing)
 		}
 	}
-	return nil
+	return guessed, nil
 }
 
 // processLayout returns what is known of the processes of a VM, for outcomes that are to
-// be explained, at whatever time. Where nothing is, that is noted once it matters.
-func (s *VMSource) processLayout(v vm.VM) bpf.ProcessLayout {
+// be explained, at whatever time; or why nothing is.
+func (s *VMSource) processLayout(v vm.VM) (bpf.ProcessLayout, error) {
 	m, err := s.names.layouts.Process(v.Process, v.Exe)
 	if err == nil && !v.StateBits() {
 		err = errors.New("it is not known to be OTP 25")
 	}
 	if err != nil {
-		s.guessed = append(s.guessed, fmt.Sprintf("pid %d: %v: whether a process waits or was preempted is guessed by its reductions", v.PID(), err))
-		return bpf.ProcessLayout{}
+		return bpf.ProcessLayout{}, err
 	}
-	return bpf.ProcessLayout(m)
+	return bpf.ProcessLayout(m), nil
 }
 
-// noteGuesses says what is only guessed, if anything is to be explained.
+// noteGuesses says of which VMs that run something is only guessed, where something is
+// explained.
 func (s *VMSource) noteGuesses() {
-	explains := slices.ContainsFunc(s.observations, func(o *observation) bool { return o.collector.Explains() })
-	if !explains {
+	if !slices.ContainsFunc(s.observations, s.explains) {
 		return
 	}
-	for _, text := range s.guessed {
-		s.note("%s", text)
+	for _, pid := range slices.Sorted(maps.Keys(s.vms)) {
+		if v := s.vms[pid]; v.guessed != nil && v.died == 0 {
+			s.note("pid %d: %v: whether a process waits or was preempted is guessed by its reductions", pid, v.guessed)
+			v.guessed = nil
+		}
 	}
-	s.guessed = nil
 }
 
 // fileOf returns what is attached to for a VM.
@@ -271,10 +276,27 @@ func (s *VMSource) add(o *observedVM) {
 			s.note("%v", err)
 		}
 	}
+	s.openNames()
 }
 
+// openNames begins to open the VMs where something is explained, or may be later. That
+// takes some tenths of a second, and a process that has no name in one window and has one
+// in the next would be two.
+func (s *VMSource) openNames() {
+	if !slices.ContainsFunc(s.observations, func(o *observation) bool { return o.collector.Explains() }) {
+		return
+	}
+	for pid := range s.vms {
+		s.namerOf(pid)
+	}
+}
+
+// note adds a notice, unless one that says the same waits to be taken.
 func (s *VMSource) note(format string, args ...any) {
-	s.notices = append(s.notices, Notice{Time: monotonic.Now(), Text: fmt.Sprintf(format, args...)})
+	text := fmt.Sprintf(format, args...)
+	if !slices.ContainsFunc(s.notices, func(n Notice) bool { return n.Text == text }) {
+		s.notices = append(s.notices, Notice{Time: monotonic.Now(), Text: text})
+	}
 }
 
 // Plan implements [Source]. Where a plan needs more room than there is, or comes
@@ -330,6 +352,7 @@ func (s *VMSource) takeOver(old *observation, p Plan) (o *observation, missing, 
 // begin notes a plan that begins.
 func (s *VMSource) begin(p Plan, o *observation) {
 	s.stages = append(s.stages, newStage(p, o))
+	s.openNames()
 	s.follow()
 }
 

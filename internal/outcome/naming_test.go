@@ -1,0 +1,57 @@
+package outcome
+
+import (
+	"testing"
+	"time"
+
+	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/vm"
+	"github.com/beamscope/beamscope/internal/vmtest"
+)
+
+// Names are being opened before the first window is collected wherever something is
+// explained, or may be later; and where a later plan explains, when that is made.
+func TestNamesAreOpenedEarly(t *testing.T) {
+	beam := vmtest.Start(t, erlang.Options{})
+	vmtest.NeedEBPF(t)
+	plan := func(explain bool) Plan {
+		return Plan{From: monotonic.Now() + int64(time.Second), Window: time.Second, Specs: []Spec{{
+			Name: "slow", Span: "slow", BinWidth: time.Millisecond, Bins: 10, Detail: Worst, Explain: explain,
+		}}}
+	}
+	for _, test := range []struct {
+		name       string
+		now, later bool // what is explained
+		may        bool
+		want       bool
+	}{
+		{name: "explained", now: true, want: true},
+		{name: "explained later", later: true, want: true},
+		{name: "may be explained", may: true, want: true},
+		{name: "never explained"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			first := plan(test.now)
+			s, err := NewVMSource(VMConfig{Target: vm.Target{PID: beam.PID()}, Plan: first, Explain: test.may})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			if test.later {
+				next := plan(true)
+				next.From = first.At(first.Number(monotonic.Now()+int64(first.Window)) + 5).From
+				if err := s.Plan(next); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := s.names.namers[beam.PID()] != nil; got != test.want {
+				t.Errorf("names are opened: %v", got)
+			}
+		})
+	}
+}
