@@ -261,8 +261,11 @@ func (c *Collector) attachWanted() error {
 	wanted := c.wanted()
 	var errs []error
 	for _, a := range c.targets {
-		a.missing = nil
-		errs = append(errs, a.open(wanted), a.missing)
+		_, had := a.links[detailTap()]
+		errs = append(errs, a.open(wanted))
+		if !had {
+			errs = append(errs, a.missing)
+		}
 	}
 	if len(c.targets) > 0 {
 		errs = append(errs, c.openTraces(), c.openDetailTraces())
@@ -334,11 +337,36 @@ func (a *Attachment) openTap(t tap) error {
 	return a.openSites(t, found)
 }
 
-// openDetails opens the links of the details that the target has, and says which ones it
-// lacks.
+// openDetails opens the links of the details that the target has, as many as it can, and
+// says which ones it lacks.
 func (a *Attachment) openDetails() error {
-	found, missing := a.c.detailSites(a.target)
-	return errors.Join(missing, a.openSites(detailTap(), found))
+	var errs []error
+	if !a.c.hasDetails() {
+		errs = append(errs, a.c.forgetDetails())
+	}
+	links := []link.Link{}
+	for _, d := range details() {
+		opened, err := a.openDetail(d)
+		errs = append(errs, err)
+		links = append(links, opened...)
+	}
+	a.links[detailTap()] = links
+	return errors.Join(errs...)
+}
+
+// openDetail opens the links of one detail, as many as it can.
+func (a *Attachment) openDetail(d detail) (links []link.Link, err error) {
+	found, err := a.c.detailSites(d, a.target)
+	errs := []error{err}
+	for _, s := range found {
+		l, err := a.link(s)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: attach %d probes: %w", d.probe, len(s.offsets), explain(err)))
+			continue
+		}
+		links = append(links, l)
+	}
+	return links, errors.Join(errs...)
 }
 
 // openSites opens a link for each of the sites of a tap.

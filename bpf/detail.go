@@ -3,6 +3,7 @@ package bpf
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -44,31 +45,50 @@ func details() []detail {
 	}
 }
 
-// detailSites returns the places of all details that the target has; missing says which
-// ones it lacks, or cannot be had.
-func (c *Collector) detailSites(t Target) (found siteList, missing error) {
-	var errs []error
-	for _, d := range details() {
-		if err := c.addDetail(&found, d, t); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return found, errors.Join(errs...)
-}
-
-// addDetail adds the places of a detail.
-func (c *Collector) addDetail(found *siteList, d detail, t Target) error {
+// detailSites returns the places of a detail that can be had.
+func (c *Collector) detailSites(d detail, t Target) (found siteList, err error) {
 	probe, err := t.probe(d.probe)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	known, _ := dtrace.Lookup(d.probe)
 	for _, site := range probe.Sites {
 		p, err := c.program(variant{program: d.program, args: newBlockArguments(site.Args), pidBits: t.PIDBits, layout: t.Layout})
 		if err != nil {
-			return fmt.Errorf("%s: %w", d.probe, err)
+			return found, fmt.Errorf("%s: %w", d.probe, err)
 		}
 		found.add(p, known.Function != nil && known.Function.Return, site, uint64(d.kind))
+	}
+	return found, nil
+}
+
+// hasDetails reports whether the details are attached to anywhere.
+func (c *Collector) hasDetails() bool {
+	return slices.ContainsFunc(c.targets, func(a *Attachment) bool {
+		_, have := a.links[detailTap()]
+		return have
+	})
+}
+
+// forgetDetails forgets what the details' programs know of processes and threads from when
+// they were attached before: what happened since then they have not seen.
+func (c *Collector) forgetDetails() error {
+	return errors.Join(clearMap(c.maps.Watches), clearMap(c.maps.Runners), clearMap(c.maps.OsWaits))
+}
+
+// clearMap deletes what is in a hash map that nobody writes to meanwhile.
+func clearMap(m *ebpf.Map) error {
+	var keys [][]byte
+	for key, err := m.NextKeyBytes(nil); key != nil || err != nil; key, err = m.NextKeyBytes(key) {
+		if err != nil {
+			return fmt.Errorf("clear %s: %w", m, err)
+		}
+		keys = append(keys, key)
+	}
+	for _, key := range keys {
+		if err := m.Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("clear %s: %w", m, err)
+		}
 	}
 	return nil
 }

@@ -428,6 +428,82 @@ func TestDetailsAttached(t *testing.T) {
 	checkTotal(t, c, 0, vm.PID(), succeeded(3)) // it stays one outcome
 }
 
+// Where one of the details cannot be attached to, the others are, and it is said which.
+// Later changes do not make it forgotten.
+func TestDetailsOneFails(t *testing.T) {
+	vm := vmtest.Start(t, oneScheduler())
+	o := explained(load(endless))
+	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{o}})
+	target := vmtest.Target(t, vm)
+	target.Layout = layout.Of(t, vm)
+	target.Probes = slices.Clone(target.Probes)
+	for i := range target.Probes {
+		if p := &target.Probes[i]; p.Name == "process__suspend" {
+			p.Sites = slices.Clone(p.Sites)
+			p.Sites[0].Offset = 1 << 40 // behind the end of the file
+		}
+	}
+	a, err := c.Attach(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := func() {
+		t.Helper()
+		if err := a.Missing(); err == nil || !strings.Contains(err.Error(), "process__suspend") {
+			t.Errorf("missing: %v", err)
+		}
+	}
+	missing()
+	from := after(c)
+	c.While(func() error {
+		again, err := c.Change(from, c.Opts.Window, []bpf.Outcome{o, named("brief", time.Second)})
+		if again != nil {
+			t.Errorf("the change says again what is missing: %v", again)
+		}
+		return err
+	})
+	missing()
+	r := &recorder{c, t, vm}
+	answer, events := r.call("chain", "[1]")
+	checkKinds(t, "owner", of(events, answer.process()), "watch start send out in queued receive end")
+}
+
+// Nobody is watched on from before a time in which nothing was to be explained: what
+// happened then is not known.
+func TestEventsAfterDarkTime(t *testing.T) {
+	vm := vmtest.Start(t, oneScheduler())
+	r, _ := explaining(t, vm, bpf.Options{})
+	vmtest.Eval(t, vm, `register(sleeper, spawn(fun() ->
+		_ = beamscope:start_span(<<"load">>),
+		[receive collect -> erlang:garbage_collect() end || _ <- [1, 2]]
+	end))`)
+	collect := func() []bpf.Event {
+		t.Helper()
+		r.all()
+		vmtest.Eval(t, vm, `sleeper ! collect, receive after 10 -> ok end`)
+		events, _ := r.all()
+		return events
+	}
+	if n := len(ofKind(collect(), bpf.EventGCStart)); n != 1 {
+		t.Fatalf("%d collections", n)
+	}
+	for _, o := range []bpf.Outcome{load(endless), explained(load(endless))} {
+		from := after(r.Collector)
+		r.While(func() error {
+			_, err := r.Change(from, r.Opts.Window, []bpf.Outcome{o})
+			return err
+		})
+		r.ReadTo(from)
+	}
+	if events := collect(); len(events) > 0 {
+		t.Errorf("events of those that were watched before: %s", kindsOf(events))
+	}
+	_, events := r.call("chain", "[1]")
+	if n := len(ofKind(events, bpf.EventWatch)); n != 2 {
+		t.Errorf("%d are watched, want 2", n)
+	}
+}
+
 // Where the layout of processes is not known, their state is not either, and of the token
 // of a message to an alias only the label.
 func TestEventsWithoutLayout(t *testing.T) {

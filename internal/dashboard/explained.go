@@ -91,7 +91,7 @@ func (d *Dashboard) explainedInstances(name string, vm outcome.VM) []explainedIn
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b explainedInstance) int { return scope.WorstFirst(a.Instance, b.Instance) })
+	slices.SortStableFunc(all, func(a, b explainedInstance) int { return a.CompareWorst(&b.Instance) })
 	return all[:min(len(all), maxExplained)]
 }
 
@@ -111,10 +111,10 @@ func (d *Dashboard) explain() {
 	switch {
 	case len(instances) > 0:
 		d.listExplained(p.Name, instances)
+	case d.scene.Explains(p.Name):
+		d.say(plain, fmt.Sprintf("none of %s was explained in the last %d windows", p.Name, explainedWindows))
 	case recorded || d.scene != d.live:
 		d.fail(errNoTraces)
-	case p.Spec.Explain:
-		d.say(plain, "none of "+p.Name+" has ended in the last windows")
 	default:
 		d.fail(errNotExplained)
 	}
@@ -132,9 +132,10 @@ func (d *Dashboard) listExplained(name string, instances []explainedInstance) {
 	})
 	d.cover("instances", l, []string{"Enter", "where its time went", "↑↓", "choose", "Esc", "closes"}, func() (int, int) {
 		width := clamp(30, d.width-4, 110)
-		rows := []row{instanceHead()}
+		vms := vmWidth(instances, width/4)
+		rows := []row{instanceHead(vms)}
 		for i := range instances {
-			rows = append(rows, d.instanceRow(&instances[i]))
+			rows = append(rows, d.instanceRow(&instances[i], vms))
 		}
 		l.show(rows, width-2)
 		return width, min(len(rows)+leastDetail+2, max(d.height-2, 6))
@@ -150,16 +151,36 @@ const (
 	delayWidth  = 7
 )
 
-func instanceHead() row {
-	return row{cells: []cell{
-		{text: "start", width: clockWidth, tone: dim}, {text: "id", width: idWidth, tone: dim, right: true},
-		{text: "ended", width: statusWidth, tone: dim}, {text: "after", width: delayWidth, tone: dim, right: true},
-		{text: "most of it", tone: dim},
-	}}
+// vmWidth returns how many columns the VMs of instances take, of which each has so many or
+// a few more; 0 where they are of one, which is known.
+func vmWidth(instances []explainedInstance, each int) int {
+	width, several := 0, false
+	for i := range instances {
+		width = max(width, tui.Columns(vmName(instances[i].VM, each)))
+		several = several || instances[i].VM != instances[0].VM
+	}
+	if !several {
+		return 0
+	}
+	return width
 }
 
-// instanceRow returns the line of an instance.
-func (d *Dashboard) instanceRow(i *explainedInstance) row {
+// instanceHead returns the line above the instances, with a column for VMs of so many
+// columns, or without one.
+func instanceHead(vms int) row {
+	r := row{cells: []cell{
+		{text: "start", width: clockWidth, tone: dim}, {text: "id", width: idWidth, tone: dim, right: true},
+		{text: "ended", width: statusWidth, tone: dim}, {text: "after", width: delayWidth, tone: dim, right: true},
+	}}
+	if vms > 0 {
+		r.cells = append(r.cells, cell{text: "of VM", width: vms, tone: dim})
+	}
+	r.cells = append(r.cells, cell{text: "most of it", tone: dim})
+	return r
+}
+
+// instanceRow returns the line of an instance, as of [instanceHead].
+func (d *Dashboard) instanceRow(i *explainedInstance, vms int) row {
 	n := bad
 	if i.Status == outcome.Success {
 		n = plain
@@ -180,8 +201,11 @@ func (d *Dashboard) instanceRow(i *explainedInstance) row {
 	r.cells = []cell{
 		{text: i.start().Format("15:04:05.000"), width: clockWidth}, {text: fmt.Sprintf("#%d", i.ID), width: idWidth, right: true},
 		{text: i.Status.String(), width: statusWidth, tone: n}, {text: figures.Delay(i.Elapsed()), width: delayWidth, right: true},
-		{text: most},
 	}
+	if vms > 0 {
+		r.cells = append(r.cells, cell{text: vmName(i.VM, vms), width: vms, tone: dim})
+	}
+	r.cells = append(r.cells, cell{text: most})
 	return r
 }
 
@@ -253,21 +277,19 @@ func (d *Dashboard) writeWindow(b *strings.Builder, x *scope.Explained, width in
 		}
 		fmt.Fprintf(b, "%5s %s  %s%s\n", scope.Percent(of), bar(of), before, tview.Escape(what))
 	}
-	usual := 0.0
 	for i := range x.Shares {
 		s := &x.Shares[i]
-		usual += s.Usual
-		line(s.Of, s.Usual, s.Cause.String())
+		line(s.Of, s.Usual, s.String())
 	}
 	if x.Others > 0 {
-		line(float64(x.Others)/float64(x.Total), max(1-usual, 0), fmt.Sprintf("%d others", x.Causes))
+		line(float64(x.Others)/float64(x.Total), x.UsualOthers(), fmt.Sprintf("%d others", x.Causes))
 	}
 }
 
 // bar draws a share.
 func bar(share float64) string {
 	const parts = 8
-	eighths := min(int(share*barWidth*parts+0.5), barWidth*parts)
+	eighths := min(max(int(share*barWidth*parts+0.5), 0), barWidth*parts)
 	text := strings.Repeat("█", eighths/parts)
 	if rest := eighths % parts; rest > 0 {
 		text += string([]rune("▏▎▍▌▋▊▉")[rest-1])

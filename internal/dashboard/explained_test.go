@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -109,14 +110,14 @@ func explanations(t *testing.T, width, height int, change ...func(*Options)) *ha
 	return h
 }
 
-const shifted = "since 12:03:07 mailbox wait of queue_2 grew from 5 % to 78 %"
+const shifted = "since 12:03:07 UTC mailbox wait of queue_2 (inferred) grew from 5 % to 78 %"
 
 // The selected probe says below the table where its time went, and so does what fired.
 func TestExplainedLine(t *testing.T) {
 	h := explanations(t, 140, 40)
 	h.shows("order: "+shifted, "i why", "▶ 12:03:07 load of order: "+shifted+"; 78 % of order #701 was mailbox wait")
 	h.keys(",")
-	h.shows("order: 85 % of the time of 3 instances was running of <0.140.0>")
+	h.shows("order: 85 % of the time of 3 instances was running of <0.140.0>, inferred")
 	h.key(tcell.KeyDown)
 	h.hides("i why", "order: 85 %")
 	h.key(tcell.KeyEnter)
@@ -159,7 +160,7 @@ func TestExplainedInstances(t *testing.T) {
 		"   ├─ ~ mailbox wait of <0.123.0> (queue_2), behind 812 me", "the shares of its time",
 		"78 %   78.0ms  was mailbox wait of <0.123.0> (queue_2), behind 812 messages",
 		"all that is explained in the window of 12:03:07", shifted, "usually, in 7 quiet windows before",
-		"78 % █████████▍      5 % ▋             mailbox wait of queue_2")
+		"78 % █████████▍      5 % ▋             mailbox wait of queue_2 (inferred)")
 	h.key(tcell.KeyEscape)
 	h.shows("worst of order")
 	h.hides("the shares of its time")
@@ -207,6 +208,21 @@ func TestNothingExplained(t *testing.T) {
 	h.keys("i")
 	h.shows("it was recorded without explanations")
 
+	// What counts is what was asked for when it was recorded, whatever is asked for now.
+	h = dark(t, "mm1k", slowWindow, 256, func(o *Options) { o.Overview = true })
+	explaining(t, h)
+	plan := h.d.live.System().Plan(0)
+	at := slices.IndexFunc(plan.Specs, func(s outcome.Spec) bool { return s.Name == "quick" })
+	plan.Specs[at].Explain = true
+	if err := h.d.Configured(h.d.live.System(), plan); err != nil {
+		t.Fatal(err)
+	}
+	h.runOn(recorded{h.control}, 120, 40)
+	h.key(tcell.KeyHome, tcell.KeyDown)
+	h.keys("i")
+	h.shows("none of quick was explained in the last 60 windows")
+	h.hides("without explanations")
+
 	h = dark(t, "mm1k", 0, 256, func(o *Options) { o.Overview = true })
 	h.run(120, 40)
 	h.keys("i")
@@ -239,6 +255,35 @@ func TestExplainParameter(t *testing.T) {
 	h.key(tcell.KeyUp, tcell.KeyUp, tcell.KeyUp, tcell.KeyUp, tcell.KeyUp, tcell.KeyRight) // the probe
 	h.shows("◂ request ▸")
 	h.hides("explain")
+}
+
+// The first to be explained takes another collector: what that cuts is said before it is
+// applied, and only then.
+func TestExplainTheFirst(t *testing.T) {
+	const cut = "! the first to be explained takes another"
+	first := func(h *harness) {
+		h.keys("m")
+		h.choose(keyExplain)
+		h.key(tcell.KeyRight)
+		h.shows("! the VM pays for every switch, message")
+	}
+	h := start(t, "mm1k", 15, 120, 50, 256)
+	first(h)
+	h.shows(cut, "collector: what is open then is cut, of", "all outcomes: about 73 instances")
+	h.do(func() {
+		system := h.d.live.System()
+		plan := system.Plan(0)
+		plan.Specs[0].Explain = true
+		_ = h.d.Configured(system, plan)
+		_ = h.d.Configured(system, system.Plan(0)) // off again: the collector is there
+	})
+	h.hides(cut)
+
+	h = dark(t, "mm1k", 15, 256)
+	h.feed(replay(t, "mm1k"))
+	h.runOn(recorded{h.control}, 120, 50)
+	first(h)
+	h.hides(cut)
 }
 
 // What is said first of what has fired is where the time went; of causes that say the
@@ -362,12 +407,17 @@ func TestExplainedVMs(t *testing.T) {
 	}
 	h.keys("i")
 	h.shows("#9001")
-	h.hides("#702")
+	h.hides("#702", "of VM")
+
+	// A list of all of them says whose each is.
+	h.key(tcell.KeyEscape)
+	h.do(func() { h.d.listExplained("order", h.d.explainedInstances("order", outcome.VM{})) })
+	h.shows("of VM", "#9000 failure   100ms pid 1802", "#701 failure   100ms shop@host (pid 1801) 78 % mailbox wait of queue_2")
 }
 
 // A share is drawn in eighths of a column.
 func TestBar(t *testing.T) {
-	for share, want := range map[float64]string{0: "", 0.001: "", 0.01: "▏", 0.5: "██████", 0.9999: "████████████", 1: "████████████", 1.1: "████████████"} {
+	for share, want := range map[float64]string{-1: "", -0.01: "", 0: "", 0.001: "", 0.01: "▏", 0.5: "██████", 0.9999: "████████████", 1: "████████████", 1.1: "████████████"} {
 		if got := bar(share); got != fmt.Sprintf("%-12s", want) {
 			t.Errorf("%v is %q, want %q", share, got, want)
 		}

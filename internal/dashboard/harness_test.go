@@ -12,7 +12,6 @@ import (
 	"github.com/rivo/tview"
 
 	"github.com/beamscope/beamscope/internal/config"
-	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/tui/tuitest"
 )
 
@@ -100,7 +99,7 @@ var program = func() string {
 // feed has the dashboard observe what is on a reel.
 func (h *harness) feed(r *reel) {
 	h.t.Helper()
-	if err := h.d.Configured(r.system, outcome.Plan{}); err != nil {
+	if err := h.d.Configured(r.system, r.system.Plan(0)); err != nil {
 		h.t.Fatal(err)
 	}
 	for _, f := range r.frames {

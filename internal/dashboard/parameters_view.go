@@ -11,6 +11,7 @@ import (
 
 	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/scope"
 )
 
 // A paramRow is a line of the parameters as it is drawn.
@@ -129,7 +130,7 @@ func (t *parametersTab) consequences(f *paramForm, width int) []paramRow {
 	}
 	text := "! a new history begins"
 	if frame := t.d.frame(); frame != nil {
-		switch n := open(frame, f.probe); n {
+		switch n := open(frame, func(p *scope.Probe) bool { return p.Name == f.probe }); n {
 		case 0:
 		case 1:
 			text += "; about one open span is cut"
@@ -140,12 +141,27 @@ func (t *parametersTab) consequences(f *paramForm, width int) []paramRow {
 	return append(rows, t.below(doubtful, text, width)...)
 }
 
-// costOfExplaining says what it costs to have slow instances explained.
+// costOfExplaining says what it costs to have slow instances explained, and what is lost
+// where they are the first.
 func (t *parametersTab) costOfExplaining(p *parameter, width int) []paramRow {
 	if p.text != on || !p.edited() {
 		return nil
 	}
-	return t.below(doubtful, "! the VM pays for every switch, message and collection of the processes in open spans; the first line says how much", width)
+	rows := t.below(doubtful, "! the VM pays for every switch, message and collection of the processes in open spans; the first line says how much", width)
+	if _, recorded := t.d.control.(player); recorded || t.d.live.Explaining() {
+		return rows
+	}
+	text := "! the first to be explained takes another collector: what is open then is cut, of all outcomes"
+	if frame := t.d.frame(); frame != nil {
+		switch n := open(frame, func(p *scope.Probe) bool { return p.Spec.OfVM() }); n {
+		case 0:
+		case 1:
+			text += ": about one instance"
+		default:
+			text += fmt.Sprintf(": about %d instances", n)
+		}
+	}
+	return append(rows, t.below(doubtful, text, width)...)
 }
 
 // rowsOf returns the row of a parameter, and what is wrong with it below.

@@ -48,14 +48,16 @@ type store struct {
 	changed chan struct{} // has room for one: something is new
 	most    int           // frames that are kept
 
-	mu     sync.Mutex
-	system *scope.System
-	kept   []kept // the oldest first
-	total  int    // bytes of all
-	trails map[probeKey][]point
-	events []event
-	added  uint64 // events, ever
-	sum    tally  // of all windows
+	mu       sync.Mutex
+	system   *scope.System
+	plan     outcome.Plan // what is observed, or was when it was recorded
+	explains bool         // that plan, or one before, has instances explained
+	kept     []kept       // the oldest first
+	total    int          // bytes of all
+	trails   map[probeKey][]point
+	events   []event
+	added    uint64 // events, ever
+	sum      tally  // of all windows
 }
 
 // A kept frame is one of a store, with what it was made of.
@@ -70,9 +72,10 @@ func newStore() *store {
 }
 
 // Configured implements [scope.Observer].
-func (s *store) Configured(system *scope.System, _ outcome.Plan) error {
+func (s *store) Configured(system *scope.System, plan outcome.Plan) error {
 	s.mu.Lock()
-	s.system = system
+	s.system, s.plan = system, plan
+	s.explains = s.explains || slices.ContainsFunc(plan.Specs, func(spec outcome.Spec) bool { return spec.Explain })
 	s.mu.Unlock()
 	s.signal()
 	return nil
@@ -195,6 +198,21 @@ func (s *store) System() *scope.System {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.system
+}
+
+// Explains tells whether instances of an outcome are explained, or were when it was
+// recorded.
+func (s *store) Explains(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.plan.Specs, func(spec outcome.Spec) bool { return spec.Name == name && spec.Explain })
+}
+
+// Explaining tells whether instances of any outcome are explained, or were before.
+func (s *store) Explaining() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.explains
 }
 
 // Last returns the newest frame, nil where there is none.

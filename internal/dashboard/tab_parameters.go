@@ -315,13 +315,13 @@ func (f *paramForm) shows(p *parameter) bool {
 	return f.active(p) || strings.HasPrefix(p.key, "qta.")
 }
 
-// open estimates how many instances of a probe are open at a time, at most: as many as
-// would give the delays that were observed.
-func open(f *scope.Frame, probe string) uint64 {
+// open estimates how many instances of some probes are open at a time, at most: as many
+// as would give the delays that were observed.
+func open(f *scope.Frame, of func(*scope.Probe) bool) uint64 {
 	var total float64
 	for i := range f.Probes {
 		p := &f.Probes[i]
-		if p.Name != probe || p.Observed.Empty() {
+		if !of(p) || p.Observed.Empty() {
 			continue
 		}
 		g := p.Observed.Grid()

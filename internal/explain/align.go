@@ -12,7 +12,10 @@ const crowd = 16
 // moment by different processes; and all but the latest of it must be there, if it was
 // not sent to an alias, which may not be one any more. What is left over of the batch
 // was not seen to be sent. Where there are two ways to do this, it is uncertain.
-func (b *mailbox) align() []*send {
+//
+// It also returns when the first of the batch that was seen to be sent was, at the
+// latest; forever if none was.
+func (b *mailbox) align() ([]*send, int64) {
 	q := b.batch
 	fetch, end := q[0].at, q[len(q)-1].at
 	if b.collected != 0 {
@@ -46,17 +49,24 @@ func (b *mailbox) align() []*send {
 			left = plain
 		}
 	}
-	right := rightmost(q, p, left)
+	if asleep := b.asleep(p); asleep > 0 {
+		awake := match(q, p, func(s *send) bool { return !s.alias || s.at < b.since || s.at >= p[asleep].at })
+		if len(spare(p, awake)) == len(spare(p, left)) && !due(awake) {
+			left = awake
+		}
+	}
 	if !b.opened {
 		// Those not seen were sent before it was watched.
-		left = right
+		left = rightmost(q, p, left, nil)
 	}
+	gone := gone(p, left, fetch)
+	right := rightmost(q, p, left, gone)
 	for i := range q {
 		l, r := at(p, left[i]), at(p, right[i])
 		switch {
 		case l == nil && r == nil:
 		case l != r:
-			q[i].among = confuse(l, r)
+			q[i].among = confuse(append(fitting(q[i], p, gone, left[i], right[i]), l, r)...)
 		case doubt:
 			q[i].among = confuse(l, nil)
 		default:
@@ -73,9 +83,70 @@ func (b *mailbox) align() []*send {
 			s.fate, q[i].among = doubtful, s.among
 		}
 	}
+	first := int64(forever)
+	for i := range q {
+		if j := max(left[i], right[i]); j >= 0 {
+			first = min(first, p[j].at)
+		}
+	}
 	rest := spare(p, left)
 	n = max(0, len(rest)-held)
-	return slices.Concat(b.lapse(rest[:n:n], fetch), rest[n:], later)
+	return slices.Concat(b.lapse(rest[:n:n], fetch), rest[n:], later), first
+}
+
+// awakened is how many times longer ago than another message one to an alias has to be
+// sent that a waiting process was not woken by, as it ran only after the other one.
+const awakened = 16
+
+// asleep returns the index of the message by which at the latest the process was woken
+// if it did not come to run for long after those before it, but soon after this one: if
+// those were sent to aliases, they were dropped. 0 if that cannot be said.
+func (b *mailbox) asleep(p []*send) int {
+	if b.since == 0 || b.ran == 0 {
+		return 0
+	}
+	last := after(p, b.ran, sentAt) - 1
+	if last <= 0 {
+		return 0
+	}
+	late := awakened * max(near, b.ran-p[last].at)
+	i := last
+	for i > 0 && p[last].at-p[i-1].at < late {
+		i--
+	}
+	if i == 0 || p[i-1].at < b.since {
+		return 0
+	}
+	return i
+}
+
+// gone returns the indices of what was not matched and may have been, instead of
+// something that was sent to an alias which was none any more: others to aliases, and
+// what was sent too shortly before to have to be there.
+func gone(p []*send, left []int, fetch int64) []int {
+	if !slices.ContainsFunc(left, func(j int) bool { return j >= 0 && p[j].alias }) {
+		return nil
+	}
+	used := used(p, left)
+	var gone []int
+	for j, s := range p {
+		if !used[j] && (s.alias || s.at >= fetch-near) {
+			gone = append(gone, j)
+		}
+	}
+	return gone
+}
+
+// fitting returns those of p, by index, from one to another, that may be what was
+// queued; not more than are kept.
+func fitting(q queued, p []*send, indices []int, from, to int) []*send {
+	var found []*send
+	for _, j := range indices {
+		if from <= j && j < to && p[j].fits(q) && len(found) < candidates {
+			found = append(found, p[j])
+		}
+	}
+	return found
 }
 
 // at returns an item of p, nil for -1.
@@ -86,14 +157,20 @@ func at(p []*send, i int) *send {
 	return p[i]
 }
 
-// spare returns what was not matched.
-func spare(p []*send, matched []int) []*send {
+// used reports by index of p whether it was matched.
+func used(p []*send, matched []int) []bool {
 	used := make([]bool, len(p))
 	for _, j := range matched {
 		if j >= 0 {
 			used[j] = true
 		}
 	}
+	return used
+}
+
+// spare returns what was not matched.
+func spare(p []*send, matched []int) []*send {
+	used := used(p, matched)
 	var rest []*send
 	for j, s := range p {
 		if !used[j] {
@@ -167,14 +244,21 @@ func earlier(p []*send, used []bool, s *send) bool {
 	return false
 }
 
-// rightmost matches what was matched once more, each as late as it can be.
-func rightmost(q []queued, p []*send, left []int) []int {
+// rightmost matches what was matched once more, or what is gone in its place, each as
+// late as it can be.
+func rightmost(q []queued, p []*send, left, gone []int) []int {
 	var order []int // indices of p, in the order in which they were queued
 	for _, j := range left {
-		if j >= 0 {
-			order = append(order, j)
+		if j < 0 {
+			continue
 		}
+		for len(gone) > 0 && gone[0] < j {
+			order = append(order, gone[0])
+			gone = gone[1:]
+		}
+		order = append(order, j)
 	}
+	order = append(order, gone...)
 	result := make([]int, len(q))
 	for i := len(q) - 1; i >= 0; i-- {
 		result[i] = -1

@@ -191,7 +191,7 @@ func (v *vm) send(p *process, e *bpf.Event) {
 	q := v.process(trace.PID(e.Other))
 	s := &send{
 		from: p.pid, to: q.pid, at: e.Time,
-		size: e.Size, alias: e.Alias, token: tokenOf(e),
+		size: e.Size, alias: e.Alias, unwatched: e.Unwatched, token: tokenOf(e),
 	}
 	p.sent = append(p.sent, s)
 	p.sentTo[q.pid] = append(p.sentTo[q.pid], s)
@@ -234,10 +234,11 @@ func (v *vm) count(outcome int, s *ends) {
 // Forget forgets what was before a time, nanoseconds of CLOCK_MONOTONIC. It should be
 // before the start of whatever is to be explained: what is forgotten is unexplained.
 func (l *Log) Forget(before int64) {
+	before = min(before, l.last+1) // all there is
 	if !l.begun || before <= l.begin {
 		return
 	}
-	l.begin, l.why = min(before, l.last+1), whyForgotten
+	l.begin, l.why = before, whyForgotten
 	for pid, v := range l.vms {
 		v.forget(before)
 		if len(v.processes) == 0 && len(v.threads) == 0 {
@@ -245,6 +246,9 @@ func (l *Log) Forget(before int64) {
 		}
 	}
 }
+
+// ForgetVM forgets a VM that has ended: its pid may be that of another one next.
+func (l *Log) ForgetVM(pid int) { delete(l.vms, pid) }
 
 func (v *vm) forget(before int64) {
 	for n, waits := range v.threads {

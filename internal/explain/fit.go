@@ -1,10 +1,6 @@
 package explain
 
-import (
-	"slices"
-
-	"github.com/beamscope/beamscope/internal/trace"
-)
+import "github.com/beamscope/beamscope/internal/trace"
 
 // reasonShort is why something was not followed that could be.
 const reasonShort = "followed, but too short to be shown"
@@ -32,6 +28,32 @@ func (n node) trace() *trace.Trace {
 	return t
 }
 
+// What is gathered before all is known: where there are more nodes, what is shorter than
+// this part of the instance. The rest is left to [node.trace].
+const (
+	manyNodes  = 1 << 14
+	shortParts = 1024
+)
+
+// A gatherer keeps siblings from getting too many while they are made.
+type gatherer struct {
+	limit int64 // of what is gathered
+	nodes []node
+	count int // with those below
+	most  int // until they are gathered
+}
+
+func (g *gatherer) add(nodes ...node) {
+	g.nodes = append(g.nodes, nodes...)
+	g.count += count(nodes)
+	if g.count <= max(g.most, manyNodes) {
+		return
+	}
+	g.nodes = append(g.nodes[:0], gathered(joined(g.nodes), g.limit, false)...)
+	g.count = count(g.nodes)
+	g.most = 2 * g.count // where there is little to gather, it is not tried each time
+}
+
 // flatten appends a span and what is below it to a trace.
 func (n *node) flatten(t *trace.Trace, parent int) {
 	n.Parent = parent
@@ -43,10 +65,12 @@ func (n *node) flatten(t *trace.Trace, parent int) {
 }
 
 // count returns how many spans there are.
-func (n *node) count() int {
-	sum := 1
-	for i := range n.children {
-		sum += n.children[i].count()
+func (n *node) count() int { return 1 + count(n.children) }
+
+func count(nodes []node) int {
+	sum := 0
+	for i := range nodes {
+		sum += nodes[i].count()
 	}
 	return sum
 }
@@ -189,7 +213,7 @@ func (n *node) absorb(o node) {
 	if n.Link != o.Link {
 		n.Link = trace.Link{}
 	}
-	n.children = slices.Concat(n.children, o.children)
+	n.children = append(n.children, o.children...)
 }
 
 // move moves a span to a time, and what is below it, one after the other.

@@ -65,6 +65,56 @@ func TestFitTurns(t *testing.T) {
 	}
 }
 
+// However many turns there are, few are held at a time, and none is lost.
+func TestFitWhileWalking(t *testing.T) {
+	const turns = 100_000
+	l, i := manyTurns(turns)
+	w := &walk{log: l, vm: l.vms[vmPID], start: i.Start, end: i.End, episodes: make(map[*process]episode)}
+	nodes := w.explain(w.vm.processes[1], i.Start, i.End, path{}.to(1, trace.Exact))
+	if n := count(nodes); n > manyNodes {
+		t.Errorf("%d nodes are held", n)
+	}
+	tr := l.Explain(i)
+	checked(t, tr, i)
+	if got := times(tr); got[trace.Running] != 10*turns || got[trace.GC] != i.End-10*turns {
+		t.Errorf("times %v of %d", got, i.End)
+	}
+	parts := 0
+	for _, s := range tr.Leaves() {
+		parts += max(1, s.Parts)
+	}
+	if parts != 2*turns {
+		t.Errorf("%d parts, want %d", parts, 2*turns)
+	}
+}
+
+// manyTurns returns what is known of an instance that ran and collected garbage in turn.
+func manyTurns(turns int) (*Log, Instance) {
+	l, end := new(Log), int64(0)
+	l.Add([]bpf.Event{
+		{VM: vmPID, Kind: bpf.EventWatch, Process: 1},
+		{VM: vmPID, Kind: bpf.EventSpanStart, Process: 1, ID: 7},
+	}, bpf.Loss{})
+	for i := range int64(turns) {
+		gc := 3 + i%5
+		e := bpf.Event{VM: vmPID, Kind: bpf.EventGCStart, Process: 1, Thread: 1, Time: end + 10}
+		end += 10 + gc
+		back := e
+		back.Kind, back.Time = bpf.EventGCEnd, end
+		l.Add([]bpf.Event{e, back}, bpf.Loss{})
+	}
+	return l, Instance{VM: vmPID, ID: 7, Start: 0, End: end, Owner: 1}
+}
+
+// An instance may have as many events as are kept.
+func BenchmarkExplainLong(b *testing.B) {
+	l, i := manyTurns(1 << 19)
+	b.ReportAllocs()
+	for b.Loop() {
+		l.Explain(i)
+	}
+}
+
 // Many calls of one server are one wait, with what the server did.
 func TestFitCalls(t *testing.T) {
 	const calls = 1000

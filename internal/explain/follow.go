@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -17,6 +18,7 @@ const (
 	reasonSignal  = "woken without a message: by a timer or a signal"
 	reasonNothing = "waits for a message, and nothing tells from whom"
 	reasonAssumed = "assumed: it sent the last message there"
+	reasonAsked   = "assumed: of those it has sent to since a message came, only this one has ever answered"
 	reasonRemote  = "a process of another node"
 	reasonCycle   = "they wait for each other"
 	reasonExited  = "it had exited"
@@ -49,24 +51,26 @@ func (p path) to(pid trace.PID, mark trace.Mark) path {
 type walk struct {
 	log      *Log
 	vm       *vm
-	end      int64 // of the instance
+	start    int64 // of the instance
+	end      int64
+	owner    *process // that started it
 	episodes map[*process]episode
 }
 
 // explain divides [from, to) by what a process did.
 func (w *walk) explain(p *process, from, to int64, by path) []node {
-	var nodes []node
 	if from >= to {
 		return nil
 	}
+	g := gatherer{limit: (w.end - w.start) / shortParts}
 	for s := range w.segments(p, from, to) {
 		if s.state == waits {
-			nodes = append(nodes, w.wait(p, s, by)...)
+			g.add(w.wait(p, s, by)...)
 			continue
 		}
-		nodes = append(nodes, leaf(p, s, by))
+		g.add(leaf(p, s, by))
 	}
-	return nodes
+	return g.nodes
 }
 
 // leaf makes a span of a segment in which the process did not wait for another one.
@@ -136,19 +140,70 @@ func (w *walk) wait(p *process, s segment, by path) []node {
 
 // assume explains a segment in which a process waits that nothing has come for.
 func (w *walk) assume(p *process, s segment, by path) node {
-	i := after(p.sent, s.at+1, sentAt)
-	if i == 0 {
+	asked, since := p.asked(s.at)
+	if len(asked) == 0 {
 		return unexplained(s.from, s.to, p.pid, by.mark, reasonNothing)
 	}
-	m := p.sent[i-1]
-	if j := after(p.received, s.at, receivedAt); j > 0 && p.received[j-1].at > m.at {
-		return unexplained(s.from, s.to, p.pid, by.mark, reasonNothing)
+	m, why := asked[0], reasonAssumed
+	if len(asked) > 1 {
+		why = reasonAsked
+		if m = w.question(p, asked, since); m == nil {
+			n := span(s.from, s.to, trace.Waiting, 0, trace.Ambiguous)
+			n.Reason = "waits for one " + between(receivers(asked)) + ": it has sent to each since a message came"
+			return n
+		}
 	}
 	n := w.follow(wish{
 		asker: p, of: m.to, from: s.from, to: s.to, link: linkOf(m, max(m.mark, trace.Inferred)), by: by,
 	})
-	n.Reason = also(reasonAssumed, n.Reason)
+	n.Reason = also(why, n.Reason)
 	return n
+}
+
+// asked returns the last message to each process that p has sent one to up to a time,
+// since it took one; the last one first, and not more than a few. It also returns when
+// it took that.
+func (p *process) asked(until int64) ([]*send, int64) {
+	since := int64(math.MinInt64)
+	if i := after(p.received, until, receivedAt); i > 0 {
+		since = p.received[i-1].at
+	}
+	var asked []*send
+	for i, n := after(p.sent, until+1, sentAt)-1, 0; i >= 0 && p.sent[i].at >= since && n < search; i, n = i-1, n+1 {
+		to := func(s *send) bool { return s.to == p.sent[i].to }
+		if len(asked) < candidates && !slices.ContainsFunc(asked, to) {
+			asked = append(asked, p.sent[i])
+		}
+	}
+	return asked, since
+}
+
+// question returns the only message that may be a question, nil if there is none: its
+// receiver has sent something as well, and all the others never did, though they were
+// sent messages before a time.
+func (w *walk) question(p *process, asked []*send, since int64) *send {
+	var question *send
+	for _, m := range asked {
+		q := w.vm.processes[m.to]
+		switch {
+		case q != nil && len(q.sentTo[p.pid]) > 0:
+			if question != nil {
+				return nil
+			}
+			question = m
+		case p.sentTo[m.to][0].at >= since:
+			return nil
+		}
+	}
+	return question
+}
+
+func receivers(sends []*send) []trace.PID {
+	var pids []trace.PID
+	for _, s := range sends {
+		pids = append(pids, s.to)
+	}
+	return pids
 }
 
 // also joins two reasons.

@@ -37,6 +37,175 @@ func TestFollow(t *testing.T) {
 			80-85 ready 1
 			85-90 running 1`,
 	}, {
+		name: "a late answer to an alias that is none any more", events: `
+			0 watch 1
+			0 watch 2
+			0 watch 3
+			10 start 1 7
+			20 send 1>3 9
+			22 out 1 wait
+			30 in 3 @3
+			31 queued 3 9 #1
+			32 receive 3 9 #1
+			100000 send 2>1 alias
+			900000 send 3>1 alias
+			900010 in 1
+			900011 queued 1 4 #1
+			900012 receive 1 4 #1
+			900020 end 1 7`,
+		start: 10, end: 900020, want: `
+			10-22 running 1
+			22-900000 waiting 3 inferred by 3>1 900000..900012
+				22-30 ready 3 inferred
+				30-900000 running 3 inferred
+			900000-900010 ready 1
+			900010-900020 running 1`,
+	}, {
+		name: "either of two answers to aliases", events: `
+			0 watch 1
+			0 watch 2
+			0 watch 3
+			10 start 1 7
+			20 send 1>3 9
+			22 out 1 wait
+			30 in 3 @3
+			31 queued 3 9 #1
+			32 receive 3 9 #1
+			100000 send 2>1 alias
+			110000 send 3>1 alias
+			120000 in 1
+			120011 queued 1 4 #1
+			120012 receive 1 4 #1
+			120020 end 1 7`,
+		start: 10, end: 120020, want: `
+			10-22 running 1
+			22-110000 waiting 0 ambiguous: woken by a message of <0.2.0> or <0.3.0>
+			110000-120000 ready 1
+			120000-120020 running 1`,
+	}, {
+		name: "it is scheduled in for a system task while it waits", events: `
+			0 watch 1
+			0 watch 2
+			1 in 2 @2
+			2 out 2 wait @2
+			10 start 1 7
+			20 send 1>2 9
+			22 out 1 wait
+			30 in 2 @2
+			31 queued 2 9 #1
+			32 receive 2 9 #1
+			80000 in 1
+			80005 out 1 wait
+			90000 send 2>1 4
+			90005 in 1
+			90006 queued 1 4 #1
+			90007 receive 1 4 #1
+			90010 end 1 7`,
+		start: 10, end: 90010, want: `
+			10-22 running 1
+			22-80000 waiting 2 inferred by 2>1 90000..90007
+				22-30 ready 2 inferred
+				30-80000 running 2 inferred
+			80000-80005 running 1
+			80005-90000 waiting 2 inferred by 2>1 90000..90007
+				80005-90000 running 2 inferred
+			90000-90005 ready 1
+			90005-90010 running 1`,
+	}, {
+		name: "a timer ends its wait, and it does something", events: `
+			0 watch 1
+			0 watch 2
+			1 in 2 @2
+			2 out 2 wait @2
+			10 start 1 7
+			20 send 1>2 9
+			22 out 1 wait
+			30 in 2 @2
+			31 queued 2 9 #1
+			32 receive 2 9 #1
+			80000 in 1
+			80002 send 1>9 4
+			80005 out 1 wait
+			90000 send 2>1 4
+			90005 in 1
+			90006 queued 1 4 #1
+			90007 receive 1 4 #1
+			90010 end 1 7`,
+		start: 10, end: 90010, want: `
+			10-22 running 1
+			22-80000 unexplained 1: woken without a message: by a timer or a signal
+			80000-80005 running 1
+			80005-90000 waiting 2 inferred by 2>1 90000..90007
+				80005-90000 running 2 inferred
+			90000-90005 ready 1
+			90005-90010 running 1`,
+	}, {
+		name: "a timer ends its wait, and it runs for long", events: `
+			0 watch 1
+			0 watch 2
+			1 in 2 @2
+			2 out 2 wait @2
+			10 start 1 7
+			20 send 1>2 9
+			22 out 1 wait
+			30 in 2 @2
+			31 queued 2 9 #1
+			32 receive 2 9 #1
+			20000 in 1
+			80005 out 1 wait
+			90000 send 2>1 4
+			90005 in 1
+			90006 queued 1 4 #1
+			90007 receive 1 4 #1
+			90010 end 1 7`,
+		start: 10, end: 90010, want: `
+			10-22 running 1
+			22-20000 unexplained 1: woken without a message: by a timer or a signal
+			20000-80005 running 1
+			80005-90000 waiting 2 inferred by 2>1 90000..90007
+				80005-90000 running 2 inferred
+			90000-90005 ready 1
+			90005-90010 running 1`,
+	}, {
+		name: "it has asked one of two, and nothing came", events: `
+			0 watch 1
+			0 watch 2
+			0 watch 3
+			10 start 1 7
+			20 send 1>2 9
+			21 send 1>3 4
+			22 out 1 wait
+			30 in 2 @2
+			31 queued 2 9 #1
+			32 receive 2 9 #1`,
+		start: 10, end: 90, want: `
+			10-22 running 1
+			22-90 waiting 0 ambiguous: waits for one of <0.2.0> or <0.3.0>: it has sent to each since a message came`,
+	}, {
+		name: "it has asked one that has answered before, and nothing came", events: `
+			0 watch 1
+			0 watch 2
+			0 watch 3
+			1 send 1>3 4
+			2 send 1>2 9
+			3 send 2>1 5
+			4 queued 1 5 #1
+			5 receive 1 5 #1
+			10 start 1 7
+			20 send 1>2 9
+			21 send 1>3 4
+			22 out 1 wait
+			30 in 2 @2
+			31 queued 2 9 #2
+			31 queued 2 9 #2
+			32 receive 2 9 #2
+			33 receive 2 9 #1`,
+		start: 10, end: 90, want: `
+			10-22 running 1
+			22-90 waiting 2 inferred by 1>2 20..33: assumed: of those it has sent to since a message came, only this one has ever answered
+				22-33 mailbox 2 inferred behind 1 by 1>2 20..33
+				33-90 running 2 inferred`,
+	}, {
 		name: "tokens", events: `
 			0 watch 1
 			0 watch 2

@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -465,6 +467,94 @@ func TestForget(t *testing.T) {
 	l.Forget(4000)
 	if len(l.vms) != 0 {
 		t.Errorf("there are still %d VMs", len(l.vms))
+	}
+}
+
+// All can be forgotten that there is, but for what processes do now.
+func TestForgetEverything(t *testing.T) {
+	var l Log
+	for turn := range int64(3) {
+		for at := turn * 1000; at < turn*1000+100; at += 10 {
+			l.Add(script(t, fmt.Sprintf("%d gc+ 1\n%d gc- 1\n%d send 1>2 4", at, at+5, at+6)), bpf.Loss{})
+		}
+		l.Forget(math.MaxInt64)
+		p := l.vms[vmPID].processes[1]
+		if len(p.changes) != 1 || len(p.sent) != 0 || p.current().state != running {
+			t.Errorf("left are %d states and %d messages; now it is in state %d", len(p.changes), len(p.sent), p.current().state)
+		}
+	}
+}
+
+// A VM has nothing of another one that had its pid.
+func TestForgetVM(t *testing.T) {
+	var l Log
+	l.ForgetVM(vmPID)
+	l.Add(script(t, `
+		0 watch 1
+		10 start 1 7
+		20 gc+ 1`), bpf.Loss{})
+	l.ForgetVM(vmPID + 1)
+	scenario{name: "another one", start: 10, end: 30, want: `
+		10-20 running 1
+		20-30 gc 1`}.explain(t, &l)
+	l.ForgetVM(vmPID)
+	l.Add(script(t, `
+		50 watch 1
+		60 gc+ 1`), bpf.Loss{})
+	scenario{name: "the next one", start: 10, end: 70, want: `
+		10-50 unexplained 1: not watched then
+		50-60 running 1
+		60-70 gc 1`}.explain(t, &l)
+}
+
+// That a process is not watched any more is not said: what it did last is what it does
+// only for as long as something tells that it still is.
+func TestWatchEndsSilently(t *testing.T) {
+	const before = `
+		1 watch 1
+		2 start 1 6
+		2 send 1>2 5
+		2 watch 2
+		3 in 2
+		4 queued 2 5 #1
+		5 receive 2 5 #1
+		6 end 1 6
+		10000 start 1 7`
+	for _, s := range []scenario{{
+		name: "with its span", events: before + `
+			10001 out 1 wait`,
+		start: 10000, end: 900000, want: `
+			10000-10001 running 1
+			10001-900000 waiting 2 inferred by 1>2 2..5: assumed: it sent the last message there; not watched then`,
+	}, {
+		name: "seen when it is again", events: before + `
+			10001 out 1 wait
+			950000 watch 3
+			950000 start 3 8
+			950001 send 3>2 5
+			950001 watch 2
+			950002 gc+ 2`,
+		start: 10000, end: 900000, want: `
+			10000-10001 running 1
+			10001-900000 waiting 2 inferred by 1>2 2..5: assumed: it sent the last message there; not watched then`,
+	}, {
+		name: "it is asked", events: before + `
+			10001 send 1>2 5
+			10002 out 1 wait`,
+		start: 10000, end: 900000, want: `
+			10000-10002 running 1
+			10002-900000 waiting 2 inferred by 1>2 10001..0: assumed: it sent the last message there
+				10002-900000 mailbox 2 inferred behind 0 by 1>2 10001..0`,
+	}, {
+		name: "it does something later", events: before + `
+			10001 out 1 wait
+			950000 gc+ 2`,
+		start: 10000, end: 900000, want: `
+			10000-10001 running 1
+			10001-900000 waiting 2 inferred by 1>2 2..5: assumed: it sent the last message there
+				10001-900000 running 2 inferred`,
+	}} {
+		t.Run(s.name, func(t *testing.T) { s.run(t) })
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 func options(n uint64) simOptions {
 	return simOptions{
 		servers: 2 + int(n%4), clients: 1 + int(n/4%5), schedulers: 1 + int(n/20%3), spans: 12,
-		watchAll: n%2 == 0, instant: n%3 == 0, tokens: n%5 == 0, oneSize: n%7 == 0,
+		watchAll: n%2 == 0, instant: n%3 == 0, tokens: n%5 == 0, oneSize: n%7 == 0, timeouts: n%11 == 0,
 	}
 }
 
@@ -153,7 +153,7 @@ func measure(sims uint64, change func(*simOptions), ignore bool) accuracy {
 	var a accuracy
 	for seed := range sims {
 		o := options(seed)
-		o.oneSize = false
+		o.oneSize, o.timeouts = false, false
 		change(&o)
 		s := simulate(seed, o)
 		l := &Log{IgnoreTokens: ignore}
@@ -187,6 +187,8 @@ func TestEdgesWithoutTokens(t *testing.T) {
 		{"in order, all of one size", func(o *simOptions) { o.watchAll, o.instant, o.oneSize = true, true, true }, 1, 0.7},
 		{"with delays", func(o *simOptions) { o.watchAll, o.instant = true, false }, 0.999, 0.9},
 		{"with delays, all of one size", func(o *simOptions) { o.watchAll, o.instant, o.oneSize = true, false, true }, 0.999, 0.7},
+		{"with timeouts", func(o *simOptions) { o.watchAll, o.instant, o.timeouts = true, true, true }, 0.999, 0.8},
+		{"with timeouts, all of one size", func(o *simOptions) { o.watchAll, o.instant, o.timeouts, o.oneSize = true, true, true, true }, 0.999, 0.6},
 		{"watched when needed", func(o *simOptions) { o.watchAll, o.instant = false, false }, 0.99, 0.8},
 	} {
 		t.Run(c.name, func(t *testing.T) {

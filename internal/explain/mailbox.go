@@ -24,11 +24,12 @@ const (
 
 // A send is a message that was seen to be sent.
 type send struct {
-	from, to trace.PID
-	at       int64
-	size     uint32
-	alias    bool
-	token    token
+	from, to  trace.PID
+	at        int64
+	size      uint32
+	alias     bool
+	unwatched bool // who sent it was not watched
+	token     token
 
 	fate     fate
 	received int64       // where taken
@@ -86,13 +87,16 @@ type mailbox struct {
 	opened  bool     // something was fetched since it was reset
 	exact   map[token][]*send
 
-	collected int64 // the last garbage collection since the last batch, 0 for none
+	collected  int64 // the last garbage collection since the last batch, 0 for none
+	since, ran int64 // when it began to wait in a receive for the last time, and ran after that; 0 for not, or not yet
 
 	blocked  bool // it waited in a receive since the last one
 	rejected int  // how many of private it did not want then
 	choosy   bool // it has been seen not to want what it had
 	inTurn   int  // how many it has taken in turn, while it had others
 	lastAt   int64
+
+	found []int // of alike
 }
 
 // reset forgets all, as when it is not known what came to the mailbox, but for what was
@@ -139,18 +143,20 @@ func (b *mailbox) queue(q queued, inner int) {
 // handed out later. What is sent after it is not fetched until that has been.
 func (b *mailbox) collect(at int64) { b.collected = at }
 
-// fetch puts what was fetched into the private queue.
-func (b *mailbox) fetch() {
+// fetch puts what was fetched into the private queue. It returns when at the latest the
+// first of it was sent, as far as that was seen; forever where it was not.
+func (b *mailbox) fetch() int64 {
 	if len(b.batch) == 0 {
-		return
+		return forever
 	}
-	p := b.align()
+	p, first := b.align()
 	b.collected = 0
 	b.private = append(b.private, b.batch...)
 	b.batch = b.batch[:0]
 	b.pending = p
 	b.opened = true
 	b.length(b.inner)
+	return first
 }
 
 // length corrects what is known by the length of the private queue. The VM may not yet
@@ -186,6 +192,7 @@ func (b *mailbox) block(at int64) {
 	b.fetch()
 	b.pending = b.lapse(b.pending, at)
 	b.blocked = true
+	b.since, b.ran = at, 0
 	b.rejected = len(b.private)
 	b.choosy = b.choosy || b.rejected+b.front > 0
 }
@@ -257,9 +264,12 @@ func (b *mailbox) trace(r *receipt, t token) {
 	}
 }
 
-// take removes one from the private queue.
+// take removes one from the private queue. There may be very many after one near the
+// head, or before one near the end: the fewer move.
 func (b *mailbox) take(i int) {
-	if i == 0 {
+	if i < len(b.private)/2 {
+		copy(b.private[1:i+1], b.private[:i])
+		b.private[0] = queued{}
 		b.private = b.private[1:]
 	} else {
 		b.private = slices.Delete(b.private, i, i+1)
@@ -267,7 +277,7 @@ func (b *mailbox) take(i int) {
 }
 
 // search is how many messages of a queue are looked at, at most, to find one.
-const search = 4096
+const search = 1024
 
 // pick returns which message of the private queue is taken, -1 if none that is known.
 func (b *mailbox) pick(want queued, sent []*send) int {
@@ -317,14 +327,16 @@ func (b *mailbox) only(want queued, from int) int {
 	return alike[0]
 }
 
-// alike returns the indices of the messages that are like the wanted one, of some.
+// alike returns the indices of the messages that are like the wanted one, of some, until
+// it is called again.
 func (b *mailbox) alike(want queued, from, to int) []int {
-	var alike []int
+	alike := b.found[:0]
 	for i := from; i < min(to, from+search); i++ {
 		if b.private[i].same(want) {
 			alike = append(alike, i)
 		}
 	}
+	b.found = alike
 	return alike
 }
 
@@ -373,11 +385,13 @@ func (b *mailbox) mistake(alike []int) {
 	if len(alike) < 2 {
 		return
 	}
-	var among []trace.PID
+	var among, noted []trace.PID
 	for _, i := range alike {
 		q := &b.private[i]
 		switch {
+		case same(q.among, noted):
 		case q.among != nil:
+			noted = q.among
 			among = join(among, q.among...)
 		case q.send != nil:
 			among = join(among, q.send.from)
@@ -389,14 +403,23 @@ func (b *mailbox) mistake(alike []int) {
 	if len(among) == 1 && among[0] != 0 && !slices.ContainsFunc(alike, special) {
 		return
 	}
+	if len(among) == len(noted) {
+		among = noted // so that most have it already, should this come again and again
+	}
 	for _, i := range alike {
 		q := &b.private[i]
+		if same(q.among, among) {
+			continue
+		}
 		q.among = among
 		if q.send != nil {
 			q.send.fate, q.send.among = doubtful, among
 		}
 	}
 }
+
+// same reports whether two sets that are not empty are one in memory.
+func same(a, b []trace.PID) bool { return len(a) > 0 && len(a) == len(b) && &a[0] == &b[0] }
 
 // candidates is how many possible senders are kept, at most.
 const candidates = 8

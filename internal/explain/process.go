@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/trace"
@@ -54,8 +55,7 @@ type started struct {
 }
 
 // A lapse is that a process was not watched any more: that it is not was seen later than
-// its last event before. A process is watched as long as the spans are open that led to
-// it; so for one that ended before it was seen, it was.
+// its last event before.
 type lapse struct{ last, seen int64 }
 
 // A neighbour is a process that ran while another one could have.
@@ -81,6 +81,10 @@ type process struct {
 	received   []receipt
 	started    []started
 	neighbours []neighbour
+	glances    []int64 // when it waited on, having done nothing when it was scheduled in
+
+	ran    int64 // when it was scheduled in for the last time
+	active bool  // it has done something since
 
 	beforeGC, beforeNIF change // that GC and native code go back to
 	port                string // that the last suspension was for
@@ -212,11 +216,12 @@ func (p *process) add(e *bpf.Event, resumed int64) {
 		return
 	}
 	if e.Kind != bpf.EventQueued {
-		p.box.fetch()
+		p.woken(p.box.fetch())
 	}
 	if p.unsaid {
 		p.infer(e)
 	}
+	p.glance(e)
 	p.change(e)
 	p.mail(e)
 }
@@ -240,8 +245,9 @@ func (p *process) infer(e *bpf.Event) {
 	switch e.Kind {
 	case bpf.EventIn:
 		since.state = waits
-		if i := after(p.arrived, since.at-near, sentAt); i < len(p.arrived) {
-			p.set(change{at: p.arrived[i].at, state: ready})
+		came := p.arrived[after(p.arrived, since.at-near, sentAt):]
+		if i := slices.IndexFunc(came, func(s *send) bool { return !s.alias }); i >= 0 {
+			p.set(change{at: came[i].at, state: ready})
 		}
 	case bpf.EventGCEnd:
 		since.state, since.thread = collects, e.Thread
@@ -360,6 +366,10 @@ func (p *process) mail(e *bpf.Event) {
 	case bpf.EventReceive:
 		r := p.box.receive(e, p.sent)
 		p.received = append(p.received, r)
+	case bpf.EventIn:
+		if p.box.ran == 0 {
+			p.box.ran = e.Time
+		}
 	case bpf.EventOut:
 		if p.current().state == waits {
 			p.box.block(e.Time)
@@ -373,12 +383,41 @@ func (p *process) mail(e *bpf.Event) {
 	}
 }
 
-// arrive says that a message was sent to it.
+// glance notes when the process stops that did nothing when it ran: while it waits, it
+// may be scheduled in for the VM, that asks for what is known of it, say.
+func (p *process) glance(e *bpf.Event) {
+	switch e.Kind {
+	case bpf.EventIn:
+		p.ran, p.active = e.Time, false
+	case bpf.EventOut:
+		if !p.active && p.ran != 0 && e.Time-p.ran < atOnce {
+			p.glances = append(p.glances, e.Time)
+		}
+	default:
+		p.active = true
+	}
+}
+
+// arrive says that a message was sent to it. Whether one that was sent to an alias came
+// is known when it is fetched: it may not be one any more.
 func (p *process) arrive(s *send) {
 	p.arrived = append(p.arrived, s)
 	p.box.arrive(s)
-	if p.current().state == waits {
+	if p.current().state == waits && !s.alias {
 		p.set(change{at: s.at, state: ready})
+	}
+}
+
+// woken says that it turned out that a message which was sent at a time came: if the
+// process waited then, it was ready from then on.
+func (p *process) woken(at int64) {
+	i := after(p.changes, at, changedAt)
+	switch {
+	case i == 0 || i == len(p.changes) || p.changes[i-1].state != waits:
+	case p.changes[i].state == ready:
+		p.changes[i].at = at
+	default:
+		p.changes = slices.Insert(p.changes, i, change{at: at, state: ready, thread: p.changes[i].thread})
 	}
 }
 
@@ -401,6 +440,7 @@ func (p *process) forget(before int64) {
 	p.received = cut(p.received, after(p.received, before, receivedAt))
 	p.started = cut(p.started, after(p.started, before, func(s started) int64 { return s.at }))
 	p.blanks = cut(p.blanks, after(p.blanks, before, func(at int64) int64 { return at }))
+	p.glances = cut(p.glances, after(p.glances, before, func(at int64) int64 { return at }))
 	p.lapses = cut(p.lapses, after(p.lapses, before, seenAt))
 	p.neighbours = cut(p.neighbours, after(p.neighbours, before, func(n neighbour) int64 { return n.at }))
 	p.box.forget(before)

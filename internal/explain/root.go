@@ -35,7 +35,7 @@ func (l *Log) Explain(i Instance) *trace.Trace {
 	if v := l.vms[i.VM]; v == nil {
 		root.children = []node{unexplained(root.Start, root.End, i.Owner, trace.Exact, reasonNoEvent)}
 	} else {
-		w := &walk{log: l, vm: v, end: i.End, episodes: make(map[*process]episode)}
+		w := &walk{log: l, vm: v, start: i.Start, end: i.End, episodes: make(map[*process]episode)}
 		owner := v.processes[i.Owner]
 		e := v.spans[spanKey{i.Outcome, i.ID}]
 		if e == nil {
@@ -45,6 +45,7 @@ func (l *Log) Explain(i Instance) *trace.Trace {
 			owner = e.starter
 			root.Process = owner.pid
 		}
+		w.owner = owner
 		root.children = w.instance(i, owner, e)
 	}
 	return root.trace()
@@ -150,11 +151,13 @@ func (c *chain) backward(p *process, t int64, owner *process) {
 			return
 		}
 		m := r.send
-		c.mark = max(c.mark, m.mark)
-		c.leg(p, m, m.at, t, c.arrival(p, m, c.clip(m.at), c.clip(r.at), c.path(p)), c.has(p, r.at, t))
-		if m.at <= c.start {
+		if m.at < c.start {
+			c.leg(p, nil, r.at, t, c.has(p, r.at, t))
+			c.unexplained(c.start, r.at, p, c.mark, reasonBefore)
 			return
 		}
+		c.mark = max(c.mark, m.mark)
+		c.leg(p, m, m.at, t, c.arrival(p, m, c.clip(m.at), c.clip(r.at), c.path(p)), c.has(p, r.at, t))
 		p, t = c.vm.process(m.from), m.at
 	}
 	c.unexplained(c.start, t, p, c.mark, reasonLegs)

@@ -97,8 +97,9 @@ func TestHandedOver(t *testing.T) {
 		name: "no start", events: strings.Replace(handedOver, "10 start 1 7", "", 1) + `
 			190 end 5 7`,
 		start: 21, end: 190, owner: 77, want: `
-			21-25 waiting 2 inferred by 1>2 12..22
-				21-25 running 2 inferred
+			21-22 unexplained 2 inferred: how it came to the process that has it next was not seen
+			22-25 waiting 2 inferred
+				22-25 running 2 inferred
 			25-100 waiting 3 inferred by 2>3 25..60
 				25-60 mailbox 3 inferred behind 1 by 2>3 25..60
 				60-100 running 3 inferred
@@ -125,6 +126,20 @@ func TestHandedOver(t *testing.T) {
 			10-22 unexplained 2: handed over by a message that no process of this node was seen to send
 			22-50 waiting 2
 				22-50 running 2`,
+	}, {
+		name: "a message that was sent before it began", events: `
+			0 watch 1
+			0 watch 2
+			1 in 2 @2
+			20000 send 9>2 5
+			30000 start 1 7
+			60000 queued 2 5 #1
+			60001 receive 2 5 #1
+			90000 end 2 7`,
+		start: 30000, end: 90000, want: `
+			30000-60001 unexplained 2: how it came to the process that has it next was not seen
+			60001-90000 waiting 2
+				60001-90000 running 2`,
 	}, {
 		name: "it waits for a timer while it has the span", events: `
 			0 watch 1

@@ -40,6 +40,7 @@ type simOptions struct {
 	instant          bool // a message is there when it is sent
 	tokens           bool
 	oneSize          bool // all messages are alike
+	timeouts         bool // some calls are given up: their aliases are none any more
 }
 
 // A taking is when which process took a message.
@@ -89,8 +90,10 @@ type simProc struct {
 	slept     bool // the timer has fired
 	timer     int  // how often it slept
 	token     token
-	preempted int64 // when it was preempted
-	left      int   // spans
+	preempted int64        // when it was preempted
+	calls     int          // ref of the last call
+	gone      map[int]bool // refs of the calls it has given up
+	left      int          // spans
 }
 
 // moments are what is to happen, the first one first.
@@ -124,7 +127,7 @@ func simulate(seed uint64, o simOptions) *sim {
 		s.free = append(s.free, 100+i)
 	}
 	for i := range o.servers + o.clients {
-		p := &simProc{pid: trace.PID(i + 1), client: i >= o.servers, left: o.spans}
+		p := &simProc{pid: trace.PID(i + 1), client: i >= o.servers, left: o.spans, gone: make(map[int]bool)}
 		s.procs = append(s.procs, p)
 		if o.watchAll {
 			s.watch(p, nil)
@@ -296,10 +299,17 @@ func (s *sim) stall(p *simProc) {
 
 // sleep waits in a receive that wants no message.
 func (s *sim) sleep(p *simProc) {
+	s.wake(p, 1+s.rnd.Int64N(30_000))
+	p.calls = 0
+	s.take(p, func(simMessage) bool { return false }, func(simMessage) {})
+}
+
+// wake has the next receive time out.
+func (s *sim) wake(p *simProc, after int64) {
 	p.timer++
 	n := p.timer
 	p.slept = false
-	s.after(1+s.rnd.Int64N(30_000), func() {
+	s.after(after, func() {
 		if p.timer == n {
 			p.slept = true
 			if p.state == waits {
@@ -307,7 +317,6 @@ func (s *sim) sleep(p *simProc) {
 			}
 		}
 	})
-	s.take(p, func(simMessage) bool { return false }, func(simMessage) {})
 }
 
 // take takes the first message that is wanted.
@@ -336,6 +345,9 @@ func (s *sim) receive(p *simProc) {
 	}
 	if p.slept {
 		p.slept, p.then = false, nil
+		if p.calls != 0 {
+			p.gone[p.calls] = true
+		}
 		s.step(p)
 		return
 	}
@@ -385,6 +397,9 @@ func (s *sim) send(p, q *simProc, m simMessage) {
 	s.emit(p, e)
 	m.from, m.at, m.seen = p.pid, s.now, p.watched || q.watched
 	come := func() {
+		if m.alias && q.gone[m.ref] {
+			return
+		}
 		q.outer = append(q.outer, m)
 		if q.state == waits && q.then != nil {
 			s.runnable(q)
@@ -444,6 +459,10 @@ func (s *sim) call(p *simProc, server int) {
 	ref := s.refs
 	s.send(p, s.procs[server], simMessage{size: 7 + uint32(s.rnd.IntN(3)), ref: ref})
 	s.after(s.rnd.Int64N(400), func() {
+		p.calls = ref
+		if s.timeouts && s.rnd.IntN(3) == 0 {
+			s.wake(p, 1+s.rnd.Int64N(100_000))
+		}
 		s.take(p, func(m simMessage) bool { return m.reply && m.ref == ref }, func(simMessage) {})
 	})
 }

@@ -48,12 +48,13 @@ func (w *walk) segments(p *process, from, to int64) iter.Seq[segment] {
 	}
 }
 
-// lapsed yields a segment without the times in it when the process was not watched.
+// lapsed yields a segment without the times in it when the process was not watched. One
+// that has exited has, whether it is watched or not.
 func (w *walk) lapsed(p *process, s segment, yield func(segment) bool) bool {
-	for _, l := range p.lapses[after(p.lapses, s.from+1, seenAt):] {
-		if l.last >= s.to || l.seen >= w.end {
-			break
-		}
+	if s.state == exited {
+		return yield(s)
+	}
+	for l := range w.lapses(p, s.from, s.to) {
 		before, none := s, s
 		before.to, before.until = max(s.from, l.last), l.last
 		none.from, none.to = before.to, min(s.to, l.seen)
@@ -64,6 +65,43 @@ func (w *walk) lapsed(p *process, s segment, yield func(segment) bool) bool {
 		s.from = none.to
 	}
 	return s.from >= s.to || w.vm.cutOut(s, yield)
+}
+
+// lapses returns those of a process that reach into [from, to), in their order, also the
+// one that was not seen, where nothing tells that it is still watched.
+func (w *walk) lapses(p *process, from, to int64) iter.Seq[lapse] {
+	return func(yield func(lapse) bool) {
+		for _, l := range p.lapses[after(p.lapses, from+1, seenAt):] {
+			if l.last >= to || l.seen >= w.end && w.holds(p) || !yield(l) {
+				return
+			}
+		}
+		last := p.last
+		if n := len(p.arrived); n > 0 {
+			last = max(last, p.arrived[n-1].at)
+		}
+		if p.watched && last < to && !w.holds(p) {
+			yield(lapse{last, forever})
+		}
+	}
+}
+
+// holds reports whether a process is watched until the end of the instance, unless it is
+// seen before that it is not: it started that, or one that is watched sent it something
+// meanwhile.
+func (w *walk) holds(p *process) bool {
+	if p == w.owner {
+		return true
+	}
+	for _, s := range p.arrived[after(p.arrived, w.start, sentAt):] {
+		if s.at >= w.end {
+			break
+		}
+		if !s.unwatched {
+			return true
+		}
+	}
+	return false
 }
 
 func changedAt(c change) int64 { return c.at }
@@ -101,10 +139,14 @@ func (w *walk) state(p *process, at int64) state {
 	if i == 0 || at < w.log.begin {
 		return unknown
 	}
-	if j := after(p.lapses, at+1, seenAt); j < len(p.lapses) && p.lapses[j].last <= at && p.lapses[j].seen < w.end {
+	s := p.changes[i-1].state
+	if s == exited {
+		return s
+	}
+	for range w.lapses(p, at, at+1) {
 		return unknown
 	}
-	return p.changes[i-1].state
+	return s
 }
 
 // minNeighbour is the part of the time a process was ready, as its inverse, that

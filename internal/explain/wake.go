@@ -1,6 +1,10 @@
 package explain
 
-import "github.com/beamscope/beamscope/internal/trace"
+import (
+	"slices"
+
+	"github.com/beamscope/beamscope/internal/trace"
+)
 
 // A cause is what ends a wait.
 type cause uint8
@@ -40,7 +44,8 @@ func (w *walk) wakeOf(p *process, s segment) wake {
 
 // episode finds out what a wait that began at since, and was interrupted at until for
 // the first time, came to. Who is woken and only looks at the messages that came, and
-// goes on to wait, still waits for the same.
+// goes on to wait, still waits for the same; so does, as is assumed, who is scheduled in
+// and does nothing at all.
 func (p *process) episode(since, until int64) episode {
 	e := episode{interval: interval{since, p.sure(since)}}
 	var r *receipt
@@ -49,12 +54,17 @@ func (p *process) episode(since, until int64) episode {
 		e.to = r.at
 	}
 	last := interval{since, until} // wait
+	mark := trace.Exact
 	for i := after(p.changes, since+1, changedAt); i < len(p.changes) && p.changes[i].at < e.to; i++ {
 		c := p.changes[i]
 		if c.state != waits {
 			continue
 		}
-		if !p.fetchedIn(last.from, c.at) {
+		switch {
+		case p.fetchedIn(last.from, c.at):
+		case p.glanced(c.at):
+			mark = trace.Inferred
+		default:
 			e.to = c.at
 			e.wake = wake{how: bySignal}
 			return e
@@ -72,6 +82,7 @@ func (p *process) episode(since, until int64) episode {
 	default:
 		e.wake = p.unfinished(last)
 	}
+	e.wake.mark = max(e.wake.mark, mark)
 	return e
 }
 
@@ -118,4 +129,10 @@ func (p *process) unfinished(last interval) wake {
 func (p *process) fetchedIn(from, to int64) bool {
 	i := after(p.fetched, from, func(at int64) int64 { return at })
 	return i < len(p.fetched) && p.fetched[i] < to
+}
+
+// glanced reports whether the process had done nothing when it stopped to run, at a time.
+func (p *process) glanced(at int64) bool {
+	_, found := slices.BinarySearch(p.glances, at)
+	return found
 }

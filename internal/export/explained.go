@@ -22,6 +22,7 @@ type explained struct {
 
 type timeShare struct {
 	cause
+	doubt
 	Share float64  `json:"share"`
 	Usual *float64 `json:"usual,omitempty"` // absent where there were no quiet windows
 	Time  int64    `json:"duration_ns"`
@@ -35,9 +36,16 @@ type cause struct {
 	Own     bool   `json:"own"`
 }
 
+// doubt is what is not certain of time; absent of kind "other".
+type doubt struct {
+	Mark   string `json:"mark,omitempty"`   // of the least certain part
+	Reason string `json:"reason,omitempty"` // of the longest part
+}
+
 type shift struct {
 	Since time.Time `json:"since"`
 	cause
+	doubt
 	From float64 `json:"from"`
 	To   float64 `json:"to"`
 }
@@ -50,13 +58,17 @@ func explainedOf(p *scope.Probe) *explained {
 	}
 	out := &explained{N: x.Instances, Total: int64(x.Total), Quiet: x.Quiet, Sentence: x.Sentence()}
 	out.Shares = timeShares(x.Shares, x.Others, x.Total)
-	for i := range x.Shares {
-		if x.Quiet > 0 {
+	if x.Quiet > 0 {
+		for i := range x.Shares {
 			out.Shares[i].Usual = &x.Shares[i].Usual
+		}
+		if len(out.Shares) > len(x.Shares) {
+			others := x.UsualOthers()
+			out.Shares[len(x.Shares)].Usual = &others
 		}
 	}
 	if s := x.Shift; s != nil {
-		out.Shift = &shift{s.Since.UTC(), causeOf(s.Cause), s.From, s.To}
+		out.Shift = &shift{s.Since.UTC(), causeOf(s.Cause), doubtOf(s.Doubt), s.From, s.To}
 	}
 	return out
 }
@@ -66,7 +78,7 @@ func timeShares(shares []scope.Share, others, total time.Duration) []timeShare {
 	out := []timeShare{}
 	for i := range shares {
 		s := &shares[i]
-		out = append(out, timeShare{cause: causeOf(s.Cause), Share: s.Of, Time: int64(s.Time)})
+		out = append(out, timeShare{cause: causeOf(s.Cause), doubt: doubtOf(s.Doubt), Share: s.Of, Time: int64(s.Time)})
 	}
 	if others > 0 {
 		out = append(out, timeShare{cause: cause{Kind: "other"}, Share: float64(others) / float64(total), Time: int64(others)})
@@ -77,6 +89,8 @@ func timeShares(shares []scope.Share, others, total time.Duration) []timeShare {
 func causeOf(c scope.Cause) cause {
 	return cause{Kind: c.Kind.Word(), Process: pidOf(c.Process), Name: c.Name, Own: c.Own}
 }
+
+func doubtOf(d scope.Doubt) doubt { return doubt{d.Mark.String(), d.Reason} }
 
 // explain writes where the time of the probes of a frame went, in a line each.
 func explain(w io.Writer, f *scope.Frame) {

@@ -16,7 +16,7 @@ import (
 // the rest with one of many processes.
 func served(wait time.Duration) outcome.Instance {
 	const client, queue = 10, 20
-	t := &trace.Trace{Spans: []trace.Span{{Parent: -1, End: 100e6, Process: client}, {Kind: trace.Mailbox, End: int64(wait), Process: queue, Name: "queue_2", Behind: 812}}}
+	t := &trace.Trace{Spans: []trace.Span{{Parent: -1, End: 100e6, Process: client}, {Kind: trace.Mailbox, End: int64(wait), Process: queue, Name: "queue_2", Behind: 812, Mark: trace.Inferred}}}
 	for at := int64(wait); at < 100e6; at += 1e6 {
 		t.Spans = append(t.Spans, trace.Span{Kind: trace.Running, Start: at, End: at + 1e6, Process: 30 + trace.PID(at/4e6)})
 	}

@@ -149,7 +149,7 @@ func writeTotal(b *strings.Builder, name string, t *scope.Tally) {
 	rest := 1.0
 	for _, s := range shares {
 		if len(parts) < mostTotal && s.Of >= leastTotal {
-			parts = append(parts, fmt.Sprintf("%s %v", scope.Percent(s.Of), s.Cause))
+			parts = append(parts, scope.Percent(s.Of)+" "+s.String())
 			rest -= s.Of
 		}
 	}

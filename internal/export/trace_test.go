@@ -97,8 +97,8 @@ func TestTotals(t *testing.T) {
 	k := worst.Keeper{N: 1}
 	const went = ", 1 instance explained, 100ms: 70 % mailbox wait of queue_2, 27 % waiting for another process, 2 % waiting to run, 1 % dirty function of queue_2\n"
 	const shares = `,"n":1,"total_ns":100000000,"shares":[` +
-		`{"kind":"mailbox","name":"queue_2","own":false,"share":0.7,"duration_ns":70000000},{"kind":"waiting","own":false,"share":0.27,"duration_ns":27000000},` +
-		`{"kind":"ready","own":true,"share":0.02,"duration_ns":2000000},{"kind":"nif","name":"queue_2","own":false,"share":0.01,"duration_ns":1000000}]}` + "\n"
+		`{"kind":"mailbox","name":"queue_2","own":false,"mark":"inferred","share":0.7,"duration_ns":70000000},{"kind":"waiting","own":false,"mark":"ambiguous","reason":"two may have sent what it took","share":0.27,"duration_ns":27000000},` +
+		`{"kind":"ready","own":true,"mark":"exact","share":0.02,"duration_ns":2000000},{"kind":"nif","name":"queue_2","own":false,"mark":"inferred","share":0.01,"duration_ns":1000000}]}` + "\n"
 	const oneObject = `{"outcome":"probe","vm":{"pid":7,"node":"shop@db1"}` + shares
 	for _, step := range []struct {
 		added         *outcome.Instance

@@ -13,8 +13,7 @@ import (
 func (s *VMSource) explain(st *stage, w Window, instances []Instance) error {
 	o := st.observation
 	if !s.explains(o) {
-		o.record.forget(everything)
-		return nil
+		return o.record.skip(o.collector.Events)
 	}
 	if err := o.record.read(o.collector.Events); err != nil {
 		return err

@@ -1,7 +1,6 @@
 package outcome
 
 import (
-	"math"
 	"slices"
 	"sync"
 
@@ -52,6 +51,16 @@ func (r *record) read(events func(func([]bpf.Event)) (bpf.Loss, error)) error {
 	r.batch = r.batch[:0]
 	missing, err := events(func(batch []bpf.Event) { r.batch = append(r.batch, batch...) })
 	r.add(r.batch, missing)
+	return err
+}
+
+// skip passes over what a collector has recorded, and begins anew behind it: what happens
+// while nothing is to be explained is not all recorded.
+func (r *record) skip(events func(func([]bpf.Event)) (bpf.Loss, error)) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.log, r.chunks, r.held = explain.Log{}, nil, 0
+	_, err := events(func([]bpf.Event) {})
 	return err
 }
 
@@ -114,6 +123,13 @@ func (r *record) forget(before int64) {
 	r.giveUp(before)
 }
 
+// forgetVM forgets a VM that has ended.
+func (r *record) forgetVM(pid int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.log.ForgetVM(pid)
+}
+
 func (r *record) giveUp(before int64) {
 	for len(r.chunks) > 0 && r.chunks[0].until < before {
 		r.held -= r.chunks[0].n
@@ -137,6 +153,3 @@ func (r *record) takeLost() uint64 {
 	r.lost = 0
 	return lost
 }
-
-// everything is a time before which all is forgotten.
-const everything = math.MaxInt64

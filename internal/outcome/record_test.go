@@ -2,6 +2,7 @@ package outcome
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"testing"
 
@@ -44,7 +45,7 @@ func TestRecordIsBounded(t *testing.T) {
 		if again := r.takeLost(); again != 0 {
 			t.Fatalf("%d lost again", again)
 		}
-		r.forget(everything)
+		r.forget(math.MaxInt64)
 		if r.held != 0 || len(r.chunks) != 0 {
 			t.Fatalf("%d events are held after all were forgotten", r.held)
 		}
@@ -86,6 +87,50 @@ func TestRecordReadError(t *testing.T) {
 	})
 	if !errors.Is(err, broken) || r.held != 1 {
 		t.Errorf("got %v, and %d events are held", err, r.held)
+	}
+}
+
+// Of a VM that has ended nothing is left for the next one with its pid.
+func TestRecordForgetsVM(t *testing.T) {
+	r := record{most: 1024}
+	r.add([]bpf.Event{
+		{VM: 1, Kind: bpf.EventWatch, Process: 5, Time: 10}, {VM: 1, Kind: bpf.EventGCStart, Process: 5, Time: 20},
+		{VM: 2, Kind: bpf.EventWatch, Process: 5, Time: 10}, {VM: 2, Kind: bpf.EventGCStart, Process: 5, Time: 20},
+	}, bpf.Loss{})
+	r.forgetVM(1)
+	for vm, want := range map[int]trace.Kind{1: trace.Unexplained, 2: trace.Running} {
+		tr := r.explain(explain.Instance{VM: vm, Start: 10, End: 20, Owner: 5})
+		if got := tr.Spans[1].Kind; got != want {
+			t.Errorf("VM %d: kind %d, want %d", vm, got, want)
+		}
+	}
+}
+
+// What happened while nothing was to be explained is not known, and nobody is taken to have
+// stayed as it was before.
+func TestRecordSkips(t *testing.T) {
+	r := record{most: 1024}
+	step := func(how func(func(func([]bpf.Event)) (bpf.Loss, error)) error, events ...bpf.Event) {
+		t.Helper()
+		for i := range events {
+			events[i].VM, events[i].Process = 1, 7
+		}
+		if err := how(func(fn func([]bpf.Event)) (bpf.Loss, error) { fn(events); return bpf.Loss{}, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step(r.read, bpf.Event{Time: 10, Kind: bpf.EventWatch}, bpf.Event{Time: 20, Kind: bpf.EventIn})
+	step(r.skip, bpf.Event{Time: 1000, Kind: bpf.EventGCStart})
+	step(r.read)
+	step(r.read, bpf.Event{Time: 90000, Kind: bpf.EventOut, State: bpf.StateKnown})
+	got := r.explain(explain.Instance{VM: 1, ID: 1, Start: 30000, End: 80000, Owner: 7})
+	for _, s := range got.Spans[1:] {
+		if s.Kind != trace.Unexplained {
+			t.Errorf("%v", s)
+		}
+	}
+	if lost := r.takeLost(); lost > 0 {
+		t.Errorf("%d lost", lost)
 	}
 }
 

@@ -599,6 +599,7 @@ func (s *VMSource) bury(w Window) error {
 		errs := []error{v.close(), s.names.close(pid)}
 		for _, o := range s.observations {
 			errs = append(errs, o.collector.Forget(pid), o.detach(pid))
+			o.record.forgetVM(pid)
 		}
 		if err := errors.Join(errs...); err != nil {
 			return err

@@ -69,7 +69,7 @@ func BenchmarkExplain(b *testing.B) {
 	for id := range uint64(outcome.MaxWorst) {
 		var spells []spell
 		for n := range 60 {
-			spells = append(spells, spell{trace.Kind(1 + n%9), trace.PID(1 + n%20), "", ms})
+			spells = append(spells, spell{trace.Kind(1 + n%9), trace.PID(1 + n%20), "", ms, trace.Exact, ""})
 		}
 		instances = append(instances, explainedBy("a", id, spells...))
 	}

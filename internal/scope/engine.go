@@ -1,7 +1,6 @@
 package scope
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -356,14 +355,8 @@ func (e *Engine) distribute(instances []outcome.Instance) {
 	for i := range e.frame.Probes {
 		p := &e.frame.Probes[i]
 		s := e.series[seriesKey{p.Name, p.VM}]
-		slices.SortStableFunc(s.instances, WorstFirst)
+		slices.SortStableFunc(s.instances, func(a, b outcome.Instance) int { return a.CompareWorst(&b) })
 		p.Instances = s.instances
 		p.Explained = s.explained.explain(p.Instances, e.frame.Time)
 	}
-}
-
-// WorstFirst compares instances: timeouts come before failures before successes, and the
-// slowest of each first.
-func WorstFirst(a, b outcome.Instance) int {
-	return cmp.Or(cmp.Compare(b.Status, a.Status), cmp.Compare(b.Elapsed(), a.Elapsed()), cmp.Compare(a.ID, b.ID))
 }

@@ -434,3 +434,19 @@ func TestStepAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations a window", n)
 	}
 }
+
+// What is as bad comes in the order in which it ended, as it does where it is explained.
+func TestAsBadInstances(t *testing.T) {
+	p := newPlay(t, system(t, "", spec("a", 1)))
+	at := func(id uint64, end int64) outcome.Instance {
+		return outcome.Instance{Outcome: "a", VM: beam, ID: id, Start: end - 5, End: end}
+	}
+	f := p.batch(outcome.Batch{Counts: []outcome.Counts{counts("a", 3)}, Instances: []outcome.Instance{at(1, 30), at(3, 20), at(2, 20)}})
+	var ids []uint64
+	for _, i := range probe(t, f, "a").Instances {
+		ids = append(ids, i.ID)
+	}
+	if diff := cmp.Diff([]uint64{2, 3, 1}, ids); diff != "" {
+		t.Error(diff)
+	}
+}

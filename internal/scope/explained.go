@@ -35,9 +35,11 @@ func causeOf(s *trace.Share) Cause {
 }
 
 // String says in a few words what the time went to, as "mailbox wait of queue_2".
-func (c Cause) String() string {
-	s := trace.Share{Kind: c.Kind, Own: c.Own, Name: c.Name, Process: c.Process}
-	return s.What()
+func (c Cause) String() string { return c.share(Doubt{}).What() }
+
+// share returns what goes to a cause in the form in which it goes to one of an instance.
+func (c Cause) share(d Doubt) *trace.Share {
+	return &trace.Share{Kind: c.Kind, Own: c.Own, Name: c.Name, Process: c.Process, Mark: d.Mark, Reason: d.Reason}
 }
 
 // A Share is what part of the time of a window's explained instances went to a cause.
@@ -46,7 +48,22 @@ type Share struct {
 	Time  time.Duration
 	Of    float64 // of the time of all
 	Usual float64 // likewise, in the quiet windows before; 0 where there were none
+
+	Doubt
 }
+
+// A Doubt says what is not certain of time that went to a cause.
+type Doubt struct {
+	Mark trace.Mark // that of the least certain part
+
+	// Reason says why nothing better is known of the longest part, and whether that is not
+	// the reason of all others too; "" where there is nothing to say.
+	Reason string
+}
+
+// String says in a few words what the time went to, and what is not certain of that, as
+// "mailbox wait of queue_2 (inferred)".
+func (s *Share) String() string { return s.Cause.share(s.Doubt).Brief() }
 
 // Explained says where the time of the instances of a window went, as far as these have
 // a trace: the worst ones. A window is quiet where no trigger of the probe fires or is
@@ -65,16 +82,33 @@ type Explained struct {
 	Shift *Shift // nil where nothing has grown
 }
 
+// UsualOthers returns what share all causes without a share of their own had in the quiet
+// windows before; 0 where there were none.
+func (x *Explained) UsualOthers() float64 {
+	if x.Quiet == 0 {
+		return 0
+	}
+	rest := 1.0
+	for i := range x.Shares {
+		rest -= x.Shares[i].Usual
+	}
+	return max(rest, 0) // rounding
+}
+
 // A Shift is the cause whose share has grown most against the quiet windows before.
 type Shift struct {
 	Cause    Cause
 	Since    time.Time // wall time of the end of the window from which on it is closer to To
 	From, To float64   // shares in the quiet windows before that one, and now
+
+	Doubt // about what it is now
 }
 
-// String says in a sentence what has grown.
+// String says in a sentence what has grown, and since when in UTC: frames, and what is kept
+// of them, say the same wherever they are read.
 func (s *Shift) String() string {
-	return fmt.Sprintf("since %s %v grew from %s to %s", s.Since.Local().Format("15:04:05"), s.Cause, Percent(s.From), Percent(s.To))
+	what := s.Cause.share(s.Doubt).Brief()
+	return fmt.Sprintf("since %s %s grew from %s to %s", s.Since.UTC().Format("15:04:05 UTC"), what, Percent(s.From), Percent(s.To))
 }
 
 // Sentence says in a sentence where the time went: what has grown or, where nothing has,
@@ -91,7 +125,7 @@ func (x *Explained) Sentence() string {
 	if x.Instances > 1 {
 		instances = fmt.Sprintf("%d instances", x.Instances)
 	}
-	return fmt.Sprintf("%s of the time of %s was %v", Percent(largest.Of), instances, largest.Cause)
+	return fmt.Sprintf("%s of the time of %s %s", Percent(largest.Of), instances, largest.Cause.share(largest.Doubt).Clause())
 }
 
 // clone returns a copy that holds for good; nil of nil.

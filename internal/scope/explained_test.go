@@ -2,6 +2,8 @@ package scope_test
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +22,8 @@ type spell struct {
 	process trace.PID // 1 is that of the instance
 	name    string
 	time    time.Duration
+	mark    trace.Mark
+	reason  string
 }
 
 // explainedBy is an instance that began at 0, with a trace of these parts.
@@ -27,7 +31,7 @@ func explainedBy(name string, id uint64, spells ...spell) outcome.Instance {
 	t := &trace.Trace{Spans: []trace.Span{{Parent: -1, Kind: trace.Root, Process: 1}}}
 	at := int64(0)
 	for _, s := range spells {
-		t.Spans = append(t.Spans, trace.Span{Kind: s.kind, Start: at, End: at + int64(s.time), Process: s.process, Name: s.name})
+		t.Spans = append(t.Spans, trace.Span{Kind: s.kind, Start: at, End: at + int64(s.time), Process: s.process, Name: s.name, Mark: s.mark, Reason: s.reason})
 		at += int64(s.time)
 	}
 	t.Spans[0].End = at
@@ -36,7 +40,7 @@ func explainedBy(name string, id uint64, spells ...spell) outcome.Instance {
 
 // queued is an instance of 100 ms, so much of which waited in the mailbox of queue_2.
 func queued(name string, wait time.Duration) outcome.Instance {
-	return explainedBy(name, 7, spell{trace.Running, 1, "", 100*ms - wait}, spell{trace.Mailbox, 2, "queue_2", wait})
+	return explainedBy(name, 7, spell{trace.Running, 1, "", 100*ms - wait, trace.Exact, ""}, spell{trace.Mailbox, 2, "queue_2", wait, trace.Exact, ""})
 }
 
 // noon is when the first window of a play ends.
@@ -61,8 +65,8 @@ func explained(t testing.TB, f *scope.Frame, name string) *scope.Explained {
 func TestExplainedShares(t *testing.T) {
 	p := newPlay(t, system(t, "", spec("a", 1)))
 	f := p.batch(outcome.Batch{Counts: []outcome.Counts{counts("a", 3)}, Instances: []outcome.Instance{
-		explainedBy("a", 1, spell{trace.Running, 1, "client", 2 * ms}, spell{trace.Mailbox, 5, "queue_2", 60 * ms}, spell{trace.Running, 9, "", 8 * ms}),
-		explainedBy("a", 2, spell{trace.Running, 1, "", 1 * ms}, spell{trace.Mailbox, 6, "queue_2", 29 * ms}),
+		explainedBy("a", 1, spell{trace.Running, 1, "client", 2 * ms, trace.Exact, ""}, spell{trace.Mailbox, 5, "queue_2", 60 * ms, trace.Exact, ""}, spell{trace.Running, 9, "", 8 * ms, trace.Exact, ""}),
+		explainedBy("a", 2, spell{trace.Running, 1, "", 1 * ms, trace.Exact, ""}, spell{trace.Mailbox, 6, "queue_2", 29 * ms, trace.Exact, ""}),
 		{Outcome: "a", VM: beam, ID: 3, End: int64(time.Second)},
 	}})
 	want := &scope.Explained{Instances: 2, Total: 100 * ms, Shares: []scope.Share{
@@ -86,7 +90,7 @@ func TestExplainedShares(t *testing.T) {
 func TestManyCauses(t *testing.T) {
 	var spells []spell
 	for n := range 40 {
-		spells = append(spells, spell{trace.Running, trace.PID(2 + n), "", time.Duration(100 - n)})
+		spells = append(spells, spell{trace.Running, trace.PID(2 + n), "", time.Duration(100 - n), trace.Exact, ""})
 	}
 	x := explained(t, newPlay(t, system(t, "", spec("a", 1))).explain(1, explainedBy("a", 1, spells...)), "a")
 	if len(x.Shares) != scope.MaxShares || x.Causes != 40-scope.MaxShares || x.Shares[15].Time != 85 {
@@ -94,6 +98,27 @@ func TestManyCauses(t *testing.T) {
 	}
 	if want := time.Duration((84 + 61) * 24 / 2); x.Others != want {
 		t.Errorf("the others are %v, want %v", x.Others, want)
+	}
+}
+
+// What others usually come to is what the shares of now leave of the quiet windows.
+func TestUsualOfOthers(t *testing.T) {
+	var many []spell
+	for n := range 40 {
+		many = append(many, spell{trace.Running, trace.PID(2 + n), "", time.Duration(100 - n), trace.Exact, ""})
+	}
+	p := newPlay(t, system(t, "", spec("a", 1)))
+	x := explained(t, p.explain(1, explainedBy("a", 1, many...)), "a")
+	if x.UsualOthers() != 0 {
+		t.Errorf("%v is usual without a quiet window", x.UsualOthers())
+	}
+	x = explained(t, p.explain(1, explainedBy("a", 1, many...)), "a")
+	if got, want := x.UsualOthers(), float64(x.Others)/float64(x.Total); math.Abs(got-want) > 1e-9 {
+		t.Errorf("%v is usual where nothing has changed, want %v", got, want)
+	}
+	x = explained(t, p.explain(1, explainedBy("a", 1, spell{trace.Running, 2, "", 100, trace.Exact, ""})), "a")
+	if got, want := x.UsualOthers(), 1-100/float64((100+61)*40/2); math.Abs(got-want) > 1e-9 {
+		t.Errorf("%v is usual, want %v", got, want)
 	}
 }
 
@@ -147,7 +172,7 @@ func anyInstance(r *rapid.T, id uint64) outcome.Instance {
 		}
 		spells = append(spells, spell{
 			trace.Kind(rapid.IntRange(1, int(trace.Kinds)-1).Draw(r, "kind")), trace.PID(n), name,
-			time.Duration(rapid.Int64Range(0, 1e12).Draw(r, "time")),
+			time.Duration(rapid.Int64Range(0, 1e12).Draw(r, "time")), trace.Exact, "",
 		})
 	}
 	return explainedBy("a", id, spells...)
@@ -181,7 +206,7 @@ func TestShift(t *testing.T) {
 		if diff := cmp.Diff(want, x.Shift); diff != "" {
 			t.Fatalf("%d windows later: %s", n, diff)
 		}
-		if got, want := x.Sentence(), "since "+began.Local().Format("15:04:05")+" mailbox wait of queue_2 grew from 5 % to 77 %"; got != want {
+		if got, want := x.Sentence(), "since "+began.Format("15:04:05")+" UTC mailbox wait of queue_2 grew from 5 % to 77 %"; got != want {
 			t.Fatalf("it says %q, want %q", got, want)
 		}
 	}
@@ -190,6 +215,17 @@ func TestShift(t *testing.T) {
 	}
 	if x := explained(t, p.explain(1, queued("a", 77*ms)), "a"); x.Shift != nil || x.Quiet != 60 {
 		t.Errorf("after %d such windows it still says %v", x.Quiet, x.Shift)
+	}
+}
+
+// What a frame says is the same on any machine, wherever that is.
+func TestShiftElsewhere(t *testing.T) {
+	here := time.Local
+	t.Cleanup(func() { time.Local = here })
+	time.Local = time.FixedZone("UTC+9", 9*60*60)
+	s := scope.Shift{Cause: scope.Cause{Kind: trace.GC, Own: true}, Since: noon.Local(), From: 0.04, To: 0.77}
+	if got, want := s.String(), "since 12:00:00 UTC garbage collection of its own process grew from 4 % to 77 %"; got != want {
+		t.Errorf("it says %q, want %q", got, want)
 	}
 }
 
@@ -255,7 +291,7 @@ func TestExplanationOfCalculated(t *testing.T) {
 	s.Probes[3].Triggers = triggers(t, "load", "5")
 	p := newPlay(t, s)
 	f := p.batch(outcome.Batch{Time: noon, Counts: []outcome.Counts{counts("a", 1), counts("b", 1), counts("both", 9), counts("else", 9)},
-		Instances: []outcome.Instance{queued("a", 60*ms), explainedBy("b", 1, spell{trace.GC, 1, "", 99 * ms})}})
+		Instances: []outcome.Instance{queued("a", 60*ms), explainedBy("b", 1, spell{trace.GC, 1, "", 99 * ms, trace.Exact, ""})}})
 	if diff := cmp.Diff([]string{"load both", "load else"}, fired(f)); diff != "" {
 		t.Fatal(diff)
 	}
@@ -299,7 +335,7 @@ func TestExplainedAgain(t *testing.T) {
 	for range 2 {
 		p := newPlay(t, system(t, "", spec("a", 1)))
 		for n := range 40 {
-			f := p.explain(1, queued("a", time.Duration(n*n%97)*ms), explainedBy("a", uint64(n), spell{trace.GC, 1, "", ms}, spell{trace.Port, 3, "", ms})).Clone()
+			f := p.explain(1, queued("a", time.Duration(n*n%97)*ms), explainedBy("a", uint64(n), spell{trace.GC, 1, "", ms, trace.Exact, ""}, spell{trace.Port, 3, "", ms, trace.Exact, ""})).Clone()
 			switch x := explained(t, f, "a"); {
 			case len(first) < 40:
 				first = append(first, x)
@@ -309,5 +345,151 @@ func TestExplainedAgain(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A process that gets its name later, or loses it, is the same all along: nothing has
+// grown where all is as it was.
+func TestNameComesLater(t *testing.T) {
+	waited := func(name string) outcome.Instance {
+		return explainedBy("a", 1, spell{trace.Running, 1, "", 10 * ms, trace.Exact, ""}, spell{trace.Mailbox, 2, name, 90 * ms, trace.Exact, ""})
+	}
+	for _, unnamed := range [][]int{{0}, {0, 1, 2}, {7}, {0, 6, 7}} {
+		p := newPlay(t, system(t, "", spec("a", 1)))
+		for n := range 12 {
+			name := "queue_2"
+			if slices.Contains(unnamed, n) {
+				name = ""
+			}
+			x := explained(t, p.explain(1, waited(name)), "a")
+			if x.Shift != nil {
+				t.Errorf("unnamed in %v: window %d says %v", unnamed, n, x.Shift)
+			}
+			if most := x.Shares[0]; n > 0 && most.Cause.Name == "queue_2" && most.Usual != 0.9 {
+				t.Errorf("unnamed in %v: in window %d it was %v usually", unnamed, n, most.Usual)
+			}
+		}
+	}
+}
+
+// What a shift is of may get its name while it lasts.
+func TestNameComesWithinShift(t *testing.T) {
+	p := newPlay(t, system(t, "", spec("a", 1)))
+	for range 6 {
+		p.explain(1, queued("a", 0))
+	}
+	began := noon.Add(time.Duration(p.next))
+	for n, name := range []string{"", "", "queue_2", ""} {
+		x := explained(t, p.explain(1, explainedBy("a", 1, spell{trace.Running, 1, "", 10 * ms, trace.Exact, ""}, spell{trace.Mailbox, 9, name, 90 * ms, trace.Exact, ""})), "a")
+		if x.Shift == nil || !x.Shift.Since.Equal(began) || x.Shift.From != 0 || x.Shift.To != 0.9 {
+			t.Errorf("window %d says %v, want since %v", n, x.Shift, began)
+		}
+	}
+}
+
+// Within a tally too, whichever instance tells the name.
+func TestTallyNames(t *testing.T) {
+	named := explainedBy("a", 1, spell{trace.Mailbox, 2, "queue_2", 5 * ms, trace.Exact, ""}, spell{trace.GC, 3, "queue_2", ms, trace.Exact, ""})
+	unnamed := explainedBy("a", 2, spell{trace.Mailbox, 2, "", 3 * ms, trace.Exact, ""}, spell{trace.GC, 2, "", ms, trace.Exact, ""}, spell{trace.GC, 4, "", ms, trace.Exact, ""})
+	want := []scope.Share{
+		{Cause: scope.Cause{Kind: trace.Mailbox, Name: "queue_2"}, Time: 8 * ms, Of: 8.0 / 11},
+		{Cause: scope.Cause{Kind: trace.GC, Name: "queue_2"}, Time: 2 * ms, Of: 2.0 / 11},
+		{Cause: scope.Cause{Kind: trace.GC, Process: 4}, Time: ms, Of: 1.0 / 11},
+	}
+	for _, order := range [][]outcome.Instance{{named, unnamed}, {unnamed, named}} {
+		var together, apart scope.Tally
+		together.Add(order)
+		apart.Add(order[:1])
+		apart.Add(order[1:])
+		for _, tally := range []*scope.Tally{&together, &apart} {
+			shares, _ := tally.Shares()
+			if diff := cmp.Diff(want, shares); diff != "" || tally.Causes() != 3 {
+				t.Errorf("%d causes: %s", tally.Causes(), diff)
+			}
+		}
+	}
+}
+
+// What is not certain of an instance's time is not certain of a window's either: each
+// share says how certain the least certain part of it is, and so does what is said of it.
+func TestMarks(t *testing.T) {
+	waited := func(wait time.Duration, mark trace.Mark) outcome.Instance {
+		return explainedBy("a", 7, spell{trace.Mailbox, 2, "queue_2", wait, mark, ""}, spell{trace.Running, 1, "", 100*ms - wait, trace.Exact, ""})
+	}
+	p := newPlay(t, system(t, "", spec("a", 1)))
+	x := explained(t, p.explain(2, waited(80*ms, trace.Inferred), waited(90*ms, trace.Exact)), "a")
+	want := []scope.Share{
+		{Cause: scope.Cause{Kind: trace.Mailbox, Name: "queue_2"}, Doubt: scope.Doubt{Mark: trace.Inferred}, Time: 170 * ms, Of: 0.85},
+		{Cause: scope.Cause{Kind: trace.Running, Own: true}, Time: 30 * ms, Of: 0.15},
+	}
+	if diff := cmp.Diff(want, x.Shares); diff != "" {
+		t.Error(diff)
+	}
+	if got, want := x.Sentence(), "85 % of the time of 2 instances was mailbox wait of queue_2, inferred from the order of messages"; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+	if got, want := x.Shares[0].String(), "mailbox wait of queue_2 (inferred)"; got != want {
+		t.Errorf("the share is %q, want %q", got, want)
+	}
+	if got, want := x.Shares[1].String(), "running of its own process"; got != want {
+		t.Errorf("the share is %q, want %q", got, want)
+	}
+	for range 5 {
+		p.explain(1, waited(0, trace.Exact))
+	}
+	p.explain(1, waited(90*ms, trace.Inferred))
+	x = explained(t, p.explain(1, waited(90*ms, trace.Ambiguous)), "a")
+	if x.Shift == nil || x.Shift.Mark != trace.Ambiguous || !strings.Contains(x.Shift.String(), " mailbox wait of queue_2 (ambiguous) grew from ") {
+		t.Errorf("the shift is %+v: %v", x.Shift, x.Shift)
+	}
+
+	// Of causes that turn out to be the same, the least certain counts.
+	var tally scope.Tally
+	tally.Add([]outcome.Instance{explainedBy("a", 1, spell{trace.Mailbox, 2, "", ms, trace.Inferred, ""})})
+	tally.Add([]outcome.Instance{explainedBy("a", 2, spell{trace.Mailbox, 3, "queue_2", ms, trace.Exact, ""}, spell{trace.GC, 2, "queue_2", 3 * ms, trace.Exact, ""})})
+	if shares, _ := tally.Shares(); len(shares) != 2 || shares[0].Mark != trace.Exact || shares[1].Mark != trace.Inferred {
+		t.Errorf("%+v", shares)
+	}
+}
+
+// What is unexplained has the reason of its longest part, and says where that is not the
+// only one.
+func TestReasons(t *testing.T) {
+	const timer, signal = "woken by a timer", "woken by a signal"
+	lost := func(id uint64, reason string, time time.Duration) outcome.Instance {
+		return explainedBy("a", id, spell{trace.Unexplained, 1, "", time, trace.Exact, reason}, spell{trace.Running, 1, "", 100*ms - time, trace.Exact, ""})
+	}
+	for _, test := range []struct {
+		instances      []outcome.Instance
+		reason, phrase string
+	}{
+		{[]outcome.Instance{lost(1, timer, 80*ms), lost(2, timer, 90*ms)}, timer, "is unexplained: woken by a timer"},
+		{[]outcome.Instance{lost(1, timer, 80*ms), lost(2, signal, 90*ms)}, signal + ", at least in part", "is unexplained: woken by a signal, at least in part"},
+		{[]outcome.Instance{lost(1, timer, 90*ms), lost(2, signal, 80*ms), lost(3, timer, 85*ms)}, timer + ", at least in part", "is unexplained: woken by a timer, at least in part"},
+		{[]outcome.Instance{lost(1, "", 90*ms), lost(2, signal, 80*ms)}, "", "is unexplained"},
+		{[]outcome.Instance{lost(1, "\x1b[2J", 90*ms)}, "\x1b[2J", "is unexplained: �[2J"},
+	} {
+		x := explained(t, newPlay(t, system(t, "", spec("a", 1))).explain(9, test.instances...), "a")
+		if got := x.Shares[0].Reason; got != test.reason {
+			t.Errorf("the reason is %q, want %q", got, test.reason)
+		}
+		if got := x.Sentence(); !strings.HasSuffix(got, " "+test.phrase) {
+			t.Errorf("it says %q, want %q", got, test.phrase)
+		}
+	}
+	s := scope.Share{Cause: scope.Cause{Kind: trace.Unexplained, Own: true}, Doubt: scope.Doubt{Mark: trace.Inferred, Reason: timer}}
+	if got, want := s.String(), "unexplained (inferred: woken by a timer)"; got != want {
+		t.Errorf("a share is %q, want %q", got, want)
+	}
+	s.Mark = trace.Exact
+	if got, want := s.String(), "unexplained (woken by a timer)"; got != want {
+		t.Errorf("a share is %q, want %q", got, want)
+	}
+	p := newPlay(t, system(t, "", spec("a", 1)))
+	for range 5 {
+		p.explain(1, lost(1, "", 0))
+	}
+	if x := explained(t, p.explain(1, lost(1, timer, 80*ms)), "a"); x.Shift == nil || !strings.Contains(x.Shift.String(), " unexplained (woken by a timer) grew from ") {
+		t.Errorf("the shift is %v", x.Shift)
 	}
 }

@@ -51,14 +51,17 @@ func (w *pastWindow) share(c Cause) float64 {
 // their time went; nil where none is explained.
 func (x *explaining) explain(instances []outcome.Instance, end time.Time) *Explained {
 	x.tally.reset()
-	if x.tally.Add(instances); x.tally.Total == 0 {
+	if x.tally.add(instances) {
+		x.rename()
+	}
+	if x.tally.Total == 0 {
 		return nil
 	}
 	x.now.Instances, x.now.Total = x.tally.Instances, x.tally.Total
 	before := x.now.Shift
 	x.now.Quiet = quiet(x.past)
 	sortTimes(x.tally.times) // until it is reset
-	x.now.Shares, x.now.Others, x.now.Causes = appendShares(x.now.Shares[:0], x.tally.times, x.tally.Total)
+	x.now.Shares, x.now.Others, x.now.Causes = x.tally.appendShares(x.now.Shares[:0])
 	for i := range x.now.Shares {
 		s := &x.now.Shares[i]
 		s.Usual, _ = usual(x.past, s.Cause)
@@ -69,6 +72,14 @@ func (x *explaining) explain(instances []outcome.Instance, end time.Time) *Expla
 		x.now.Shift = &x.shift
 	}
 	return &x.now
+}
+
+// rename has what is kept go by the names of processes, as far as these are known.
+func (x *explaining) rename() {
+	for i := range x.past {
+		x.past[i].times = x.tally.names.rename(x.past[i].times)
+	}
+	x.shift.Cause = x.tally.names.named(x.shift.Cause) // which may be compared with
 }
 
 // quiet returns how many of these windows are quiet.
@@ -122,7 +133,7 @@ func (x *explaining) grown(before *Shift, end time.Time) (Shift, bool) {
 // the quiet windows before that one. These go into what it has grown from; so the more
 // windows belong to the row, the fewer do.
 func (x *explaining) since(most Share, before *Shift, end time.Time) Shift {
-	s := Shift{Cause: most.Cause, Since: end, From: most.Usual, To: most.Of}
+	s := Shift{Cause: most.Cause, Doubt: most.Doubt, Since: end, From: most.Usual, To: most.Of}
 	first := len(x.past)
 	for {
 		at := first

@@ -73,6 +73,22 @@ func (s *Share) Clause() string {
 	return b.String()
 }
 
+// Brief says in a few words what a part of the time was, and what is not certain of it
+// with the reason: "mailbox wait of <0.123.0> (queue_2) (inferred)".
+func (s *Share) Brief() string {
+	var doubts []string
+	if s.Mark != Exact {
+		doubts = append(doubts, s.Mark.String())
+	}
+	if s.Reason != "" {
+		doubts = append(doubts, figures.Printable(s.Reason))
+	}
+	if len(doubts) == 0 {
+		return s.What()
+	}
+	return s.What() + " (" + strings.Join(doubts, ": ") + ")"
+}
+
 // What says shortly what a part of the time was: "mailbox wait of <0.123.0> (queue_2)".
 func (s *Share) What() string {
 	whose := ProcessName(s.Process, s.Name)

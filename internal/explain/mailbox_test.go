@@ -1,0 +1,75 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/beamscope/beamscope/bpf"
+)
+
+// Whichever message is taken, the others stay, in their order.
+func TestTake(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var b mailbox
+		var want []uint32
+		next := uint32(0)
+		for range rapid.IntRange(1, 100).Draw(t, "steps") {
+			if len(want) == 0 || rapid.Bool().Draw(t, "fetch") {
+				next++
+				b.private = append(b.private, queued{size: next})
+				want = append(want, next)
+			} else {
+				i := rapid.IntRange(0, len(want)-1).Draw(t, "taken")
+				b.take(i)
+				want = slices.Delete(want, i, i+1)
+			}
+			var got []uint32
+			for _, q := range b.private {
+				got = append(got, q.size)
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("left are %v, want %v", got, want)
+			}
+		}
+	})
+}
+
+// A message that is not wanted stays at the head of many: what a message costs does not
+// grow with how many there are.
+func BenchmarkUnwantedHead(b *testing.B) {
+	for _, senders := range []int{1, 2} {
+		for _, n := range []int{1000, 10_000, 40_000} {
+			b.Run(fmt.Sprintf("%d senders, %d messages", senders, n), func(b *testing.B) {
+				events := script(b, unwantedHead(n, senders))
+				for b.Loop() {
+					var l Log
+					l.Add(events, bpf.Loss{})
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/message")
+			})
+		}
+	}
+}
+
+// unwantedHead is the script of a process that takes n messages of some senders, all
+// fetched at once after one that it does not want.
+func unwantedHead(n, senders int) string {
+	var s strings.Builder
+	s.WriteString("0 watch 1\n0 watch 2\n0 watch 3\n0 in 1\n0 out 1 wait\n1 send 2>1 9\n")
+	for i := range n {
+		fmt.Fprintf(&s, "%d send %d>1 4\n", 2+i, 2+i%senders)
+	}
+	at := 10_000 + n
+	fmt.Fprintf(&s, "%d in 1\n%d queued 1 9 #%d\n", at, at, n+1)
+	for range n {
+		fmt.Fprintf(&s, "%d queued 1 4 #%d\n", at, n+1)
+	}
+	for i := range n {
+		fmt.Fprintf(&s, "%d receive 1 4 #%d\n", at+1+i, n+1-i)
+	}
+	return s.String()
+}
