@@ -30,10 +30,8 @@ static __always_inline bool begin_detail(struct detail *d)
 {
 	count_other(HITS);
 	d->now = bpf_ktime_get_ns();
-	if (!is_watching(d->now))
-		return false;
 	d->key.pid = current_pid();
-	return d->key.pid;
+	return d->key.pid && is_watching(d->key.pid, d->now);
 }
 
 /* Finds the process that argument n tells as text; NULL where it is not watched. */
@@ -305,7 +303,7 @@ int detail_in(void *ctx)
 
 	if (!begin_detail(&d) || !process_arg(ctx, &d))
 		return 0;
-	r = this_runner();
+	r = this_runner(d.key.pid);
 	again = r && runs(r, d.key.process, d.now);
 	w = find_watch(&d.key, d.now);
 	if (!w)
@@ -368,7 +366,7 @@ int detail_out(void *ctx)
 
 	if (!begin_detail(&d) || !process_arg(ctx, &d))
 		return 0;
-	r = this_runner();
+	r = this_runner(d.key.pid);
 	if (r)
 		stops(r, d.key.process, d.now);
 	w = find_watch(&d.key, d.now);

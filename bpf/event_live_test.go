@@ -289,7 +289,8 @@ func testTokens(t *testing.T, r *recorder, label int, want int32) {
 	}
 }
 
-// A process that finds no room to be watched is told of, and counted.
+// A process that finds no room to be watched is told of, and counted, once for many
+// messages.
 func TestEventsUnwatched(t *testing.T) {
 	vm := vmtest.Start(t, oneScheduler())
 	r, _ := explaining(t, vm, bpf.Options{Watched: 1})
@@ -301,6 +302,11 @@ func TestEventsUnwatched(t *testing.T) {
 	if n := r.Others().Unwatched; n != 2 {
 		t.Errorf("%d unwatched", n)
 	}
+	a, events = r.call("pairs", "[50]")
+	if first, other := a.process(), a.process(); len(ofKind(events, bpf.EventUnwatched)) != 1 {
+		t.Errorf("of %d, with one that is watched, %s; of %d: %s", first, kindsOf(of(events, first)), other, kindsOf(of(events, other)))
+	}
+	r.ReadTo(monotonic.Now())
 	a, events = r.call("crowd", "[1]") // that of the first one has been swept away
 	checkKinds(t, "later", of(events, a.process()), "watch start out in queued receive end")
 }
@@ -544,16 +550,29 @@ func probeNames(a *bpf.Attachment) []string {
 }
 
 // Waits of schedulers' threads for a processor are those that the outcome os-wait tells
-// of, but for the short ones.
+// of, but for the short ones and those of a VM that has no spans.
 func TestEventsOSWait(t *testing.T) {
-	vm := vmtest.Start(t, oneClock("+S", "2:2"))
+	otp := vmtest.Private(t)
+	vm, rival := vmtest.StartOn(t, otp, oneClock("+S", "2:2")), vmtest.StartOn(t, otp, oneClock("+S", "2:2"))
 	pin(t, vm.PID())
+	pin(t, rival.PID())
 	r, _ := explaining(t, vm, bpf.Options{Outcomes: []bpf.Outcome{streamed(builtin(t, "os-wait", ""))}, RingBytes: 1 << 24})
-	if err := r.ObserveThreads(vm.PID()); err != nil {
-		t.Fatal(err)
+	attachExplained(t, r.Collector, rival)
+	for _, pid := range []int{vm.PID(), rival.PID()} {
+		if err := r.ObserveThreads(pid); err != nil {
+			t.Fatal(err)
+		}
 	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := rival.Call(t.Context(), "vm_load", "busy", "[#{procs=>2,for_ms=>300,cells=>1000}]")
+		done <- err
+	}()
 	stop := r.Streamed()
 	_, events := r.call("contention", "[300]")
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
 	instances := stop()
 	begin := ofKind(events, bpf.EventSpanStart)[0].Time
 	schedulers := tasks(t, vm.PID())

@@ -272,7 +272,7 @@ type kernelRunner struct {
 	FromNs  uint64
 	Gaps    uint64
 	Last    uint32
-	Pad     uint32
+	Pid     uint32
 	Slices  [8]struct {
 		_       structs.HostLayout
 		Process uint64
@@ -409,6 +409,7 @@ const (
 	kernelMapSpawned            = "spawned"
 	kernelMapTextsSeen          = "texts_seen"
 	kernelMapThreads            = "threads"
+	kernelMapUnwatched          = "unwatched"
 	kernelMapVmCache            = "vm_cache"
 	kernelMapVms                = "vms"
 	kernelMapWatches            = "watches"
@@ -563,6 +564,7 @@ type kernelMapSpecs struct {
 	Spawned    *ebpf.MapSpec `ebpf:"spawned"`
 	TextsSeen  *ebpf.MapSpec `ebpf:"texts_seen"`
 	Threads    *ebpf.MapSpec `ebpf:"threads"`
+	Unwatched  *ebpf.MapSpec `ebpf:"unwatched"`
 	VmCache    *ebpf.MapSpec `ebpf:"vm_cache"`
 	Vms        *ebpf.MapSpec `ebpf:"vms"`
 	Watches    *ebpf.MapSpec `ebpf:"watches"`
@@ -651,6 +653,7 @@ type kernelMaps struct {
 	Spawned    *ebpf.Map `ebpf:"spawned"`
 	TextsSeen  *ebpf.Map `ebpf:"texts_seen"`
 	Threads    *ebpf.Map `ebpf:"threads"`
+	Unwatched  *ebpf.Map `ebpf:"unwatched"`
 	VmCache    *ebpf.Map `ebpf:"vm_cache"`
 	Vms        *ebpf.Map `ebpf:"vms"`
 	Watches    *ebpf.Map `ebpf:"watches"`
@@ -688,6 +691,7 @@ func (m *kernelMaps) Close() error {
 		m.Spawned,
 		m.TextsSeen,
 		m.Threads,
+		m.Unwatched,
 		m.VmCache,
 		m.Vms,
 		m.Watches,

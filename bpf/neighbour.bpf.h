@@ -33,7 +33,7 @@ struct runner {
 	__u64 from_ns;
 	__u64 gaps;    /* of watching, when it began to run */
 	__u32 last;    /* number of the last slice */
-	__u32 pad;
+	__u32 pid;     /* of the VM: the ids of threads that have ended come again */
 	struct slice slices[SLICES];
 };
 
@@ -53,36 +53,38 @@ struct {
 	__type(value, struct runner);
 } no_runner SEC(".maps");
 
-static __always_inline __u64 watching_gaps(void)
+static __always_inline __u64 watching_gaps(__u32 pid)
 {
-	__u32 zero = 0;
-	struct watching *all = bpf_map_lookup_elem(&watchings, &zero);
+	struct watching *all = watching_of(pid);
 
 	return all ? *(volatile __u64 *)&all->gaps : 0;
 }
 
-/* The entry of the thread that runs the program. */
-static __always_inline struct runner *this_runner(void)
+/* The entry of the thread that runs the program, which is of this VM. */
+static __always_inline struct runner *this_runner(__u32 pid)
 {
 	__u32 tid = bpf_get_current_pid_tgid(), zero = 0;
 	struct runner *r = bpf_map_lookup_elem(&runners, &tid), *empty;
 
-	if (r)
+	if (r && r->pid == pid)
 		return r;
 	empty = bpf_map_lookup_elem(&no_runner, &zero);
 	if (empty)
-		bpf_map_update_elem(&runners, &tid, empty, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&runners, &tid);
+		bpf_map_update_elem(&runners, &tid, empty, BPF_ANY);
+	r = bpf_map_lookup_elem(&runners, &tid);
+	if (r)
+		r->pid = pid;
+	return r;
 }
 
 /* Notes that a process begins to run; true if it is the last one that ran here. */
 static __always_inline bool runs(struct runner *r, __u64 process, __u64 now)
 {
-	bool again = r->slices[r->last % SLICES].process == process && r->gaps == watching_gaps();
+	bool again = r->slices[r->last % SLICES].process == process && r->gaps == watching_gaps(r->pid);
 
 	r->process = process;
 	r->from_ns = now;
-	r->gaps = watching_gaps();
+	r->gaps = watching_gaps(r->pid);
 	return again;
 }
 
@@ -91,7 +93,7 @@ static __always_inline bool runs(struct runner *r, __u64 process, __u64 now)
 static __always_inline void stops(struct runner *r, __u64 process, __u64 now)
 {
 	struct slice *s = &r->slices[r->last % SLICES];
-	bool known = r->process == process && r->gaps == watching_gaps();
+	bool known = r->process == process && r->gaps == watching_gaps(r->pid);
 
 	r->process = 0;
 	if (!known)
@@ -111,7 +113,7 @@ static __always_inline void stops(struct runner *r, __u64 process, __u64 now)
  * as note_rank. */
 __noinline int log_neighbours(__u64 now, __u32 pid, __u64 process, __u64 ready)
 {
-	struct runner *r = this_runner();
+	struct runner *r = this_runner(pid);
 
 	if (!r)
 		return 0;

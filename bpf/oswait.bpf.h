@@ -29,6 +29,7 @@ static __always_inline bool is_observed(__u32 pid)
 	return pid && bpf_map_lookup_elem(&observed, &pid);
 }
 
+/* Whether anybody is watched by then is seen at the end. */
 static __always_inline void os_wait_starts(__u32 pid, __u32 tid)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -53,7 +54,7 @@ static __always_inline void os_wait_ends(__u32 pid, __u32 tid)
 	if (!from)
 		return;
 	*since = 0;
-	if (now < from + OS_WAIT_LEAST || !is_watching(now))
+	if (now < from + OS_WAIT_LEAST || !is_watching(pid, now))
 		return;
 	w = begin_record(LOG_OS_WAIT, now, pid, 0);
 	if (!w.to)

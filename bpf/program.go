@@ -103,6 +103,7 @@ func (c *Collector) sharedMaps() map[string]*ebpf.Map {
 		kernelMapThreads:    c.maps.Threads,
 		kernelMapVmCache:    c.maps.VmCache,
 		kernelMapVms:        c.maps.Vms,
+		kernelMapUnwatched:  c.maps.Unwatched,
 		kernelMapWatches:    c.maps.Watches,
 		kernelMapWatchings:  c.maps.Watchings,
 		kernelMapWorsts:     c.maps.Worsts,

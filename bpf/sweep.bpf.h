@@ -144,11 +144,12 @@ static long sweep_watch(void *map, const struct process_key *k, struct watch *v,
 			struct sweep_request *w)
 {
 	struct process_key key = *k;
+	__u64 until = *(volatile __u64 *)&v->until_ns;
 
-	if (is_watched(v, bpf_ktime_get_ns()))
-		w->watches++;
-	else
+	if (!is_watched(v, bpf_ktime_get_ns()) && take_watch(v, until))
 		bpf_map_delete_elem(&watches, &key);
+	else
+		w->watches++;
 	return 0;
 }
 

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include <linux/bpf.h>
+#include <linux/errno.h>
 #include <bpf/bpf_helpers.h>
 
 #include "count.bpf.h"
@@ -23,7 +24,7 @@
 /* A process that is watched, or was. It is watched as long as the span is open that led
  * to it; where several did, until some time after the deadline of the last of them. */
 struct watch {
-	__u64 until_ns;
+	__u64 until_ns; /* 0: somebody is about to write the entry anew, or to delete it */
 	__u64 start_ns; /* of the span, the token of its place among the recent ones */
 	__u64 since_ns;
 	__u64 left_ns;  /* when it last stopped running, 0: not since then */
@@ -41,26 +42,35 @@ struct {
 	__type(value, struct watch);
 } watches SEC(".maps");
 
-/* Until when some process may be watched, rounded up so that it is rarely written. */
+/* Until when some process of a VM may be watched, rounded up so that it is rarely written. */
 struct watching {
 	__u64 until_ns;
 	__u64 gaps; /* grows whenever nobody was watched for some time */
 };
 
+/* At the low bits of the VM's pid. Where two VMs share a place, more is done than need be. */
+#define WATCHINGS 256
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, WATCHINGS);
 	__type(key, __u32);
 	__type(value, struct watching);
 } watchings SEC(".maps");
 
 #define WATCHING_STEP (1ULL << 27) /* ns */
 
-/* Whether any process may be watched. Where not, programs have nothing to do. */
-static __always_inline bool is_watching(__u64 now)
+static __always_inline struct watching *watching_of(__u32 pid)
 {
-	__u32 zero = 0;
-	struct watching *all = bpf_map_lookup_elem(&watchings, &zero);
+	__u32 at = pid % WATCHINGS;
+
+	return bpf_map_lookup_elem(&watchings, &at);
+}
+
+/* Whether any process of a VM may be watched. Where not, programs have nothing to do. */
+static __always_inline bool is_watching(__u32 pid, __u64 now)
+{
+	struct watching *all = watching_of(pid);
 
 	return all && now < *(volatile __u64 *)&all->until_ns;
 }
@@ -68,10 +78,9 @@ static __always_inline bool is_watching(__u64 now)
 /* How often another thread may get in between: it writes what is as good then, or nearly. */
 #define WATCHING_TRIES 4
 
-static __always_inline void keep_watching(__u64 now, __u64 until)
+static __always_inline void keep_watching(__u32 pid, __u64 now, __u64 until)
 {
-	__u32 zero = 0;
-	struct watching *all = bpf_map_lookup_elem(&watchings, &zero);
+	struct watching *all = watching_of(pid);
 
 	if (!all)
 		return;
@@ -123,29 +132,100 @@ static __always_inline void join_watch(struct watch *w, const struct watch *by)
 		*(volatile __u32 *)&w->root = 0;
 }
 
+/* Takes an entry of before, of which a thread has seen that it is not watched: one at a
+ * time gets it, and only if nobody has written it since. */
+static __always_inline bool take_watch(struct watch *w, __u64 until)
+{
+	return until && __sync_val_compare_and_swap(&w->until_ns, until, 0) == until;
+}
+
+static __always_inline void renew_watch(struct watch *w, const struct watch *by)
+{
+	*(volatile __u32 *)&w->root = by->root;
+	*(volatile __u64 *)&w->start_ns = by->start_ns;
+	w->since_ns = by->since_ns;
+	w->left_ns = 0;
+	w->ready_ns = 0;
+	w->hop = by->hop;
+	__sync_lock_test_and_set(&w->until_ns, by->until_ns);
+}
+
+/* How often another thread may get in between before a process is left unwatched. */
+#define WATCH_TRIES 32
+
+/* Whether the process was watched before, or is now, or cannot be. */
+enum watched { WAS_WATCHED, NEWLY_WATCHED, NOT_WATCHED };
+
+/* Joins the entry of a process, or makes one. */
+static __always_inline enum watched put_watch(struct process_key *k, struct watch *by)
+{
+	for (int i = 0; i < WATCH_TRIES; i++) {
+		struct watch *w = bpf_map_lookup_elem(&watches, k);
+		__u64 until = w ? *(volatile __u64 *)&w->until_ns : 0;
+		long err;
+
+		if (w && is_watched(w, by->since_ns)) {
+			join_watch(w, by);
+			return WAS_WATCHED;
+		}
+		if (w && take_watch(w, until)) {
+			renew_watch(w, by);
+			return NEWLY_WATCHED;
+		}
+		if (w)
+			continue;
+		err = bpf_map_update_elem(&watches, k, by, BPF_NOEXIST);
+		if (!err) {
+			arrived(WATCHES);
+			return NEWLY_WATCHED;
+		}
+		if (err != -EEXIST)
+			break;
+	}
+	return NOT_WATCHED;
+}
+
+/* When it was last logged of a process that there was no room. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct process_key);
+	__type(value, __u64);
+} unwatched SEC(".maps");
+
+/* So often it is at most. In ns. */
+#define UNWATCHED_STEP 100000000
+
+/* Says that there is no room to watch a process. */
+static __always_inline void leave_unwatched(const struct process_key *k, __u64 now, __u64 other)
+{
+	__u64 *last = bpf_map_lookup_elem(&unwatched, k);
+
+	if (last && now < *last + UNWATCHED_STEP)
+		return;
+	bpf_map_update_elem(&unwatched, k, &now, BPF_ANY);
+	count_other(UNWATCHED);
+	log_plain(LOG_UNWATCHED, now, k->pid, k->process, other);
+}
+
 /* Has a process watched, because another one, or none, led to it. Not static, as
  * note_rank. */
 __noinline int watch_process(struct process_key *k, struct watch *by, __u64 other)
 {
-	struct watch *w;
+	enum watched how;
 
 	if (!k || !by || !k->process)
 		return 0;
-	w = bpf_map_lookup_elem(&watches, k);
-	if (w && is_watched(w, by->since_ns)) {
-		join_watch(w, by);
-		keep_watching(by->since_ns, by->until_ns);
+	how = put_watch(k, by);
+	if (how == NOT_WATCHED) {
+		leave_unwatched(k, by->since_ns, other);
 		return 0;
 	}
-	if (bpf_map_update_elem(&watches, k, by, BPF_ANY)) {
-		count_other(UNWATCHED);
-		log_plain(LOG_UNWATCHED, by->since_ns, k->pid, k->process, other);
-		return 0;
+	keep_watching(k->pid, by->since_ns, by->until_ns);
+	if (how == NEWLY_WATCHED) {
+		bpf_map_delete_elem(&unwatched, k); /* the next time it is news */
+		log_plain(LOG_WATCH, by->since_ns, k->pid, k->process, other);
 	}
-	if (!w)
-		arrived(WATCHES);
-	keep_watching(by->since_ns, by->until_ns);
-	log_plain(LOG_WATCH, by->since_ns, k->pid, k->process, other);
 	return 0;
 }
 

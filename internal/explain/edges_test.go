@@ -25,6 +25,17 @@ const (
 		40 queued 1 4 #2
 		40 queued 1 4 #2
 		41 receive 1 4 #2`
+
+	// backlog is five messages of one size.
+	backlog = `
+		0 watch 1
+		0 watch 2
+		0 watch 3
+		10 send 3>1 4
+		11 send 3>1 4
+		12 send 3>1 4
+		13 send 3>1 4
+		14 send 3>1 4`
 )
 
 // Which message was received is inferred from the order of messages and their sizes.
@@ -139,17 +150,103 @@ func TestEdges(t *testing.T) {
 			20 send 2>1 4
 			36 send 2>1 4` + takes,
 		want: "2>1 20..41 inferred\n1>2 30..35 inferred",
+	}, {
+		// It has waited with a message that it did not want, and it asks: the answer may be
+		// taken before what else came from there.
+		name: "chooses, asks, and takes one of what comes from there", events: `
+			0 watch 1
+			0 watch 2
+			1 in 1
+			2 send 2>1 9
+			10 queued 1 9 #1
+			11 out 1 wait
+			20 send 2>1 7
+			30 in 1
+			31 queued 1 7 #2
+			32 receive 1 7 #2
+			33 receive 1 9 #1
+			40 send 1>2 1
+			20000 send 2>1 4
+			20001 send 2>1 4
+			40000 queued 1 4 #2
+			40000 queued 1 4 #2
+			40001 receive 1 4 #2
+			40002 receive 1 4 #1`,
+		want: "2>1 20..32 inferred\n2>1 2..33 inferred\n0>1 0..40001 ambiguous\n0>1 0..40002 ambiguous",
+	}, {
+		// It had no choice: that is no habit.
+		name: "asks after it took some in turn", events: backlog + `
+			20 send 3>1 9
+			21 send 3>1 9
+			100000 in 1
+			100000 queued 1 4 #7
+			100000 queued 1 4 #7
+			100000 queued 1 4 #7
+			100000 queued 1 4 #7
+			100000 queued 1 4 #7
+			100000 queued 1 9 #7
+			100000 queued 1 9 #7
+			100001 receive 1 4 #7
+			100002 receive 1 4 #6
+			100003 receive 1 4 #5
+			100004 receive 1 4 #4
+			100005 receive 1 4 #3
+			300010 send 1>2 4
+			330000 send 2>1 9
+			340000 queued 1 9 #3
+			340001 receive 1 9 #3`,
+		want: "3>1 10..100001 inferred\n3>1 11..100002 inferred\n3>1 12..100003 inferred\n3>1 13..100004 inferred\n" +
+			"3>1 14..100005 inferred\n0>1 0..340001 ambiguous",
+	}, {
+		// What it was sent meanwhile has other sizes: it takes them in turn by choice.
+		name: "asks, and was seen to take in turn", events: backlog + `
+			20 send 3>1 9
+			100000 in 1
+			100000 queued 1 4 #6
+			100000 queued 1 4 #6
+			100000 queued 1 4 #6
+			100000 queued 1 4 #6
+			100000 queued 1 4 #6
+			100000 queued 1 9 #6
+			100001 send 1>2 4
+			110000 send 2>1 8
+			120000 queued 1 8 #7
+			120001 receive 1 4 #7
+			120002 send 1>2 4
+			130000 send 2>1 8
+			140000 queued 1 8 #7
+			140001 receive 1 4 #7
+			140002 send 1>2 4
+			150000 send 2>1 8
+			160000 queued 1 8 #7
+			160001 receive 1 4 #7
+			160002 send 1>2 4
+			170000 send 2>1 8
+			180000 queued 1 8 #7
+			180001 receive 1 4 #7
+			180003 receive 1 4 #6
+			180004 send 1>2 4
+			190000 send 2>1 9
+			200000 queued 1 9 #6
+			200001 receive 1 9 #6`,
+		want: "3>1 10..120001 inferred\n3>1 11..140001 inferred\n3>1 12..160001 inferred\n3>1 13..180001 inferred\n" +
+			"3>1 14..180003 inferred\n3>1 20..200001 inferred",
 	}} {
 		t.Run(test.name, func(t *testing.T) {
 			var l Log
 			l.Add(script(t, test.events), bpf.Loss{})
-			var got []string
-			for e := range l.Edges(vmPID) {
-				got = append(got, fmt.Sprintf("%d>%d %d..%d %s", e.From, e.To, e.Sent, e.Received, markNames[e.Mark]))
-			}
-			if got := strings.Join(got, "\n"); got != test.want {
+			if got := strings.Join(edges(&l), "\n"); got != test.want {
 				t.Errorf("got\n%s\nwant\n%s", got, test.want)
 			}
 		})
 	}
+}
+
+// edges returns the edges of a log as text.
+func edges(l *Log) []string {
+	var got []string
+	for e := range l.Edges(vmPID) {
+		got = append(got, fmt.Sprintf("%d>%d %d..%d %s", e.From, e.To, e.Sent, e.Received, markNames[e.Mark]))
+	}
+	return got
 }

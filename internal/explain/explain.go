@@ -70,8 +70,11 @@ type ends struct {
 }
 
 // A handover says of how many spans the end was seen in the process that started them,
-// and in another.
-type handover struct{ same, other int }
+// and in another; and through which processes those went that did, as far as is known.
+type handover struct {
+	same, other int
+	through     map[trace.PID]bool
+}
 
 // An interval is a time in nanoseconds of CLOCK_MONOTONIC, [from, to).
 type interval struct{ from, to int64 }
@@ -227,6 +230,10 @@ func (v *vm) count(outcome int, s *ends) {
 		h.same++
 	} else {
 		h.other++
+		if h.through == nil {
+			h.through = make(map[trace.PID]bool)
+		}
+		v.passed(s, h.through)
 	}
 	v.handed[outcome] = h
 }
@@ -239,6 +246,9 @@ func (l *Log) Forget(before int64) {
 		return
 	}
 	l.begin, l.why = before, whyForgotten
+	if l.resumed < before {
+		l.resumed = 0
+	}
 	for pid, v := range l.vms {
 		v.forget(before)
 		if len(v.processes) == 0 && len(v.threads) == 0 {

@@ -347,7 +347,7 @@ func (w *walk) arrival(q *process, m *send, from, to int64, by path) []node {
 	}
 	first := after(q.received, m.at, receivedAt)
 	behind := max(0, after(q.received, to, receivedAt)-first)
-	if w.state(q, from) == unknown || behind == 0 && !w.busy(q, m, to) {
+	if now := w.state(q, from); now == unknown || now == exited || behind == 0 && !w.busy(q, m, to) {
 		return w.explain(q, from, to, by)
 	}
 	n := span(from, to, trace.Mailbox, q.pid, by.mark)

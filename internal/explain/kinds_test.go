@@ -558,6 +558,59 @@ func TestWatchEndsSilently(t *testing.T) {
 	}
 }
 
+// One that has exited has, also if it is asked for something afterwards.
+func TestAskedAfterExit(t *testing.T) {
+	const before = `
+		0 watch 1
+		1 watch 2
+		5 in 2
+		9 exit 2
+		10 start 1 7
+		20 send 1>2 9
+		20 watch 2
+		30 out 1 wait`
+	scenario{name: "for ever", events: before, start: 10, end: 90, want: `
+		10-30 running 1
+		30-90 waiting 2 inferred by 1>2 20..0: assumed: it sent the last message there; it had exited`}.run(t)
+	scenario{name: "until another one has its place", events: before + `
+		40 gc+ 2
+		50 gc- 2`, start: 10, end: 90, want: `
+		10-30 running 1
+		30-90 waiting 2 inferred by 1>2 20..0: assumed: it sent the last message there
+			30-40 waiting 2 inferred: it had exited
+			40-50 gc 2 inferred
+			50-90 running 2 inferred`}.run(t)
+}
+
+// Of a process that was not watched before, nothing is made up because of events lost.
+func TestWatchedAfterLoss(t *testing.T) {
+	var l Log
+	l.Add(script(t, `0 watch 1`), bpf.Loss{})
+	l.Add(script(t, `100 gc+ 1`), bpf.Loss{Events: 1, From: 50, To: 100})
+	l.Add(script(t, `
+		600000 in 5
+		600001 watch 5
+		600010 gc+ 5`), bpf.Loss{})
+	scenario{name: "swapped", start: 200, end: 600020, owner: 5, want: `
+		200-600001 unexplained 5: not watched then
+		600001-600010 running 5
+		600010-600020 gc 5`}.explain(t, &l)
+
+	l.Add(script(t, `
+		700000 gc- 6`), bpf.Loss{})
+	scenario{name: "it is lost that it was watched", start: 50, end: 700020, owner: 6, want: `
+		50-100 unexplained 6: not watched then
+		100-700000 gc 6
+		700000-700020 running 6`}.explain(t, &l)
+
+	l.Forget(650000)
+	l.Add(script(t, `
+		800000 gc- 8`), bpf.Loss{})
+	scenario{name: "long ago", start: 700000, end: 800020, owner: 8, want: `
+		700000-800000 unexplained 8: not watched then
+		800000-800020 running 8`}.explain(t, &l)
+}
+
 // A process that is watched again at once was always watched.
 func TestWatchedAgainAtOnce(t *testing.T) {
 	scenario{events: `

@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -30,7 +31,8 @@ func filled(s *sim, rnd *rand.Rand) *Log {
 	return l
 }
 
-// The leaves of each of 10 000 spans add up to its duration, to the nanosecond.
+// The leaves of each of 10 000 spans add up to its duration, to the nanosecond; and
+// none goes back in time.
 func TestSharesAddUp(t *testing.T) {
 	n := 0
 	for seed := uint64(0); n < 10_000; seed++ {
@@ -47,6 +49,7 @@ func TestSharesAddUp(t *testing.T) {
 			i := Instance{VM: vmPID, ID: sp.id, Start: sp.start, End: sp.end, Owner: sp.owner}
 			tr := l.Explain(i)
 			checked(t, tr, i)
+			lawful(t, tr)
 			n++
 
 			// And of any time whatever.
@@ -56,7 +59,9 @@ func TestSharesAddUp(t *testing.T) {
 			if rnd.IntN(2) == 0 {
 				i.ID = 0
 			}
-			checked(t, l.Explain(i), i)
+			tr = l.Explain(i)
+			checked(t, tr, i)
+			lawful(t, tr)
 			n++
 		}
 	}
@@ -216,7 +221,9 @@ func TestGarbage(t *testing.T) {
 				Start: rapid.Int64Range(-50, 200).Draw(t, "start"), Owner: trace.PID(rapid.Uint64Range(0, 4).Draw(t, "owner")),
 			}
 			i.End = i.Start + rapid.Int64Range(0, 300).Draw(t, "duration")
-			checked(t, l.Explain(i), i)
+			tr := l.Explain(i)
+			checked(t, tr, i)
+			lawful(t, tr)
 			for e := range l.Edges(i.VM) {
 				if e.Mark == trace.Ambiguous != (e.From == 0) {
 					t.Fatalf("edge %+v", e)
@@ -232,6 +239,25 @@ func garbageLoss(t *rapid.T) bpf.Loss {
 	}
 	from := rapid.Int64Range(-10, 200).Draw(t, "from")
 	return bpf.Loss{Events: rapid.Uint64Range(0, 1).Draw(t, "lost"), From: from, To: from + rapid.Int64Range(0, 100).Draw(t, "of")}
+}
+
+// lawful fails if a message was received before it was sent, or a leg of a span that was
+// handed over began with a message from before the span.
+func lawful(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, tr *trace.Trace) {
+	t.Helper()
+	for _, s := range tr.Spans {
+		k := s.Link
+		if k.Received != 0 && k.Received < k.Sent {
+			t.Fatalf("received before it was sent: %+v in\n%s", k, drawn(tr))
+		}
+		// A leg begins with its message; who is waited for sends one at its end.
+		if k.Sent != 0 && k.Sent < tr.Spans[0].Start && s.Process == k.To && s.Kind == trace.Waiting && s.Parent == 0 && !strings.HasPrefix(s.Reason, "assumed") {
+			t.Fatalf("handed over before it began: %+v in\n%s", s, drawn(tr))
+		}
+	}
 }
 
 func garbage(t *rapid.T) bpf.Event {
@@ -259,11 +285,16 @@ func FuzzAdd(f *testing.F) {
 				Label: int32(b[7] % 2), Prev: int32(b[7] / 2 % 2), Cur: int32(b[7] / 4 % 2), Alias: b[7]&8 != 0,
 				Unwatched: b[7]&16 != 0, State: b[8], Reductions: int32(b[8]) * 30, From: int64(int8(b[9])), To: int64(int8(b[8])),
 			}}, bpf.Loss{From: min(from, to), To: max(from, to)})
+			if b[1] >= 250 {
+				l.Forget(int64(int8(b[9])))
+			}
 			data = data[10:]
 		}
 		for owner := range trace.PID(5) {
 			i := Instance{VM: 1, ID: uint64(owner) % 2, Start: -100, End: 100, Owner: owner}
-			checked(t, l.Explain(i), i)
+			tr := l.Explain(i)
+			checked(t, tr, i)
+			lawful(t, tr)
 		}
 	})
 }

@@ -93,7 +93,7 @@ type mailbox struct {
 	blocked  bool // it waited in a receive since the last one
 	rejected int  // how many of private it did not want then
 	choosy   bool // it has been seen not to want what it had
-	inTurn   int  // how many it has taken in turn, while it had others
+	inTurn   int  // how many it has taken in turn, while it had what may be an answer and is not like them
 	lastAt   int64
 
 	found []int // of alike
@@ -304,12 +304,10 @@ func (b *mailbox) pick(want queued, sent []*send) int {
 		return -1
 	}
 	if !b.private[0].same(want) {
+		b.inTurn = 0
 		return b.only(want, 1)
 	}
 	b.answer(want, sent)
-	if len(b.private) > 1 && b.private[0].among == nil {
-		b.inTurn++
-	}
 	return 0
 }
 
@@ -323,7 +321,7 @@ func (b *mailbox) only(want queued, from int) int {
 	if len(alike) == 0 {
 		return -1
 	}
-	b.mistake(alike)
+	b.mistake(alike, false)
 	return alike[0]
 }
 
@@ -340,7 +338,9 @@ func (b *mailbox) alike(want queued, from, to int) []int {
 	return alike
 }
 
-// habit is how many messages a process has to take in turn to be said to do so.
+// habit is how often a process has to take the oldest message, where it had what may be
+// the answer to something it asked, to be said to do so always. Only those count of which
+// the sizes tell that it was the oldest.
 const habit = 4
 
 // answer looks for what may be the answer to something that was sent since the last
@@ -359,12 +359,20 @@ func (b *mailbox) answer(want queued, sent []*send) {
 	if asked == len(sent) {
 		return
 	}
+	passed := false
 	for i := len(b.private) - 1; i > 0 && b.private[i].at >= sent[asked].at; i-- {
 		q := &b.private[i]
-		if q.same(want) && q.send != nil && slices.ContainsFunc(sent[asked:], q.send.mayAnswer) {
-			b.mistake(append(b.alike(want, 0, i), i))
+		if q.send == nil || !slices.ContainsFunc(sent[asked:], q.send.mayAnswer) {
+			continue
+		}
+		if q.same(want) {
+			b.mistake(append(b.alike(want, 0, i), i), b.choosy)
 			return
 		}
+		passed = true
+	}
+	if passed {
+		b.inTurn++
 	}
 }
 
@@ -380,8 +388,9 @@ func (s *send) mayAnswer(question *send) bool {
 
 // mistake says that some of the private queue may each be any other one of them; not so
 // of messages of one process: alike, they are taken to be wanted in their order, but for
-// answers to aliases.
-func (b *mailbox) mistake(alike []int) {
+// answers, which those to aliases are; and one of them may be where a process that chooses
+// what it takes has asked.
+func (b *mailbox) mistake(alike []int, answered bool) {
 	if len(alike) < 2 {
 		return
 	}
@@ -400,7 +409,7 @@ func (b *mailbox) mistake(alike []int) {
 		}
 	}
 	special := func(i int) bool { return b.private[i].among != nil || b.private[i].send.alias }
-	if len(among) == 1 && among[0] != 0 && !slices.ContainsFunc(alike, special) {
+	if !answered && len(among) == 1 && among[0] != 0 && !slices.ContainsFunc(alike, special) {
 		return
 	}
 	if len(among) == len(noted) {
@@ -454,7 +463,8 @@ func confuse(sends ...*send) []trace.PID {
 	return among
 }
 
-// forget forgets what was sent before a time and has a token: it is not waited for.
+// forget forgets what came before a time, so that no more is kept than what is recent,
+// however long the mailbox is: it is as with what was there before it was watched.
 func (b *mailbox) forget(before int64) {
 	for t, sends := range b.exact {
 		sends = slices.DeleteFunc(sends, func(s *send) bool { return s.at < before })
@@ -463,5 +473,16 @@ func (b *mailbox) forget(before int64) {
 			continue
 		}
 		b.exact[t] = sends
+	}
+	if n := after(b.pending, before, sentAt); n > 0 {
+		b.lapse(b.pending[:n:n], forever)
+		b.pending = cut(b.pending, n)
+		b.opened = false
+	}
+	if n := after(b.private, before, func(q queued) int64 { return q.at }); n > 0 {
+		b.drop(n)
+		b.private = slices.Clone(b.private)
+		b.front += n
+		b.synced = false
 	}
 }

@@ -38,6 +38,43 @@ func TestTake(t *testing.T) {
 	})
 }
 
+// A mailbox is as long as it is: what is kept of it is not, and what is kept is right.
+func TestForgetMailbox(t *testing.T) {
+	var l Log
+	l.Add(script(t, `
+		0 watch 1
+		0 watch 2
+		0 watch 3
+		1 in 1
+		10 send 2>1 4
+		20 send 3>1 4
+		30 queued 1 4 #2
+		30 queued 1 4 #2
+		40 gc+ 1
+		45 gc- 1
+		50 send 2>1 4
+		60 send 3>1 4
+		100000 send 2>1 4`), bpf.Loss{})
+	l.Forget(60)
+	b := &l.vms[vmPID].processes[1].box
+	if len(b.private) != 0 || b.front != 2 || len(b.pending) != 2 {
+		t.Errorf("kept are %d messages, %d older ones, and %d not fetched", len(b.private), b.front, len(b.pending))
+	}
+	l.Add(script(t, `
+		100010 receive 1 4 #2
+		100020 receive 1 4 #1
+		100030 queued 1 4 #3
+		100030 queued 1 4 #3
+		100030 queued 1 4 #3
+		100040 receive 1 4 #3
+		100050 receive 1 4 #2
+		100060 receive 1 4 #1`), bpf.Loss{})
+	want := []string{"3>1 60..100050 inferred", "2>1 100000..100060 inferred"}
+	if got := edges(&l); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // A message that is not wanted stays at the head of many: what a message costs does not
 // grow with how many there are.
 func BenchmarkUnwantedHead(b *testing.B) {

@@ -69,7 +69,8 @@ type neighbour struct {
 type process struct {
 	pid     trace.PID
 	watched bool
-	unsaid  bool // it is watched, and the last change is why it is unknown what it does
+	assumed int64 // when it first did something and was taken to have been watched for longer, 0: never
+	unsaid  bool  // it is watched, and the last change is why it is unknown what it does
 	changes []change
 	lapses  []lapse
 	blanks  []int64 // when it became unknown what it does
@@ -117,9 +118,12 @@ func (p *process) set(c change) {
 	p.changes = append(p.changes, c)
 }
 
-// watch says that all is recorded from a time on.
+// watch says that all is recorded from a time on. One that has exited has until it does
+// something, being another one then.
 func (p *process) watch(at int64) {
-	p.set(change{at: at, detail: whySilent})
+	if p.current().state != exited {
+		p.set(change{at: at, detail: whySilent})
+	}
 	p.watched, p.unsaid = true, true
 	p.box.reset(at - near)
 }
@@ -179,6 +183,10 @@ func (p *process) addInGap(e *bpf.Event, resumed int64) {
 func (p *process) add(e *bpf.Event, resumed int64) {
 	switch e.Kind {
 	case bpf.EventWatch:
+		if p.assumed != 0 && e.Time-p.assumed <= near {
+			// It was not before: the two happened in the other order.
+			p.watched, p.changes = false, nil
+		}
 		p.lapse(e.Time)
 		p.watch(e.Time)
 		p.last = e.Time
@@ -204,7 +212,7 @@ func (p *process) add(e *bpf.Event, resumed int64) {
 		// That it is watched must have been lost.
 		since := e.Time
 		if len(p.changes) == 0 && resumed != 0 {
-			since = resumed
+			since, p.assumed = resumed, e.Time
 		}
 		p.watch(since)
 	}
@@ -219,6 +227,9 @@ func (p *process) add(e *bpf.Event, resumed int64) {
 		p.woken(p.box.fetch())
 	}
 	if p.unsaid {
+		if p.current().state == exited {
+			p.set(change{at: e.Time})
+		}
 		p.infer(e)
 	}
 	p.glance(e)

@@ -65,7 +65,7 @@ func (w *walk) instance(i Instance, owner *process, e *ends) []node {
 	case owner == nil:
 		return w.unheard(i)
 	case e.ender == nil && handed.other > handed.same:
-		f := &chain{walk: w, start: i.Start, end: i.End}
+		f := &chain{walk: w, start: i.Start, end: i.End, through: handed.through}
 		f.forward(owner, i.Outcome)
 		return f.legs
 	}
@@ -82,6 +82,7 @@ type chain struct {
 	*walk
 	start, end int64
 	mark       trace.Mark
+	through    map[trace.PID]bool // where others of its outcome have been
 	legs       []node
 }
 
@@ -126,7 +127,7 @@ func (c *chain) backward(p *process, t int64, owner *process) {
 	label := c.label(owner, t)
 	last := (*process).lastReceipt
 	if c.leads(p, t, owner, label) {
-		last = (*process).lastSeen
+		last = (*process).lastSure
 	}
 	c.leg(p, nil, t, c.end, c.has(p, t, c.end)) // should it have ended before
 	for range maxLegs {
@@ -198,15 +199,60 @@ func (p *process) lastReceipt(from, to int64, label int32) *receipt {
 }
 
 // lastSeen is lastReceipt without messages that were not seen to be sent, such as those
-// of timers that the process waited for while it had the span.
-func (p *process) lastSeen(from, to int64, label int32) *receipt {
-	for {
-		r := p.lastReceipt(from, to, label)
-		if r == nil || r.send != nil || r.among != nil {
-			return r
+// of timers that the process waited for while it had the span. It also returns the last
+// of those it leaves out that was not waited for, nil if all were.
+func (p *process) lastSeen(from, to int64, label int32) (r, instead *receipt) {
+	received := p.received[after(p.received, from, receivedAt):]
+	received = received[:after(received, to+1, receivedAt)]
+	if label != 0 {
+		if r, instead = p.seen(received, func(r *receipt) bool { return r.label == label }); r != nil {
+			return r, instead
 		}
-		to = r.at - 1
 	}
+	return p.seen(received, func(*receipt) bool { return true })
+}
+
+// seen returns the last of some receipts that is wanted and was seen to be sent, nil if
+// there is none, and the last wanted one after it that was not waited for.
+func (p *process) seen(received []receipt, wanted func(*receipt) bool) (r, instead *receipt) {
+	for i := len(received) - 1; i >= 0; i-- {
+		r := &received[i]
+		switch {
+		case !wanted(r):
+		case r.send != nil || r.among != nil:
+			return r, instead
+		case instead == nil && (i == 0 || !p.waited(received[i-1].at, r.at)):
+			instead = r
+		}
+	}
+	return nil, nil
+}
+
+// lastSure is lastSeen where that is certain; else it is what was not waited for, and may
+// be either.
+func (p *process) lastSure(from, to int64, label int32) *receipt {
+	r, instead := p.lastSeen(from, to, label)
+	if r == nil || instead == nil {
+		return r
+	}
+	among := slices.Clone(r.among)
+	if r.send != nil {
+		among = join(among, r.send.from)
+	}
+	return &receipt{at: instead.at, among: join(among, 0)}
+}
+
+// waited reports whether the process began to wait between two times.
+func (p *process) waited(from, to int64) bool {
+	for _, c := range p.changes[after(p.changes, from, changedAt):] {
+		if c.at > to {
+			return false
+		}
+		if c.state == waits {
+			return true
+		}
+	}
+	return false
 }
 
 // leads reports whether the messages that were seen lead back to the process that started
@@ -216,13 +262,32 @@ func (c *chain) leads(p *process, t int64, owner *process, label int32) bool {
 		if p == owner {
 			return true
 		}
-		r := p.lastSeen(c.start, t, label)
+		r, _ := p.lastSeen(c.start, t, label)
 		if r == nil || r.send == nil || r.send.at < c.start {
 			return false
 		}
 		p, t = c.vm.process(r.send.from), r.send.at
 	}
 	return false
+}
+
+// passed adds the processes that a span went through which ended in another process than
+// it had started in, back from that as far as the messages that were seen lead.
+func (v *vm) passed(s *ends, through map[trace.PID]bool) {
+	p, t := s.ender, s.endedAt
+	for range maxLegs {
+		if p == s.starter {
+			return
+		}
+		if len(through) < maxProcesses {
+			through[p.pid] = true
+		}
+		r, _ := p.lastSeen(s.startedAt, t, 0)
+		if r == nil || r.send == nil || r.send.at < s.startedAt {
+			return
+		}
+		p, t = v.process(r.send.from), r.send.at
+	}
 }
 
 // forward goes from the process that started the span on over the messages that may have
@@ -266,7 +331,8 @@ func (c *chain) forward(p *process, outcome int) {
 
 // handover returns the message with which a process passes the span on that it has from
 // a time on; it does until a limit, if it passes it on at all. has is called with the
-// time until which it has it. The result is nil if there is nothing to go on with.
+// time until which it has it. The result is nil if there is nothing to go on with: no
+// message, several, or one to where no span has been, as to a logger.
 func (c *chain) handover(p *process, from, limit int64, has func(until int64)) *send {
 	sends := p.sent[after(p.sent, from, sentAt):after(p.sent, max(from, limit), sentAt)]
 	switch len(sends) {
@@ -276,7 +342,12 @@ func (c *chain) handover(p *process, from, limit int64, has func(until int64)) *
 		return nil
 	case 1:
 		has(sends[0].at)
-		return sends[0]
+		if c.through[sends[0].to] {
+			return sends[0]
+		}
+		c.unexplained(sends[0].at, c.end, p, trace.Ambiguous,
+			fmt.Sprintf("handed over, and it is not certain that its message to %v carried it", sends[0].to))
+		return nil
 	}
 	has(sends[0].at)
 	c.unexplained(sends[0].at, c.end, p, trace.Ambiguous,

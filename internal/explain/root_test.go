@@ -164,6 +164,24 @@ func TestHandedOver(t *testing.T) {
 				25-40 unexplained 2 inferred: woken by a message that no process of this node was seen to send: by a timer, a port, another node or the VM
 				40-50 running 2 inferred`,
 	}, {
+		name: "a message that was not seen may have brought it", events: `
+			0 watch 1
+			0 watch 2
+			1 in 2 @2
+			2 out 2 wait @2
+			30000 start 1 7
+			30010 send 1>2 5
+			30020 in 2 @2
+			30021 queued 2 5 #1
+			30022 receive 2 5 #1
+			80001 queued 2 50 #1
+			80002 receive 2 50 #1
+			90000 end 2 7`,
+		start: 30000, end: 90000, want: `
+			30000-80002 unexplained 2 ambiguous: handed over by a message of <0.1.0>, or one that was not seen to be sent
+			80002-90000 waiting 2
+				80002-90000 running 2`,
+	}, {
 		name: "one of two senders", events: `
 			0 watch 1
 			0 watch 2
@@ -212,6 +230,33 @@ func TestHandedOver(t *testing.T) {
 			30-50 unexplained 2 inferred: handed over to this process, and no message of it was seen that passed it on`,
 	}, {
 		name: "never ended, in a mailbox", events: rule + `
+			7 watch 3
+			8 in 2 @2
+			9 out 2 wait @2
+			10 start 1 7
+			12 send 1>2 5
+			20 in 2 @2
+			21 queued 2 5 #1
+			22 receive 2 5 #1
+			25 send 2>3 4
+			26 in 3
+			26 out 2 wait`,
+		start: 10, end: 50, want: `
+			10-12 running 1
+			12-25 waiting 2 inferred by 1>2 12..22
+				12-20 ready 2 inferred
+				20-25 running 2 inferred
+			25-50 unexplained 2 ambiguous: handed over, and it is not certain that its message to <0.3.0> carried it`,
+	}, {
+		name: "never ended, and its owner sent a log message", events: rule + `
+			7 watch 3
+			10 start 1 7
+			12 send 1>3 5`,
+		start: 10, end: 50, want: `
+			10-12 running 1
+			12-50 unexplained 1 ambiguous: handed over, and it is not certain that its message to <0.3.0> carried it`,
+	}, {
+		name: "never ended, in a mailbox where others have been", events: strings.NewReplacer("start 1 1", "start 2 2", "end 2 1", "end 3 2").Replace(rule) + rule + `
 			7 watch 3
 			8 in 2 @2
 			9 out 2 wait @2
@@ -280,6 +325,18 @@ func TestHandedOverLabel(t *testing.T) {
 				12-20 ready 2
 				20-50 running 2`,
 	}.run(t)
+}
+
+// A span that ended tells what all it went through: another one that has not is
+// followed over those.
+func TestHandedOverThrough(t *testing.T) {
+	var l Log
+	l.Add(script(t, handedOver+"190 end 5 7"), bpf.Loss{})
+	for p := range uint64(6) {
+		if got, want := l.vms[vmPID].handed[0].through[pid(p)], p > 1; got != want {
+			t.Errorf("through %d: %t, want %t", p, got, want)
+		}
+	}
 }
 
 // Without owner, VM or time there is still a trace.

@@ -3,6 +3,7 @@ package outcome
 import (
 	"slices"
 
+	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/explain"
 	"github.com/beamscope/beamscope/internal/procname"
 	"github.com/beamscope/beamscope/internal/trace"
@@ -31,6 +32,14 @@ func (s *VMSource) explain(st *stage, w Window, instances []Instance) error {
 	})
 	o.record.forget(w.To - s.longestExplained(o) - int64(w.Duration()))
 	return nil
+}
+
+// noteUnwatched says, once, that there was no room to watch processes.
+func (s *VMSource) noteUnwatched(o bpf.Others) {
+	if o.Unwatched > 0 && !s.toldUnwatched {
+		s.toldUnwatched = true
+		s.note("there was no room to watch all processes that take part in spans: time that is behind the others is unexplained")
+	}
 }
 
 // explains reports whether a stage of an observation has outcomes that are explained.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -131,6 +132,17 @@ func TestRecordSkips(t *testing.T) {
 	}
 	if lost := r.takeLost(); lost > 0 {
 		t.Errorf("%d lost", lost)
+	}
+}
+
+// That processes found no room to be watched is said once.
+func TestNoteUnwatched(t *testing.T) {
+	var s VMSource
+	for _, n := range []uint64{0, 3, 0, 5} {
+		s.noteUnwatched(bpf.Others{Unwatched: n})
+	}
+	if len(s.notices) != 1 || !strings.Contains(s.notices[0].Text, "no room") {
+		t.Errorf("%v", s.notices)
 	}
 }
 

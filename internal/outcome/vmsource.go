@@ -61,7 +61,8 @@ type VMSource struct {
 
 	batch assembly
 
-	unrecorded lossRun // of events for explanations
+	unrecorded    lossRun // of events for explanations
+	toldUnwatched bool    // that there was no room to watch a process
 
 	names     *names       // of the VMs' processes
 	unnamed   map[int]bool // VMs of which it was said that they tell no names
@@ -489,6 +490,7 @@ func (s *VMSource) readWindow(o *observation, n uint64) ([]bpf.Counts, error) {
 	counts, others, err := o.collector.Read(n)
 	s.hits, s.told = s.hits+others.Hits, false
 	s.noteOthers(others)
+	s.noteUnwatched(others)
 	return counts, err
 }
 
