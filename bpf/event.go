@@ -56,7 +56,7 @@ type Event struct {
 	Inner            uint32
 	Alias            bool
 
-	// Unwatched is, of EventSend, that Process is not watched: it is logged for Other's
+	// Unwatched is, of EventSend and EventSpanEnd, that Process is not watched: it is logged for Other's
 	// sake, and nothing else of Process is known then.
 	Unwatched bool
 

@@ -36,7 +36,7 @@ enum logged {
 
 /* Flags of a record. */
 #define LOG_ALIAS (1 << 0)    /* a message was sent to an alias */
-#define LOG_STRANGER (1 << 1) /* who sent it is not watched */
+#define LOG_STRANGER (1 << 1) /* who sent it, or ends the span, is not watched */
 #define LOG_AGAIN (1 << 2)    /* a process runs, and was the last one that ran on the thread */
 
 struct record {

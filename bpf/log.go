@@ -215,6 +215,7 @@ func decodeEvent(r *kernelRecord, texts *textReader) (Event, bool) {
 	switch e.Kind {
 	case EventSpanStart, EventSpanEnd:
 		e.Outcome, e.ID, e.Other = int(r.Size), r.Other, 0
+		e.Unwatched = r.Flags&logStranger != 0
 	case EventIn:
 		e.Again = r.Flags&logAgain != 0
 	case EventOut:

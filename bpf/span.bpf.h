@@ -148,12 +148,14 @@ static __always_inline struct outcome *named_outcome(struct event *e, bool start
 /* Logs that a process starts or ends a span. */
 static __noinline int log_span(struct event *e, __u64 process, __u32 number, __u8 kind)
 {
+	struct process_key k = {.process = process, .pid = e->key.pid};
 	struct writing w = begin_record(kind, e->now, e->key.pid, process);
 
 	if (!w.to)
 		return 0;
 	w.to->other = e->key.id;
 	w.to->size = number;
+	w.to->flags = find_watch(&k, e->now) ? 0 : LOG_STRANGER;
 	end_record(&w);
 	return 0;
 }

@@ -112,14 +112,15 @@ const emulator = "beam.smp"
 
 // Private returns the installation with an emulator of its own, a copy in dir, an
 // empty folder. Probes are attached to a file: what is attached to the copy does not
-// touch other VMs, and what is attached to theirs does not touch its.
+// touch other VMs, and what is attached to theirs does not touch its. Its folder is called
+// as that of the original, which has the version.
 func (otp OTP) Private(dir string) (OTP, error) {
 	programs, err := os.ReadDir(otp.Bin)
 	if err != nil {
 		return OTP{}, fmt.Errorf("copy the emulator: %w", err)
 	}
-	bin := filepath.Join(dir, "bin")
-	if err := os.Mkdir(bin, 0o755); err != nil {
+	bin := filepath.Join(dir, filepath.Base(filepath.Dir(otp.Bin)), "bin")
+	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return OTP{}, fmt.Errorf("copy the emulator: %w", err)
 	}
 	for _, p := range programs {

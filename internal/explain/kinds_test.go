@@ -108,6 +108,23 @@ func TestKinds(t *testing.T) {
 			60-99999 ready 1
 			99999-100000 running 1`,
 	}, {
+		name: "it is not watched any more when it ends the span, long after dMax", events: `
+			0 watch 1
+			10 start 1 7
+			20 send 1>2 5
+			20 watch 2
+			22 out 1 wait
+			25 in 2
+			26 queued 2 5 #1
+			27 receive 2 5 #1
+			90 gc+ 2
+			99999 end 1 7 unwatched`,
+		start: 10, end: 80, want: `
+			10-22 running 1
+			22-80 waiting 2 inferred by 1>2 20..27: assumed: it sent the last message there
+				22-25 ready 2 inferred
+				25-80 running 2 inferred`,
+	}, {
 		name: "no state: the reductions tell", events: `
 			0 watch 1
 			10 start 1 7

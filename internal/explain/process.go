@@ -195,15 +195,11 @@ func (p *process) add(e *bpf.Event, resumed int64) {
 		p.unwatch(e.Time, whyNoRoom)
 		p.last = e.Time
 		return
-	case bpf.EventSend:
+	case bpf.EventSend, bpf.EventSpanStart, bpf.EventSpanEnd:
 		if e.Unwatched && p.watched {
 			p.lapse(e.Time)
 			p.set(change{at: e.Time, detail: whyNotWatched})
 		}
-		if !p.watched {
-			return
-		}
-	case bpf.EventSpanStart, bpf.EventSpanEnd:
 		if !p.watched {
 			return
 		}

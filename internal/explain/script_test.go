@@ -70,6 +70,10 @@ func argument(t testing.TB, e *bpf.Event, arg string) {
 	t.Helper()
 	switch e.Kind {
 	case bpf.EventSpanStart, bpf.EventSpanEnd:
+		if arg == "unwatched" {
+			e.Unwatched = true
+			return
+		}
 		e.ID = number[uint64](t, arg)
 	case bpf.EventIn:
 		e.Again = arg == "again"

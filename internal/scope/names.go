@@ -14,9 +14,8 @@ const maxNames = 4096
 // of a process late holds for its time before, and goes on where a trace does not tell.
 type names map[trace.PID]string
 
-// learn takes in what a trace tells, and reports whether any of it is new.
-func (n names) learn(t *trace.Trace) bool {
-	learnt := false
+// learn takes in what a trace tells, and appends the processes of which it is new.
+func (n names) learn(t *trace.Trace, learnt []trace.PID) []trace.PID {
 	for i := range t.Spans {
 		s := &t.Spans[i]
 		if s.Process == 0 || s.Name == "" || n[s.Process] == s.Name {
@@ -26,7 +25,7 @@ func (n names) learn(t *trace.Trace) bool {
 			clear(n)
 		}
 		n[s.Process] = s.Name
-		learnt = true
+		learnt = append(learnt, s.Process)
 	}
 	return learnt
 }

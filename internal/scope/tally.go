@@ -61,16 +61,17 @@ func (t *Tally) Add(instances []outcome.Instance) { t.add(instances) }
 
 // add adds the instances that have a trace, and reports whether names of processes came
 // with them that were not known.
-func (t *Tally) add(instances []outcome.Instance) (learnt bool) {
+func (t *Tally) add(instances []outcome.Instance) bool {
 	if t.index == nil {
 		t.index, t.names = make(map[Cause]int), make(names)
 	}
+	var learnt []trace.PID
 	for i := range instances {
-		if instances[i].Trace != nil && t.names.learn(instances[i].Trace) {
-			learnt = true
+		if instances[i].Trace != nil {
+			learnt = t.names.learn(instances[i].Trace, learnt)
 		}
 	}
-	if learnt {
+	if slices.ContainsFunc(learnt, t.nameless) {
 		t.times = t.names.rename(t.times)
 		t.reindex()
 	}
@@ -95,7 +96,17 @@ func (t *Tally) add(instances []outcome.Instance) (learnt bool) {
 			t.shrink()
 		}
 	}
-	return learnt
+	return len(learnt) > 0
+}
+
+// nameless reports whether time went to a process that is there without its name.
+func (t *Tally) nameless(p trace.PID) bool {
+	for kind := range trace.Kinds {
+		if _, ok := t.index[Cause{Kind: kind, Process: p}]; ok {
+			return true
+		}
+	}
+	return false
 }
 
 // reindex has the index agree with the times again.
