@@ -56,8 +56,8 @@ type Event struct {
 	Inner            uint32
 	Alias            bool
 
-	// Unwatched is, of EventSend and EventSpanEnd, that Process is not watched: it is logged for Other's
-	// sake, and nothing else of Process is known then.
+	// Unwatched is, of EventSend and those of spans, that Process is not watched: it is
+	// logged for Other's or the span's sake, and nothing else of Process is known then.
 	Unwatched bool
 
 	// Again, of EventIn, says that no other process ran on Thread since it stopped there.

@@ -303,7 +303,7 @@ func TestDecodeEvent(t *testing.T) {
 	}
 	for kind, change := range map[EventKind]func(*Event){
 		EventWatch:     func(*Event) {},
-		EventSpanStart: func(e *Event) { e.Outcome, e.ID, e.Other = 9, 77, 0 },
+		EventSpanStart: func(e *Event) { e.Outcome, e.ID, e.Other, e.Unwatched = 9, 77, 0, true },
 		EventOut:       func(e *Event) { e.State, e.Reductions = 3, 4 },
 		EventNIFStart:  func(e *Event) { e.Text, e.Other = "prim_file:read_nif/2", 0 },
 		EventSend: func(e *Event) {
