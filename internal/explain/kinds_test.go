@@ -125,6 +125,22 @@ func TestKinds(t *testing.T) {
 				22-25 ready 2 inferred
 				25-80 running 2 inferred`,
 	}, {
+		name: "it timed out with its message in a mailbox, and that was not watched later on", events: `
+			0 watch 1
+			0 watch 2
+			1 in 2 @2
+			10 start 1 7
+			20 send 1>2 5
+			22 out 1 wait
+			70 gc+ 2 @2
+			75 gc- 2 @2
+			90000 watch 2
+			99999 end 1 7 unwatched`,
+		start: 10, end: 60, want: `
+			10-22 running 1
+			22-60 waiting 2 inferred by 1>2 20..0: assumed: it sent the last message there
+				22-60 mailbox 2 inferred behind 0 by 1>2 20..0`,
+	}, {
 		name: "no state: the reductions tell", events: `
 			0 watch 1
 			10 start 1 7

@@ -57,6 +57,11 @@ func (w *walk) instance(i Instance, owner *process, e *ends) []node {
 	switch {
 	case e.ender != nil && e.ender != owner:
 		b := &chain{walk: w, start: i.Start, end: i.End}
+		if owner != nil && e.endedAt > i.End && !b.leads(e.ender, e.endedAt, owner, b.label(owner, e.endedAt)) {
+			// What came after its end was not recorded.
+			b.forward(owner, i.Outcome)
+			return b.legs
+		}
 		b.backward(e.ender, e.endedAt, owner)
 		slices.Reverse(b.legs)
 		return b.legs
