@@ -328,7 +328,7 @@ func (w *walk) serve(q *process, m *send, from, to int64, by path) []node {
 		n.Reason = reasonTaken
 		return []node{n}
 	case lost:
-		if q.sure(m.at) >= to {
+		if m.outlived && q.sure(m.at) >= to {
 			break // all was seen until then, and it was not taken
 		}
 		if w.state(q, from) == unknown {

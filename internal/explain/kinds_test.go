@@ -141,6 +141,23 @@ func TestKinds(t *testing.T) {
 			22-60 waiting 2 inferred by 1>2 20..0: assumed: it sent the last message there
 				22-60 mailbox 2 inferred behind 0 by 1>2 20..0`,
 	}, {
+		name: "it timed out, and that its message was taken was not seen", events: `
+			0 watch 1
+			0 watch 2
+			1 in 2 @2
+			10 start 1 7
+			20 send 1>2 5
+			22 out 1 wait
+			30 queued 2 5 #1
+			31 gc+ 2 @2
+			32 gc- 2 @2
+			33 queued 2 6 #1
+			34 receive 2 6 #1
+			99999 end 1 7 unwatched`,
+		start: 10, end: 60, want: `
+			10-22 running 1
+			22-60 waiting 2 ambiguous by 1>2 20..0: assumed: it sent the last message there; when it took the message was not seen`,
+	}, {
 		name: "no state: the reductions tell", events: `
 			0 watch 1
 			10 start 1 7

@@ -32,6 +32,7 @@ type send struct {
 	token     token
 
 	fate     fate
+	outlived bool        // its receiver was no longer watched while it was under way
 	received int64       // where taken
 	mark     trace.Mark  // of received
 	among    []trace.PID // senders that it may be mistaken for one of, 0 for one not seen
@@ -113,6 +114,19 @@ func (b *mailbox) reset(from int64) {
 	*b = mailbox{choosy: b.choosy, inTurn: b.inTurn}
 	for _, s := range kept {
 		b.arrive(s)
+	}
+}
+
+// outlive says of what was sent before a time and is under way that its receiver has not
+// been watched any more.
+func (b *mailbox) outlive(from int64) {
+	for _, s := range b.pending[:after(b.pending, from, sentAt)] {
+		s.outlived = s.outlived || s.fate == underway
+	}
+	for _, q := range slices.Concat(b.batch, b.private) {
+		if q.send != nil {
+			q.send.outlived = q.send.outlived || q.send.fate == underway
+		}
 	}
 }
 

@@ -241,6 +241,7 @@ func (p *process) lapse(seen int64) {
 	}
 	p.lapses = append(p.lapses, lapse{p.last, seen})
 	p.watched, p.unsaid = false, false
+	p.box.outlive(seen - near)
 	p.box.reset(seen - near)
 }
 

@@ -56,7 +56,7 @@ func (w *walk) instance(i Instance, owner *process, e *ends) []node {
 	handed := w.vm.handed[i.Outcome]
 	switch {
 	case e.ender != nil && e.ender != owner:
-		b := &chain{walk: w, start: i.Start, end: i.End}
+		b := &chain{walk: w, start: i.Start, end: i.End, through: handed.through}
 		if owner != nil && e.endedAt > i.End && !b.leads(e.ender, e.endedAt, owner, b.label(owner, e.endedAt)) {
 			// What came after its end was not recorded.
 			b.forward(owner, i.Outcome)
