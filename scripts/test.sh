@@ -17,9 +17,9 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0
 # One package at a time: those that observe live VMs need the processors for themselves.
-go test -p 1 -v -timeout 20m "$@" ./... >"$log" 2>&1 || status=$?
-# What passed is not worth a line; packages, failures and skips are.
-grep -Ev '^[[:space:]]*(=== |--- PASS|PASS$)|no test files' "$log" || true
-count() { grep -cE "^[[:space:]]*--- $1" "$log" || true; }
-echo "$(count PASS) passed, $(count FAIL) failed, $(count SKIP) skipped"
+# What passed is not worth more than a line for its package.
+go tool gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg --jsonfile "$log" -- \
+	-p 1 -timeout 20m "$@" ./... || status=$?
+count() { grep -cE "\"Action\":\"$1\",.*\"Test\":" "$log" || true; }
+echo "$(count pass) passed, $(count fail) failed, $(count skip) skipped"
 exit "$status"
