@@ -18,6 +18,11 @@ type pair struct {
 	peerErr  error  // why the two do not talk
 }
 
+// socketBuffer is the size of the buffers of the connection on either side, in bytes.
+// In those of usual sizes, which grow with what is in them, the system can take a flood
+// as fast as the VM lets it go, and the driver is never busy.
+const socketBuffer = 8 << 10
+
 // startPair starts the VM under test and its peer, which is not under test and so
 // runs the installation's own executable. They find each other without a name
 // server, on the loopback interface.
@@ -36,11 +41,15 @@ func startPair(ctx context.Context, otp, underTest erlang.OTP) (*pair, error) {
 	p.vm, err = erlang.StartVM(ctx, underTest, erlang.Options{Args: append([]string{
 		"-sname", name + "@localhost", "-dist_listen", "false",
 		"+zdbbl", "1", // so that a connection is congested soon
+		"-kernel", "inet_dist_connect_options", fmt.Sprintf("[{sndbuf,%d}]", socketBuffer),
 	}, common...)})
 	if err != nil {
 		return nil, err
 	}
-	p.peer, p.peerErr = erlang.StartVM(ctx, otp, erlang.Options{Args: append([]string{"-sname", p.peerName}, common...)})
+	p.peer, p.peerErr = erlang.StartVM(ctx, otp, erlang.Options{Args: append([]string{
+		"-sname", p.peerName,
+		"-kernel", "inet_dist_listen_options", fmt.Sprintf("[{recbuf,%d}]", socketBuffer),
+	}, common...)})
 	if p.peerErr == nil {
 		_, p.peerErr = p.vm.Call(ctx, "vm_events", "join", fmt.Sprintf("['%s']", p.peerName))
 	}
