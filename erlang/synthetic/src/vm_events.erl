@@ -11,7 +11,7 @@
 -behaviour(gen_server).
 
 -export([run/2, run/3, join/1]).
--export([echo/0, woken/1, identity/1, init/1, handle_call/3, handle_cast/2]). % for itself
+-export([echo/0, widow/2, woken/1, identity/1, init/1, handle_call/3, handle_cast/2]). % for itself
 
 -export_type([scenario/0]).
 
@@ -230,18 +230,15 @@ prepare(remote_messages, Times, Peer) ->
              ping(Echo)
      end, stopping(Echo)};
 prepare(remote_links, Times, Peer) ->
-    Echo = spawn(Peer, ?MODULE, echo, []),
-    Nobody = fun() -> process_flag(trap_exit, true), link(Echo), receive stop -> exit(enough) end end,
-    Far = [spawn(fun() -> Nobody() end) || _ <- lists:seq(1, Times)],
-    ping(Echo),
-    Echo ! trap,
+    Widow = spawn(Peer, ?MODULE, widow, [self(), Times]),
+    await_word(Widow, ready),
+    Nobody = fun() -> link(Widow), receive stop -> exit(enough) end end,
+    Far = [spawn(Nobody) || _ <- lists:seq(1, Times)],
     {fun() ->
-             lists:foreach(fun(Pid) ->
-                                   Monitor = monitor(process, Pid),
-                                   Pid ! stop,
-                                   await({Pid, Monitor})
-                           end, Far)
-     end, fun() -> exit(Echo, kill) end};
+             lists:foreach(fun(Pid) -> Pid ! stop end, Far),
+             %% A process can be gone for its monitors before it has told its links.
+             await_word(Widow, alone)
+     end, fun() -> exit(Widow, kill) end};
 prepare(connections, Times, Peer) ->
     {fun() ->
              times(Times, fun() ->
@@ -282,7 +279,6 @@ identity(Term) -> Term.
 echo() ->
     receive
         {ping, From} -> From ! pong, echo();
-        trap -> process_flag(trap_exit, true), echo();
         stop -> ok;
         _ -> echo()
     end.
@@ -290,6 +286,18 @@ echo() ->
 ping(To) ->
     To ! {ping, self()},
     receive pong -> ok after ?PATIENCE -> throw(no_pong) end.
+
+%% @private Says when it listens, and when so many linked processes have ended.
+-spec widow(pid(), Times :: pos_integer()) -> ok.
+widow(Parent, Times) ->
+    process_flag(trap_exit, true),
+    Parent ! {self(), ready},
+    times(Times, fun() -> receive {'EXIT', _, _} -> ok end end),
+    Parent ! {self(), alone},
+    ok.
+
+await_word(From, Word) ->
+    receive {From, Word} -> ok after ?PATIENCE -> throw({no_word, Word}) end.
 
 %% Stops a process that is linked, and returns when it is gone.
 stopping(Pid) ->
