@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -172,8 +173,16 @@ func (h *harness) press(e *tcell.EventKey) {
 // idle waits until nothing is under way.
 func (h *harness) idle() {
 	for busy := true; busy; {
-		h.do(func() { busy = h.d.busy != "" })
+		h.do(func() { busy = h.d.busy != "" || h.looking() })
 	}
+}
+
+// looking reports whether the snapshots are being listed.
+func (h *harness) looking() bool {
+	return slices.ContainsFunc(h.d.tabs, func(t tab) bool {
+		triggers, ok := t.(*triggersTab)
+		return ok && triggers.shelf.looking
+	})
 }
 
 // text returns what is on the screen, without spaces at the ends of lines.
