@@ -16,7 +16,7 @@ func (r *lossRun) next(lost uint64) string {
 	if lost == 0 {
 		*r = lossRun{}
 		if ended.windows > 1 {
-			return fmt.Sprintf("%d events in %d windows were lost that would explain slow instances; none any more", ended.events, ended.windows)
+			return fmt.Sprintf("events that would explain slow instances were lost (%d, in %d windows); none any more", ended.events, ended.windows)
 		}
 		return ""
 	}
@@ -25,5 +25,5 @@ func (r *lossRun) next(lost uint64) string {
 	if ended.windows > 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d events were lost that would explain slow instances: where they are missing, time is unexplained", lost)
+	return fmt.Sprintf("events that would explain slow instances were lost (%d): where they are missing, time is unexplained", lost)
 }

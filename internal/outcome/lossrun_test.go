@@ -11,13 +11,13 @@ func TestLossRun(t *testing.T) {
 		want string
 	}{
 		{0, ""},
-		{7, "7 events were lost that would explain slow instances: where they are missing, time is unexplained"},
+		{7, "events that would explain slow instances were lost (7): where they are missing, time is unexplained"},
 		{0, ""},
 		{0, ""},
-		{1, "1 events were lost that would explain slow instances: where they are missing, time is unexplained"},
+		{1, "events that would explain slow instances were lost (1): where they are missing, time is unexplained"},
 		{20, ""},
 		{300, ""},
-		{0, "321 events in 3 windows were lost that would explain slow instances; none any more"},
+		{0, "events that would explain slow instances were lost (321, in 3 windows); none any more"},
 		{0, ""},
 	} {
 		if got := r.next(step.lost); got != step.want {
