@@ -8,20 +8,16 @@ const crowd = 16
 // align finds out which messages of the batch are which of the pending ones, and
 // returns those that are still pending.
 //
-// What was sent must have come in that order, but for those that were sent within a
-// moment by different processes; and all but the latest of it must be there, if it was
-// not sent to an alias, which may not be one any more. What is left over of the batch
+// What was sent must have come in that order, but for what different processes sent at
+// the same time; and all must be there that was when the process did the last thing before
+// it, if it was not sent to an alias, which may not be one any more. What is left over of the batch
 // was not seen to be sent. Where there are two ways to do this, it is uncertain.
 //
 // It also returns when the first of the batch that was seen to be sent was, at the
 // latest; forever if none was.
 func (b *mailbox) align() ([]*send, int64) {
 	q := b.batch
-	fetch, end := q[0].at, q[len(q)-1].at
-	if b.collected != 0 {
-		fetch = min(fetch, b.collected)
-	}
-	n := after(b.pending, end+1, sentAt)
+	n := after(b.pending, q[len(q)-1].at+1, sentAt)
 	p, later := b.pending[:n], b.pending[n:]
 
 	// The queue is longer than what is known of it where the VM hands out the rest later.
@@ -33,20 +29,20 @@ func (b *mailbox) align() ([]*send, int64) {
 	due := func(left []int) bool {
 		n := 0
 		for _, s := range spare(p, left) {
-			if !s.alias && s.at < fetch-near {
+			if !s.alias && s.by() <= b.begun {
 				n++
 			}
 		}
 		return n > held
 	}
 	left := match(q, p, func(*send) bool { return true })
-	doubt := false
-	if due(left) {
-		plain := match(q, p, func(s *send) bool { return !s.alias })
-		if due(plain) {
-			doubt = true
-		} else {
-			left = plain
+	doubt := due(left)
+	if doubt {
+		for _, wanted := range []func(*send) bool{b.timely(p), func(s *send) bool { return !s.alias }} {
+			if other := match(q, p, wanted); !due(other) {
+				left, doubt = other, false
+				break
+			}
 		}
 	}
 	if asleep := b.asleep(p); asleep > 0 {
@@ -59,7 +55,7 @@ func (b *mailbox) align() ([]*send, int64) {
 		// Those not seen were sent before it was watched.
 		left = rightmost(q, p, left, nil)
 	}
-	gone := gone(p, left, fetch)
+	gone := gone(p, left, b.begun)
 	right := rightmost(q, p, left, gone)
 	for i := range q {
 		l, r := at(p, left[i]), at(p, right[i])
@@ -91,7 +87,23 @@ func (b *mailbox) align() ([]*send, int64) {
 	}
 	rest := spare(p, left)
 	n = max(0, len(rest)-held)
-	return slices.Concat(b.lapse(rest[:n:n], fetch), rest[n:], later), first
+	b.unfinished = 0
+	if held > 0 {
+		b.unfinished = b.begun
+	}
+	return slices.Concat(b.lapse(rest[:n:n], b.begun), rest[n:], later), first
+}
+
+// timely is what was there when the fetch began, or was sent after that: not what was on
+// its way then, and may not have come.
+func (b *mailbox) timely(p []*send) func(*send) bool {
+	last := int64(0)
+	for _, s := range p {
+		if s.by() <= b.begun {
+			last = s.at
+		}
+	}
+	return func(s *send) bool { return s.by() <= b.begun || s.at > last }
 }
 
 // awakened is how many times longer ago than another message one to an alias has to be
@@ -122,15 +134,15 @@ func (b *mailbox) asleep(p []*send) int {
 
 // gone returns the indices of what was not matched and may have been, instead of
 // something that was sent to an alias which was none any more: others to aliases, and
-// what was sent too shortly before to have to be there.
-func gone(p []*send, left []int, fetch int64) []int {
+// what did not have to be there when the fetch began.
+func gone(p []*send, left []int, begun int64) []int {
 	if !slices.ContainsFunc(left, func(j int) bool { return j >= 0 && p[j].alias }) {
 		return nil
 	}
 	used := used(p, left)
 	var gone []int
 	for j, s := range p {
-		if !used[j] && (s.alias || s.at >= fetch-near) {
+		if !used[j] && (s.alias || s.by() > begun) {
 			gone = append(gone, j)
 		}
 	}
@@ -183,65 +195,98 @@ func spare(p []*send, matched []int) []*send {
 // match matches what was queued with what was sent, each as early as it can be. The
 // result is by index of q that of p, or -1.
 func match(q []queued, p []*send, wanted func(*send) bool) []int {
-	result := make([]int, len(q))
-	used := make([]bool, len(p))
-	head := 0
-	for i := range q {
-		result[i] = -1
-		for head < len(p) && (used[head] || !wanted(p[head])) {
-			head++
-		}
-		for j := head; j < min(len(p), head+crowd) && p[j].at-p[head].at <= near; j++ {
-			if used[j] || !wanted(p[j]) || !p[j].fits(q[i]) || p[j].at > q[i].at {
-				continue
-			}
-			if earlier(p[head:j], used[head:j], p[j]) {
-				continue
-			}
-			result[i] = j
-			used[j] = true
-			break
-		}
-		if result[i] < 0 {
-			result[i] = trade(q[:i+1], p, head, result[:i], used, wanted)
-		}
+	m := matching{q: q, p: p, wanted: wanted, result: make([]int, 0, len(q)), used: make([]bool, len(p))}
+	for range q {
+		m.next()
 	}
-	return result
+	return m.result
 }
 
-// trade finds what the last of q may be among what others were matched with, where one
-// that is left, sent within a moment of it by another process, can be those others. That
-// is matched with them then. The result is an index of p, or -1.
-func trade(q []queued, p []*send, head int, matched []int, used []bool, wanted func(*send) bool) int {
-	last := q[len(q)-1]
-	for k := len(matched) - 1; k >= max(0, len(matched)-crowd); k-- {
-		j := matched[k]
-		if j < 0 || !p[j].fits(last) {
+// A matching is how far a match has come.
+type matching struct {
+	q      []queued
+	p      []*send
+	wanted func(*send) bool
+	result []int  // by index of q that of p, or -1; as far as it has come
+	used   []bool // by index of p
+	head   int    // the first of p that can be matched
+}
+
+// next matches the next of q.
+func (m *matching) next() {
+	for m.head < len(m.p) && !m.free(m.head) {
+		m.head++
+	}
+	i := len(m.result)
+	for j := m.head; j < min(len(m.p), m.head+crowd) && m.p[j].at <= m.p[m.head].by(); j++ {
+		if m.may(i, j) {
+			m.used[j] = true
+			m.result = append(m.result, j)
+			return
+		}
+	}
+	m.result = append(m.result, m.trade())
+}
+
+// free reports whether p[j] can still be matched.
+func (m *matching) free(j int) bool { return !m.used[j] && m.wanted(m.p[j]) }
+
+// may reports whether p[j] can be q[i], and nothing that is left must have come before.
+func (m *matching) may(i, j int) bool {
+	if !m.free(j) || !m.is(i, j) {
+		return false
+	}
+	for k := m.head; k < j; k++ {
+		if o := m.p[k]; m.free(k) && (o.from == m.p[j].from || o.by() < m.p[j].at) {
+			return false
+		}
+	}
+	return true
+}
+
+// is reports whether q[i] and p[j] are alike, and in the order of time.
+func (m *matching) is(i, j int) bool { return m.p[j].fits(m.q[i]) && m.p[j].at <= m.q[i].at }
+
+// trade finds what the next of q may be among what others were matched with, where one
+// that is left, sent at the same time by another process, can be those others. That is
+// matched with them then. The result is an index of p, or -1.
+func (m *matching) trade() int {
+	i := len(m.result)
+	for k := i - 1; k >= max(0, i-crowd); k-- {
+		j := m.result[k]
+		if j < 0 || !m.p[j].fits(m.q[i]) {
 			continue
 		}
-		for o := head; o < min(len(p), head+crowd) && p[o].at-p[j].at <= near; o++ {
-			if used[o] || !wanted(p[o]) || p[o].from == p[j].from || !p[o].fits(q[k]) || p[o].at > q[k].at {
-				continue
+		for o := m.head; o < min(len(m.p), m.head+crowd) && m.p[o].at <= m.p[j].by(); o++ {
+			if m.p[o].from != m.p[j].from && m.p[o].maySwap(m.p[j]) && m.may(k, o) && m.insert(k, o) {
+				return j
 			}
-			if p[j].at-p[o].at > near || earlier(p[head:o], used[head:o], p[o]) {
-				continue
-			}
-			matched[k] = o
-			used[o] = true
-			return j
 		}
 	}
 	return -1
 }
 
-// earlier reports whether there is one from the same sender before.
-func earlier(p []*send, used []bool, s *send) bool {
-	for i := range p {
-		if !used[i] && p[i].from == s.from {
-			return true
+// insert matches q[k] with p[o], or with what was sent before by the same process, the
+// messages of which are in the order of sending. It reports whether that can be.
+func (m *matching) insert(k, o int) bool {
+	at := []int{k}
+	order := []int{o}
+	for i := k + 1; i < len(m.result); i++ {
+		if j := m.result[i]; j >= 0 && j < o && m.p[j].from == m.p[o].from {
+			at = append(at, i)
+			order = slices.Insert(order, len(order)-1, j)
 		}
 	}
-	return false
+	for n, i := range at {
+		if !m.is(i, order[n]) {
+			return false
+		}
+	}
+	for n, i := range at {
+		m.result[i] = order[n]
+	}
+	m.used[o] = true
+	return true
 }
 
 // rightmost matches what was matched once more, or what is gone in its place, each as
@@ -271,26 +316,22 @@ func rightmost(q []queued, p []*send, left, gone []int) []int {
 }
 
 // swapped looks for messages of others that may have come instead of p[j] as q[i],
-// because they were sent at the same time. Those not there yet are among them.
+// because both were on their way at the same time. Those not there yet are among them.
 func (b *mailbox) swapped(q []queued, i, j int, matched []int) {
 	p := b.pending
 	s := p[j]
-	try := func(k int) bool {
+	from, to := max(0, i-crowd), min(len(matched), i+crowd)
+	for k := max(0, j-crowd); k < min(len(p), j+crowd) && p[k].at <= s.by(); k++ {
 		o := p[k]
-		if o.at-s.at > near || s.at-o.at > near {
-			return false
+		if o.from == s.from || !o.maySwap(s) || !o.fits(q[i]) {
+			continue
 		}
-		if o.from == s.from || !o.fits(q[i]) {
-			return true
-		}
-		if m := slices.Index(matched[max(0, i-crowd):min(len(matched), i+crowd)], k); m >= 0 && !s.fits(q[max(0, i-crowd)+m]) {
-			return true
+		switch m := slices.Index(matched[from:to], k); {
+		case m >= 0 && !s.fits(q[from+m]):
+			continue
+		case m < 0 && !s.alias && s.by() <= b.begun && !slices.Contains(matched, k):
+			continue // it must be there, and the other one is not
 		}
 		confuse(s, o)
-		return true
-	}
-	for k := j + 1; k < min(len(p), j+crowd) && try(k); k++ {
-	}
-	for k := j - 1; k >= max(0, j-crowd) && try(k); k-- {
 	}
 }

@@ -136,6 +136,64 @@ func TestEdges(t *testing.T) {
 			8006 receive 1 4 #1`,
 		want: "2>1 20..32 inferred\n2>1 40..8004 inferred\n2>1 41..8005 inferred\n2>1 42..8006 inferred",
 	}, {
+		// What it fetches is told of later: the next two were sent in between.
+		name: "sent between the fetch and what tells of it", events: `
+			0 watch 1
+			0 watch 2
+			1 out 1 wait
+			20 send 2>1 4
+			100 in 1
+			7000 send 2>1 4
+			12000 send 2>1 4
+			13000 queued 1 4 #1
+			13001 receive 1 4 #1
+			13002 queued 1 4 #2
+			13002 queued 1 4 #2
+			13003 receive 1 4 #2
+			13004 receive 1 4 #1
+			13005 out 2 wait`,
+		want: "2>1 20..13001 inferred\n2>1 7000..13003 inferred\n2>1 12000..13004 inferred",
+	}, {
+		// The sender of the first was held up before it came: after the others, in their order.
+		name: "on its way for long", events: `
+			0 watch 1
+			0 watch 2
+			0 watch 3
+			1 out 1 wait
+			20 send 2>1 1
+			30 send 3>1 4
+			40 send 3>1 4
+			90000 send 3>1 4
+			90001 out 2 wait
+			90002 out 3 wait
+			90010 in 1
+			90011 queued 1 5 #4
+			90012 queued 1 5 #4
+			90013 queued 1 5 #4
+			90014 queued 1 2 #4
+			90015 receive 1 5 #4
+			90016 receive 1 5 #3
+			90017 receive 1 5 #2
+			90018 receive 1 2 #1`,
+		want: "3>1 30..90015 inferred\n3>1 40..90016 inferred\n3>1 90000..90017 inferred\n2>1 20..90018 inferred",
+	}, {
+		// The first had not come yet when it fetched what was there.
+		name: "on its way while what was sent later is fetched", events: `
+			0 watch 1
+			0 watch 2
+			0 watch 3
+			1 out 1 wait
+			20 send 2>1 4
+			30 send 3>1 4
+			40 out 3 wait
+			50 in 1
+			60 queued 1 4 #1
+			61 receive 1 4 #1
+			70 out 2 wait
+			80 queued 1 4 #1
+			81 receive 1 4 #1`,
+		want: "3>1 30..61 inferred\n2>1 20..81 inferred",
+	}, {
 		name: "asks, and takes what may be the answer", events: asks + `
 			20 send 3>1 4
 			36 send 2>1 4` + takes,

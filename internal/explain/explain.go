@@ -196,7 +196,7 @@ func (v *vm) send(p *process, e *bpf.Event) {
 		from: p.pid, to: q.pid, at: e.Time,
 		size: e.Size, alias: e.Alias, unwatched: e.Unwatched, token: tokenOf(e),
 	}
-	p.sent = append(p.sent, s)
+	p.sent, p.sending = append(p.sent, s), s
 	p.sentTo[q.pid] = append(p.sentTo[q.pid], s)
 	q.arrive(s)
 }

@@ -48,6 +48,7 @@ func TestFollow(t *testing.T) {
 			31 queued 3 9 #1
 			32 receive 3 9 #1
 			100000 send 2>1 alias
+			100005 out 2 wait
 			900000 send 3>1 alias
 			900010 in 1
 			900011 queued 1 4 #1

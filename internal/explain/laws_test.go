@@ -17,6 +17,7 @@ func options(n uint64) simOptions {
 	return simOptions{
 		servers: 2 + int(n%4), clients: 1 + int(n/4%5), schedulers: 1 + int(n/20%3), spans: 12,
 		watchAll: n%2 == 0, instant: n%3 == 0, tokens: n%5 == 0, oneSize: n%7 == 0, timeouts: n%11 == 0,
+		stalls: n%13 == 0,
 	}
 }
 
@@ -158,7 +159,7 @@ func measure(sims uint64, change func(*simOptions), ignore bool) accuracy {
 	var a accuracy
 	for seed := range sims {
 		o := options(seed)
-		o.oneSize, o.timeouts = false, false
+		o.oneSize, o.timeouts, o.stalls = false, false, false
 		change(&o)
 		s := simulate(seed, o)
 		l := &Log{IgnoreTokens: ignore}
@@ -192,6 +193,8 @@ func TestEdgesWithoutTokens(t *testing.T) {
 		{"in order, all of one size", func(o *simOptions) { o.watchAll, o.instant, o.oneSize = true, true, true }, 1, 0.7},
 		{"with delays", func(o *simOptions) { o.watchAll, o.instant = true, false }, 0.999, 0.9},
 		{"with delays, all of one size", func(o *simOptions) { o.watchAll, o.instant, o.oneSize = true, false, true }, 0.999, 0.7},
+		{"with stalls", func(o *simOptions) { o.watchAll, o.instant, o.stalls = true, false, true }, 0.999, 0.9},
+		{"with stalls, all of one size", func(o *simOptions) { o.watchAll, o.instant, o.stalls, o.oneSize = true, false, true, true }, 0.999, 0.7},
 		{"with timeouts", func(o *simOptions) { o.watchAll, o.instant, o.timeouts = true, true, true }, 0.999, 0.8},
 		{"with timeouts, all of one size", func(o *simOptions) { o.watchAll, o.instant, o.timeouts, o.oneSize = true, true, true, true }, 0.999, 0.6},
 		{"watched when needed", func(o *simOptions) { o.watchAll, o.instant = false, false }, 0.99, 0.8},

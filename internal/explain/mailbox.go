@@ -30,6 +30,7 @@ type send struct {
 	alias     bool
 	unwatched bool // who sent it was not watched
 	token     token
+	next      int64 // when its sender did the next thing, 0: not seen
 
 	fate     fate
 	outlived bool        // its receiver was no longer watched while it was under way
@@ -37,6 +38,26 @@ type send struct {
 	mark     trace.Mark  // of received
 	among    []trace.PID // senders that it may be mistaken for one of, 0 for one not seen
 }
+
+// stalled is for how long, in nanoseconds, a sender that is watched is taken to be held up
+// at most while it sends: its thread may not get a processor.
+const stalled = 100_000_000
+
+// by returns when the message was in the mailbox at the latest: a process has sent one
+// before it does the next thing. Of those that are not watched not all is seen.
+func (s *send) by() int64 {
+	switch {
+	case s.next != 0:
+		return s.next
+	case s.unwatched:
+		return s.at + near
+	}
+	return s.at + stalled
+}
+
+// maySwap reports whether two messages may have come in the other order than they were
+// sent: each was still on its way when the other one was.
+func (s *send) maySwap(o *send) bool { return s.at <= o.by() && o.at <= s.by() }
 
 // fits reports whether the message may be what was queued. The size as it is sent is
 // without literals, which are not copied, and has once what is in it several times; when
@@ -81,6 +102,7 @@ type receipt struct {
 type mailbox struct {
 	pending []*send // sent, and not known to be fetched
 	batch   []queued
+	begun   int64    // the batch was fetched after this
 	inner   int      // length of the queue after the batch
 	private []queued // fetched, oldest first
 	front   int      // how many older ones there are, as far as is known
@@ -89,6 +111,7 @@ type mailbox struct {
 	exact   map[token][]*send
 
 	collected  int64 // the last garbage collection since the last batch, 0 for none
+	unfinished int64 // what begun was of a fetch of which not all was handed out, 0 for none
 	since, ran int64 // when it began to wait in a receive for the last time, and ran after that; 0 for not, or not yet
 
 	blocked  bool // it waited in a receive since the last one
@@ -103,8 +126,9 @@ type mailbox struct {
 // reset forgets all, as when it is not known what came to the mailbox, but for what was
 // sent from a time on.
 func (b *mailbox) reset(from int64) {
-	kept := slices.Clone(b.pending[after(b.pending, from, sentAt):])
-	b.lapse(b.pending, from+near)
+	n := after(b.pending, from, sentAt)
+	kept := slices.Clone(b.pending[n:])
+	b.lapse(b.pending[:n], forever)
 	for i := range b.batch {
 		b.lose(&b.batch[i])
 	}
@@ -147,8 +171,17 @@ func (b *mailbox) arrive(s *send) {
 	}
 }
 
-// queue adds to what is fetched now; inner is how long the private queue is after that.
-func (b *mailbox) queue(q queued, inner int) {
+// queue adds to what is fetched now, after the last thing the process did before; inner
+// is how long the private queue is after that.
+func (b *mailbox) queue(q queued, last int64, inner int) {
+	if len(b.batch) == 0 {
+		b.begun = last
+		for _, earlier := range []int64{b.collected, b.unfinished} {
+			if earlier != 0 {
+				b.begun = min(b.begun, earlier)
+			}
+		}
+	}
 	b.batch = append(b.batch, q)
 	b.inner = inner
 }
@@ -204,7 +237,7 @@ func (b *mailbox) drop(n int) {
 // does not want what it has.
 func (b *mailbox) block(at int64) {
 	b.fetch()
-	b.pending = b.lapse(b.pending, at)
+	b.pending = b.lapse(b.pending, at-near)
 	b.blocked = true
 	b.since, b.ran = at, 0
 	b.rejected = len(b.private)
@@ -215,11 +248,11 @@ func (b *mailbox) block(at int64) {
 // in one, that came to its end without a message.
 func (b *mailbox) goOn() { b.blocked, b.rejected = false, 0 }
 
-// lapse removes what was sent so long before a fetch that it would have been in it, had
+// lapse removes what would have been there at a time when all there was was fetched, had
 // it come at all.
 func (b *mailbox) lapse(pending []*send, fetch int64) []*send {
 	return slices.DeleteFunc(pending, func(s *send) bool {
-		if s.at >= fetch-near {
+		if s.by() > fetch {
 			return false
 		}
 		if s.fate == underway {
@@ -376,7 +409,7 @@ func (b *mailbox) answer(want queued, sent []*send) {
 	passed := false
 	for i := len(b.private) - 1; i > 0 && b.private[i].at >= sent[asked].at; i-- {
 		q := &b.private[i]
-		if q.send == nil || !slices.ContainsFunc(sent[asked:], q.send.mayAnswer) {
+		if !slices.ContainsFunc(sent[asked:], q.mayAnswer) {
 			continue
 		}
 		if q.same(want) {
@@ -388,6 +421,14 @@ func (b *mailbox) answer(want queued, sent []*send) {
 	if passed {
 		b.inTurn++
 	}
+}
+
+// mayAnswer reports whether what was queued may be the answer to a message.
+func (q *queued) mayAnswer(question *send) bool {
+	if q.among != nil {
+		return slices.Contains(q.among, question.to)
+	}
+	return q.send != nil && q.send.mayAnswer(question)
 }
 
 // mayAnswer reports whether the message may be the answer to another: it was sent by the

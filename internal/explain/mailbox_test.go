@@ -53,7 +53,9 @@ func TestForgetMailbox(t *testing.T) {
 		40 gc+ 1
 		45 gc- 1
 		50 send 2>1 4
+		55 out 2 wait
 		60 send 3>1 4
+		70 out 3 wait
 		100000 send 2>1 4`), bpf.Loss{})
 	l.Forget(60)
 	b := &l.vms[vmPID].processes[1].box

@@ -76,6 +76,7 @@ type process struct {
 	blanks  []int64 // when it became unknown what it does
 
 	sent       []*send
+	sending    *send // the last one, until it did something else
 	sentTo     map[trace.PID][]*send
 	arrived    []*send
 	fetched    []int64 // when messages were queued
@@ -149,6 +150,7 @@ func (p *process) gap(from, until int64) {
 // What it did among what was lost is not known; nor is which message it took, as there may
 // have been others.
 func (p *process) addInGap(e *bpf.Event, resumed int64) {
+	p.moveOn(e)
 	switch e.Kind {
 	case bpf.EventWatch:
 		p.lapse(e.Time)
@@ -181,6 +183,7 @@ func (p *process) addInGap(e *bpf.Event, resumed int64) {
 // add takes an event of its own into account. resumed is when all events were recorded
 // again after some were lost, 0 if none were.
 func (p *process) add(e *bpf.Event, resumed int64) {
+	p.moveOn(e)
 	switch e.Kind {
 	case bpf.EventWatch:
 		if p.assumed != 0 && e.Time-p.assumed <= near {
@@ -212,6 +215,7 @@ func (p *process) add(e *bpf.Event, resumed int64) {
 		}
 		p.watch(since)
 	}
+	last := p.last
 	p.last = e.Time
 	if e.Kind == bpf.EventNeighbour {
 		if e.Other != 0 && e.From < e.To {
@@ -230,7 +234,15 @@ func (p *process) add(e *bpf.Event, resumed int64) {
 	}
 	p.glance(e)
 	p.change(e)
-	p.mail(e)
+	p.mail(e, last)
+}
+
+// moveOn says that it does something: what it sent is where it should be.
+func (p *process) moveOn(e *bpf.Event) {
+	if p.sending != nil && e.Kind != bpf.EventWatch && e.Kind != bpf.EventUnwatched {
+		p.sending.next = e.Time
+		p.sending = nil
+	}
 }
 
 // lapse says that it is seen at a time that the process is not watched any more: since
@@ -365,12 +377,12 @@ func (p *process) out(e *bpf.Event) {
 	p.set(c)
 }
 
-// mail keeps the messages of an event.
-func (p *process) mail(e *bpf.Event) {
+// mail keeps the messages of an event; last is when the one before it was.
+func (p *process) mail(e *bpf.Event, last int64) {
 	switch e.Kind {
 	case bpf.EventQueued:
 		p.fetched = append(p.fetched, e.Time)
-		p.box.queue(queued{at: e.Time, size: e.Size, token: tokenOf(e)}, int(e.Inner))
+		p.box.queue(queued{at: e.Time, size: e.Size, token: tokenOf(e)}, last, int(e.Inner))
 	case bpf.EventReceive:
 		r := p.box.receive(e, p.sent)
 		p.received = append(p.received, r)

@@ -41,6 +41,7 @@ type simOptions struct {
 	tokens           bool
 	oneSize          bool // all messages are alike
 	timeouts         bool // some calls are given up: their aliases are none any more
+	stalls           bool // processes are held up while they send or fetch messages
 }
 
 // A taking is when which process took a message.
@@ -87,8 +88,9 @@ type simProc struct {
 	looked    int                   // how many of inner were rejected by this receive
 	want      func(simMessage) bool // while it waits
 	then      func(simMessage)
-	slept     bool // the timer has fired
-	timer     int  // how often it slept
+	slept     bool  // the timer has fired
+	timer     int   // how often it slept
+	busy      int64 // until when it sends a message
 	token     token
 	preempted int64        // when it was preempted
 	calls     int          // ref of the last call
@@ -225,6 +227,10 @@ func (s *sim) out(p *simProc, to state, flags uint8) {
 
 // step goes on with what a running process has to do.
 func (s *sim) step(p *simProc) {
+	if p.busy > s.now {
+		s.after(p.busy-s.now, func() { s.step(p) })
+		return
+	}
 	if p.then != nil {
 		s.receive(p)
 		return
@@ -259,7 +265,7 @@ func (s *sim) something(p *simProc) func() {
 	case 1:
 		return func() { s.native(p) }
 	case 2:
-		return func() { s.stall(p) }
+		return func() { s.wait(p) }
 	case 3:
 		return func() { s.sleep(p) }
 	}
@@ -288,7 +294,8 @@ func (s *sim) native(p *simProc) {
 	})
 }
 
-func (s *sim) stall(p *simProc) {
+// wait waits for a port.
+func (s *sim) wait(p *simProc) {
 	s.emit(p, bpf.Event{Kind: bpf.EventSuspend, Other: 6})
 	s.out(p, suspended, bpf.StateSuspended)
 	s.after(1+s.rnd.Int64N(30_000), func() {
@@ -339,9 +346,19 @@ func (s *sim) receive(p *simProc) {
 		p.inner = append(p.inner, p.outer...)
 		n := len(p.outer)
 		p.outer = nil
-		for _, m := range p.inner[len(p.inner)-n:] {
-			s.emit(p, messageEvent(bpf.EventQueued, m, len(p.inner)))
+		tell := func() {
+			for _, m := range p.inner[len(p.inner)-n:] {
+				s.emit(p, messageEvent(bpf.EventQueued, m, len(p.inner)))
+			}
 		}
+		if d := s.stall(); d > 0 {
+			s.after(d, func() {
+				tell()
+				s.receive(p)
+			})
+			return
+		}
+		tell()
 	}
 	if p.slept {
 		p.slept, p.then = false, nil
@@ -377,7 +394,15 @@ func messageEvent(kind bpf.EventKind, m simMessage, inner int) bpf.Event {
 	}
 }
 
-// send sends a message.
+// stall returns for how long a process is held up now.
+func (s *sim) stall() int64 {
+	if s.stalls && s.rnd.IntN(10) == 0 {
+		return s.rnd.Int64N(30_000)
+	}
+	return 0
+}
+
+// send sends a message: it is there before the process does anything else.
 func (s *sim) send(p, q *simProc, m simMessage) {
 	if s.oneSize {
 		m.size = 3
@@ -409,7 +434,9 @@ func (s *sim) send(p, q *simProc, m simMessage) {
 		come()
 		return
 	}
-	s.after(s.rnd.Int64N(600), come)
+	d := s.rnd.Int64N(600) + s.stall()
+	p.busy = s.now + d
+	s.after(d, come)
 }
 
 // live is what a client does: spans, one after the other.
@@ -458,13 +485,14 @@ func (s *sim) call(p *simProc, server int) {
 	s.refs++
 	ref := s.refs
 	s.send(p, s.procs[server], simMessage{size: 7 + uint32(s.rnd.IntN(3)), ref: ref})
-	s.after(s.rnd.Int64N(400), func() {
+	p.first(func() {
 		p.calls = ref
 		if s.timeouts && s.rnd.IntN(3) == 0 {
 			s.wake(p, 1+s.rnd.Int64N(100_000))
 		}
 		s.take(p, func(m simMessage) bool { return m.reply && m.ref == ref }, func(simMessage) {})
 	})
+	s.after(s.rnd.Int64N(400), func() { s.step(p) })
 }
 
 // serve is what a server does: what comes, one after the other.
