@@ -52,7 +52,7 @@ func TestEUnit(t *testing.T) {
 				args = append(args, "-pa", path)
 			}
 			args = append(args, "-eval",
-				test.before+", halt(case eunit:test("+test.module+", [verbose]) of ok -> 0; error -> 1 end).")
+				test.before+", halt(case patient:test("+test.module+") of ok -> 0; error -> 1 end).")
 			if out, err := exec.CommandContext(t.Context(), otp.Erl, args...).CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
