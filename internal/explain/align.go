@@ -69,9 +69,10 @@ func (b *mailbox) align() ([]*send, int64) {
 			q[i].send = l
 		}
 	}
+	there := used(p, left)
 	for i := range q {
 		if j := left[i]; j >= 0 {
-			b.swapped(q, i, j, left)
+			b.swapped(q, p, i, left, there)
 		}
 	}
 	for i := range q {
@@ -315,10 +316,11 @@ func rightmost(q []queued, p []*send, left, gone []int) []int {
 	return result
 }
 
-// swapped looks for messages of others that may have come instead of p[j] as q[i],
-// because both were on their way at the same time. Those not there yet are among them.
-func (b *mailbox) swapped(q []queued, i, j int, matched []int) {
-	p := b.pending
+// swapped looks for messages of others that may have come as q[i], instead of what was
+// matched with it, because both were on their way at the same time. Those not there yet are
+// among them; there tells by index of p which were matched.
+func (b *mailbox) swapped(q []queued, p []*send, i int, matched []int, there []bool) {
+	j := matched[i]
 	s := p[j]
 	from, to := max(0, i-crowd), min(len(matched), i+crowd)
 	for k := max(0, j-crowd); k < min(len(p), j+crowd) && p[k].at <= s.by(); k++ {
@@ -329,7 +331,7 @@ func (b *mailbox) swapped(q []queued, i, j int, matched []int) {
 		switch m := slices.Index(matched[from:to], k); {
 		case m >= 0 && !s.fits(q[from+m]):
 			continue
-		case m < 0 && !s.alias && s.by() <= b.begun && !slices.Contains(matched, k):
+		case m < 0 && !s.alias && s.by() <= b.begun && !there[k]:
 			continue // it must be there, and the other one is not
 		}
 		confuse(s, o)
