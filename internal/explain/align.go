@@ -2,9 +2,6 @@ package explain
 
 import "slices"
 
-// crowd is how many messages that are sent at about the same time are compared.
-const crowd = 16
-
 // align finds out which messages of the batch are which of the pending ones, and
 // returns those that are still pending.
 //
@@ -37,7 +34,9 @@ func (b *mailbox) align() ([]*send, int64) {
 	}
 	left := match(q, p, func(*send) bool { return true })
 	doubt := due(left)
-	if doubt {
+	if all := b.search(q, p, left, due); all != nil {
+		left, doubt = all, false
+	} else if doubt {
 		for _, wanted := range []func(*send) bool{b.timely(p), func(s *send) bool { return !s.alias }} {
 			if other := match(q, p, wanted); !due(other) {
 				left, doubt = other, false
@@ -191,103 +190,6 @@ func spare(p []*send, matched []int) []*send {
 		}
 	}
 	return rest
-}
-
-// match matches what was queued with what was sent, each as early as it can be. The
-// result is by index of q that of p, or -1.
-func match(q []queued, p []*send, wanted func(*send) bool) []int {
-	m := matching{q: q, p: p, wanted: wanted, result: make([]int, 0, len(q)), used: make([]bool, len(p))}
-	for range q {
-		m.next()
-	}
-	return m.result
-}
-
-// A matching is how far a match has come.
-type matching struct {
-	q      []queued
-	p      []*send
-	wanted func(*send) bool
-	result []int  // by index of q that of p, or -1; as far as it has come
-	used   []bool // by index of p
-	head   int    // the first of p that can be matched
-}
-
-// next matches the next of q.
-func (m *matching) next() {
-	for m.head < len(m.p) && !m.free(m.head) {
-		m.head++
-	}
-	i := len(m.result)
-	for j := m.head; j < min(len(m.p), m.head+crowd) && m.p[j].at <= m.p[m.head].by(); j++ {
-		if m.may(i, j) {
-			m.used[j] = true
-			m.result = append(m.result, j)
-			return
-		}
-	}
-	m.result = append(m.result, m.trade())
-}
-
-// free reports whether p[j] can still be matched.
-func (m *matching) free(j int) bool { return !m.used[j] && m.wanted(m.p[j]) }
-
-// may reports whether p[j] can be q[i], and nothing that is left must have come before.
-func (m *matching) may(i, j int) bool {
-	if !m.free(j) || !m.is(i, j) {
-		return false
-	}
-	for k := m.head; k < j; k++ {
-		if o := m.p[k]; m.free(k) && (o.from == m.p[j].from || o.by() < m.p[j].at) {
-			return false
-		}
-	}
-	return true
-}
-
-// is reports whether q[i] and p[j] are alike, and in the order of time.
-func (m *matching) is(i, j int) bool { return m.p[j].fits(m.q[i]) && m.p[j].at <= m.q[i].at }
-
-// trade finds what the next of q may be among what others were matched with, where one
-// that is left, sent at the same time by another process, can be those others. That is
-// matched with them then. The result is an index of p, or -1.
-func (m *matching) trade() int {
-	i := len(m.result)
-	for k := i - 1; k >= max(0, i-crowd); k-- {
-		j := m.result[k]
-		if j < 0 || !m.p[j].fits(m.q[i]) {
-			continue
-		}
-		for o := m.head; o < min(len(m.p), m.head+crowd) && m.p[o].at <= m.p[j].by(); o++ {
-			if m.p[o].from != m.p[j].from && m.p[o].maySwap(m.p[j]) && m.may(k, o) && m.insert(k, o) {
-				return j
-			}
-		}
-	}
-	return -1
-}
-
-// insert matches q[k] with p[o], or with what was sent before by the same process, the
-// messages of which are in the order of sending. It reports whether that can be.
-func (m *matching) insert(k, o int) bool {
-	at := []int{k}
-	order := []int{o}
-	for i := k + 1; i < len(m.result); i++ {
-		if j := m.result[i]; j >= 0 && j < o && m.p[j].from == m.p[o].from {
-			at = append(at, i)
-			order = slices.Insert(order, len(order)-1, j)
-		}
-	}
-	for n, i := range at {
-		if !m.is(i, order[n]) {
-			return false
-		}
-	}
-	for n, i := range at {
-		m.result[i] = order[n]
-	}
-	m.used[o] = true
-	return true
 }
 
 // rightmost matches what was matched once more, or what is gone in its place, each as

@@ -177,6 +177,29 @@ func TestEdges(t *testing.T) {
 			90018 receive 1 2 #1`,
 		want: "3>1 30..90015 inferred\n3>1 40..90016 inferred\n3>1 90000..90017 inferred\n2>1 20..90018 inferred",
 	}, {
+		// What is smaller as it is sent fits in many places, but the large ones only in one.
+		name: "on its way for long, and small", events: `
+			0 watch 1
+			0 watch 2
+			0 watch 3
+			1 out 1 wait
+			10 send 2>1 6
+			20 send 3>1 6
+			30 send 3>1 13
+			40 out 3 wait
+			90 send 2>1 13
+			95 out 2 wait
+			100 in 1
+			101 queued 1 6 #4
+			102 queued 1 13 #4
+			103 queued 1 6 #4
+			104 queued 1 13 #4
+			105 receive 1 6 #4
+			106 receive 1 13 #3
+			107 receive 1 6 #2
+			108 receive 1 13 #1`,
+		want: "0>1 0..105 ambiguous\n3>1 30..106 inferred\n0>1 0..107 ambiguous\n2>1 90..108 inferred",
+	}, {
 		// The first had not come yet when it fetched what was there.
 		name: "on its way while what was sent later is fetched", events: `
 			0 watch 1

@@ -59,6 +59,9 @@ func (s *send) by() int64 {
 // sent: each was still on its way when the other one was.
 func (s *send) maySwap(o *send) bool { return s.at <= o.by() && o.at <= s.by() }
 
+// precedes reports whether the message came before another one that was sent later.
+func (s *send) precedes(o *send) bool { return s.from == o.from || s.by() < o.at }
+
 // fits reports whether the message may be what was queued. The size as it is sent is
 // without literals, which are not copied, and has once what is in it several times; when
 // it is queued or received everything counts.
