@@ -23,10 +23,11 @@ func (b *mailbox) align() ([]*send, int64) {
 		held = max(0, b.inner-b.front-len(b.private)-len(q))
 	}
 
+	must := func(s *send) bool { return !s.alias && s.by() <= b.begun && s.fate != doubtful }
 	due := func(left []int) bool {
 		n := 0
 		for _, s := range spare(p, left) {
-			if !s.alias && s.by() <= b.begun {
+			if must(s) {
 				n++
 			}
 		}
@@ -34,9 +35,12 @@ func (b *mailbox) align() ([]*send, int64) {
 	}
 	left := match(q, p, func(*send) bool { return true })
 	doubt := due(left)
-	if all := b.search(q, p, left, due); all != nil {
-		left, doubt = all, false
-	} else if doubt {
+	if doubt || slices.Contains(left, -1) {
+		if all := whole(q, p, must, held); all != nil {
+			left, doubt = all, false
+		}
+	}
+	if doubt {
 		for _, wanted := range []func(*send) bool{b.timely(p), func(s *send) bool { return !s.alias }} {
 			if other := match(q, p, wanted); !due(other) {
 				left, doubt = other, false
@@ -61,22 +65,25 @@ func (b *mailbox) align() ([]*send, int64) {
 		switch {
 		case l == nil && r == nil:
 		case l != r:
-			q[i].among = confuse(append(fitting(q[i], p, gone, left[i], right[i]), l, r)...)
+			q[i].among, q[i].latest = confuse(append(fitting(q[i], p, gone, left[i], right[i]), l, r)...)
 		case doubt:
-			q[i].among = confuse(l, nil)
+			q[i].among, q[i].latest = confuse(l, nil)
 		default:
 			q[i].send = l
 		}
 	}
-	there := used(p, left)
+	places := places(p, left)
 	for i := range q {
 		if j := left[i]; j >= 0 {
-			b.swapped(q, p, i, left, there)
+			if p[j].fate == doubtful {
+				instead(q[i], p, j)
+			}
+			b.swapped(q, p, i, j, places)
 		}
 	}
 	for i := range q {
 		if s := q[i].send; s != nil && s.among != nil {
-			s.fate, q[i].among = doubtful, s.among
+			s.fate, q[i].among, q[i].latest = doubtful, s.among, s.latest
 		}
 	}
 	first := int64(forever)
@@ -139,10 +146,10 @@ func gone(p []*send, left []int, begun int64) []int {
 	if !slices.ContainsFunc(left, func(j int) bool { return j >= 0 && p[j].alias }) {
 		return nil
 	}
-	used := used(p, left)
+	places := places(p, left)
 	var gone []int
 	for j, s := range p {
-		if !used[j] && (s.alias || s.by() > begun) {
+		if places[j] < 0 && (s.alias || s.by() > begun) {
 			gone = append(gone, j)
 		}
 	}
@@ -169,23 +176,23 @@ func at(p []*send, i int) *send {
 	return p[i]
 }
 
-// used reports by index of p whether it was matched.
-func used(p []*send, matched []int) []bool {
-	used := make([]bool, len(p))
-	for _, j := range matched {
+// places returns by index of p the index of what it was matched with, or -1.
+func places(p []*send, matched []int) []int {
+	places := slices.Repeat([]int{-1}, len(p))
+	for i, j := range matched {
 		if j >= 0 {
-			used[j] = true
+			places[j] = i
 		}
 	}
-	return used
+	return places
 }
 
 // spare returns what was not matched.
 func spare(p []*send, matched []int) []*send {
-	used := used(p, matched)
+	places := places(p, matched)
 	var rest []*send
 	for j, s := range p {
-		if !used[j] {
+		if places[j] < 0 {
 			rest = append(rest, s)
 		}
 	}
@@ -218,22 +225,31 @@ func rightmost(q []queued, p []*send, left, gone []int) []int {
 	return result
 }
 
-// swapped looks for messages of others that may have come as q[i], instead of what was
-// matched with it, because both were on their way at the same time. Those not there yet are
-// among them; there tells by index of p which were matched.
-func (b *mailbox) swapped(q []queued, p []*send, i int, matched []int, there []bool) {
-	j := matched[i]
+// instead says that what was queued, where it is matched with p[j] of which it is doubtful
+// that it has not come before, may be one of the next that it may be mistaken for.
+func instead(q queued, p []*send, j int) {
 	s := p[j]
-	from, to := max(0, i-crowd), min(len(matched), i+crowd)
+	for _, o := range p[j+1 : min(len(p), j+crowd)] {
+		if o.at <= q.at && o.fits(q) && slices.Contains(s.among, o.from) {
+			confuse(s, o)
+		}
+	}
+}
+
+// swapped looks for messages of others that may have come as q[i], instead of what was
+// matched with it, p[j], because both were on their way at the same time. Those not there
+// yet are among them; places are what else was matched.
+func (b *mailbox) swapped(q []queued, p []*send, i, j int, places []int) {
+	s := p[j]
 	for k := max(0, j-crowd); k < min(len(p), j+crowd) && p[k].at <= s.by(); k++ {
 		o := p[k]
 		if o.from == s.from || !o.maySwap(s) || !o.fits(q[i]) {
 			continue
 		}
-		switch m := slices.Index(matched[from:to], k); {
-		case m >= 0 && !s.fits(q[from+m]):
+		switch m := places[k]; {
+		case m >= 0 && !s.fits(q[m]):
 			continue
-		case m < 0 && !s.alias && s.by() <= b.begun && !there[k]:
+		case m < 0 && !s.alias && s.by() <= b.begun:
 			continue // it must be there, and the other one is not
 		}
 		confuse(s, o)

@@ -30,29 +30,28 @@ type send struct {
 	alias     bool
 	unwatched bool // who sent it was not watched
 	token     token
-	next      int64 // when its sender did the next thing, 0: not seen
+	next      int64 // when its sender was seen to do the next thing, 0: not yet
 
 	fate     fate
 	outlived bool        // its receiver was no longer watched while it was under way
 	received int64       // where taken
 	mark     trace.Mark  // of received
 	among    []trace.PID // senders that it may be mistaken for one of, 0 for one not seen
+	latest   int64       // when the last of those messages was sent
 }
 
-// stalled is for how long, in nanoseconds, a sender that is watched is taken to be held up
-// at most while it sends: its thread may not get a processor.
+// stalled is for how long at most, in nanoseconds, a sender is taken to be held up while it
+// sends: its thread may not get a processor.
 const stalled = 100_000_000
 
 // by returns when the message was in the mailbox at the latest: a process has sent one
-// before it does the next thing. Of those that are not watched not all is seen.
+// before it does the next thing. Of one that is not watched that is only seen where it is to
+// send another message.
 func (s *send) by() int64 {
-	switch {
-	case s.next != 0:
-		return s.next
-	case s.unwatched:
-		return s.at + near
+	if by := s.at + stalled; s.next == 0 || by < s.next {
+		return by
 	}
-	return s.at + stalled
+	return s.next
 }
 
 // maySwap reports whether two messages may have come in the other order than they were
@@ -80,11 +79,12 @@ func (s *send) carries(t token) bool {
 
 // A queued is a message that a process fetched.
 type queued struct {
-	at    int64
-	size  uint32
-	token token
-	send  *send       // that it is, nil where that was not seen
-	among []trace.PID // senders that are possible, where there is more than one
+	at     int64
+	size   uint32
+	token  token
+	send   *send       // that it is, nil where that was not seen
+	among  []trace.PID // senders that are possible, where there is more than one
+	latest int64       // when the last of those messages was sent
 }
 
 // A receipt is that a process took a message. What it is is known if send is not nil,
@@ -236,11 +236,12 @@ func (b *mailbox) drop(n int) {
 	b.rejected = max(0, b.rejected-n)
 }
 
-// block says that the process waits in a receive: it has fetched all there was, and
-// does not want what it has.
-func (b *mailbox) block(at int64) {
+// block says that the process waits in a receive: it has fetched all there was up to a
+// time, and does not want what it has.
+func (b *mailbox) block(at, fetched int64) {
 	b.fetch()
-	b.pending = b.lapse(b.pending, at-near)
+	b.pending = b.lapse(b.pending, fetched)
+	b.collected, b.unfinished = 0, 0
 	b.blocked = true
 	b.since, b.ran = at, 0
 	b.rejected = len(b.private)
@@ -251,11 +252,11 @@ func (b *mailbox) block(at int64) {
 // in one, that came to its end without a message.
 func (b *mailbox) goOn() { b.blocked, b.rejected = false, 0 }
 
-// lapse removes what would have been there at a time when all there was was fetched, had
-// it come at all.
-func (b *mailbox) lapse(pending []*send, fetch int64) []*send {
+// lapse removes what was there at a time, if it came at all, of which all is known that was
+// there.
+func (b *mailbox) lapse(pending []*send, known int64) []*send {
 	return slices.DeleteFunc(pending, func(s *send) bool {
-		if s.by() > fetch {
+		if s.by() > known {
 			return false
 		}
 		if s.fate == underway {
@@ -310,7 +311,7 @@ func (b *mailbox) trace(r *receipt, t token) {
 			r.send.mark = trace.Exact
 		}
 	default:
-		r.among = confuse(sends...)
+		r.among, _ = confuse(sends...)
 	}
 }
 
@@ -426,22 +427,17 @@ func (b *mailbox) answer(want queued, sent []*send) {
 	}
 }
 
-// mayAnswer reports whether what was queued may be the answer to a message.
-func (q *queued) mayAnswer(question *send) bool {
-	if q.among != nil {
-		return slices.Contains(q.among, question.to)
-	}
-	return q.send != nil && q.send.mayAnswer(question)
-}
-
-// mayAnswer reports whether the message may be the answer to another: it was sent by the
-// one who got that, and not before.
-func (s *send) mayAnswer(question *send) bool {
+// mayAnswer reports whether what was queued may be the answer to a message: it was sent by
+// the one who got that, and not before.
+func (q queued) mayAnswer(question *send) bool {
 	got := question.at
 	if question.fate == taken {
 		got = question.received
 	}
-	return question.to == s.from && got < s.at
+	if q.among != nil {
+		return slices.Contains(q.among, question.to) && got < q.latest
+	}
+	return q.send != nil && q.send.from == question.to && got < q.send.at
 }
 
 // mistake says that some of the private queue may each be any other one of them; not so
@@ -452,8 +448,13 @@ func (b *mailbox) mistake(alike []int) {
 		return
 	}
 	var among, noted []trace.PID
+	latest := int64(0)
 	for _, i := range alike {
 		q := &b.private[i]
+		latest = max(latest, q.latest)
+		if q.send != nil {
+			latest = max(latest, q.send.at)
+		}
 		switch {
 		case same(q.among, noted):
 		case q.among != nil:
@@ -477,9 +478,9 @@ func (b *mailbox) mistake(alike []int) {
 		if same(q.among, among) {
 			continue
 		}
-		q.among = among
+		q.among, q.latest = among, latest
 		if q.send != nil {
-			q.send.fate, q.send.among = doubtful, among
+			q.send.fate, q.send.among, q.send.latest = doubtful, among, latest
 		}
 	}
 }
@@ -500,10 +501,9 @@ func join(set []trace.PID, more ...trace.PID) []trace.PID {
 	return set
 }
 
-// confuse says that each of some messages may be any other one of them, nil for one
-// that was not seen, and returns their senders.
-func confuse(sends ...*send) []trace.PID {
-	var among []trace.PID
+// confuse says that each of some messages may be any other one of them, nil for one that
+// was not seen. It returns their senders, and when the last was sent.
+func confuse(sends ...*send) (among []trace.PID, latest int64) {
 	for _, s := range sends {
 		if s == nil {
 			among = join(among, 0)
@@ -511,13 +511,14 @@ func confuse(sends ...*send) []trace.PID {
 		}
 		among = join(among, s.from)
 		among = join(among, s.among...)
+		latest = max(latest, s.at, s.latest)
 	}
 	for _, s := range sends {
 		if s != nil {
-			s.fate, s.among = doubtful, among
+			s.fate, s.among, s.latest = doubtful, among, latest
 		}
 	}
-	return among
+	return among, latest
 }
 
 // forget forgets what came before a time, so that no more is kept than what is recent,

@@ -1,8 +1,11 @@
 package explain
 
-import "slices"
+import (
+	"iter"
+	"slices"
+)
 
-// crowd is how many messages that are sent at about the same time are compared.
+// crowd is how many messages that are on their way at the same time are compared.
 const crowd = 16
 
 // match matches what was queued with what was sent, each as early as it can be. The
@@ -31,7 +34,10 @@ func (m *matching) next() {
 		m.head++
 	}
 	i := len(m.result)
-	for j := m.head; j < min(len(m.p), m.head+crowd) && m.p[j].at <= m.p[m.head].by(); j++ {
+	for j := range m.crowd() {
+		if m.p[j].at > m.p[m.head].by() {
+			break
+		}
 		if m.may(i, j) {
 			m.used[j] = true
 			m.result = append(m.result, j)
@@ -41,12 +47,28 @@ func (m *matching) next() {
 	m.result = append(m.result, m.trade())
 }
 
+// crowd goes through the first of p that can be matched.
+func (m *matching) crowd() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		n := 0
+		for j := m.head; j < min(len(m.p), m.head+search) && n < crowd; j++ {
+			if !m.free(j) {
+				continue
+			}
+			n++
+			if !yield(j) {
+				return
+			}
+		}
+	}
+}
+
 // free reports whether p[j] can still be matched.
 func (m *matching) free(j int) bool { return !m.used[j] && m.wanted(m.p[j]) }
 
 // may reports whether p[j] can be q[i], and nothing that is left must have come before.
 func (m *matching) may(i, j int) bool {
-	if !m.free(j) || !m.is(i, j) {
+	if !m.is(i, j) {
 		return false
 	}
 	for k := m.head; k < j; k++ {
@@ -61,17 +83,17 @@ func (m *matching) may(i, j int) bool {
 func (m *matching) is(i, j int) bool { return m.p[j].fits(m.q[i]) && m.p[j].at <= m.q[i].at }
 
 // trade finds what the next of q may be among what others were matched with, where one
-// that is left, sent at the same time by another process, can be those others. That is
-// matched with them then. The result is an index of p, or -1.
+// that is left can be those others, and came before. That is matched with them then. The
+// result is an index of p, or -1.
 func (m *matching) trade() int {
 	i := len(m.result)
 	for k := i - 1; k >= max(0, i-crowd); k-- {
 		j := m.result[k]
-		if j < 0 || !m.p[j].fits(m.q[i]) {
+		if j < 0 || !m.p[j].fits(m.q[i]) || m.precedesAny(j, m.result[k+1:]) {
 			continue
 		}
-		for o := m.head; o < min(len(m.p), m.head+crowd) && m.p[o].at <= m.p[j].by(); o++ {
-			if m.p[o].from != m.p[j].from && m.p[o].maySwap(m.p[j]) && m.may(k, o) && m.insert(k, o) {
+		for o := range m.crowd() {
+			if !m.precedesAny(j, []int{o}) && m.may(k, o) && m.insert(k, o) {
 				return j
 			}
 		}
@@ -79,13 +101,18 @@ func (m *matching) trade() int {
 	return -1
 }
 
-// insert matches q[k] with p[o], or with what was sent before by the same process, the
-// messages of which are in the order of sending. It reports whether that can be.
+// precedesAny reports whether p[j] came before any of some others.
+func (m *matching) precedesAny(j int, others []int) bool {
+	return slices.ContainsFunc(others, func(o int) bool { return j < o && m.p[j].precedes(m.p[o]) })
+}
+
+// insert matches q[k] with p[o], or with what precedes that, so that all are in the order
+// in which they came. It reports whether that can be.
 func (m *matching) insert(k, o int) bool {
 	at := []int{k}
 	order := []int{o}
 	for i := k + 1; i < len(m.result); i++ {
-		if j := m.result[i]; j >= 0 && j < o && m.p[j].from == m.p[o].from {
+		if j := m.result[i]; j >= 0 && j < o && m.p[j].precedes(m.p[o]) {
 			at = append(at, i)
 			order = slices.Insert(order, len(order)-1, j)
 		}
@@ -102,69 +129,92 @@ func (m *matching) insert(k, o int) bool {
 	return true
 }
 
-// search matches all of q, so that what is due is there, where that can be and matched does
-// not do so already; and otherwise returns nil. It tries what is possible, and gives up
+// whole matches all of q, and all of p that must be in it but for some that are held back,
+// if that can be; it returns nil otherwise. It tries one way after the other, and gives up
 // after some time.
-func (b *mailbox) search(q []queued, p []*send, matched []int, due func([]int) bool) []int {
-	if len(p) < len(q) || !due(matched) && !slices.Contains(matched, -1) {
+func whole(q []queued, p []*send, must func(*send) bool, held int) []int {
+	w := wholeMatching{
+		q: q, p: p, used: make([]bool, len(p)), result: make([]int, 0, len(q)),
+		must: must, spare: held, steps: patience * (crowd + len(q)),
+	}
+	for _, s := range p {
+		if must(s) {
+			w.spare--
+		}
+	}
+	if len(p) < len(q) || !w.run() {
 		return nil
 	}
-	s := searching{q: q, p: p, used: make([]bool, len(p)), result: make([]int, 0, len(q)), left: patience * (crowd + len(q))}
-	if !s.run(due) {
-		return nil
-	}
-	return s.result
+	return w.result
 }
 
-// patience is how many steps a search may take for each of the messages.
+// patience is how many steps are taken for each message to match them as a whole, at most.
 const patience = 16
 
-// A searching is how far a search has come.
-type searching struct {
+// A wholeMatching is how far that has come.
+type wholeMatching struct {
 	q      []queued
 	p      []*send
 	used   []bool
 	result []int
 	head   int // all of p before it are used
-	left   int // steps
+	must   func(*send) bool
+	spare  int // how many more may be left of those that must be in q; as long as it is negative, some have to come
+	steps  int // that are left
 }
 
 // run matches the rest of q, and reports whether it can.
-func (s *searching) run(due func([]int) bool) bool {
-	i := len(s.result)
-	if i == len(s.q) {
-		return !due(s.result)
+func (w *wholeMatching) run() bool {
+	i := len(w.result)
+	if left := len(w.q) - i; left == 0 || w.spare+left < 0 {
+		return w.spare >= 0
 	}
-	head := s.head
-	for s.head < len(s.p) && s.used[s.head] {
-		s.head++
+	head := w.head
+	for w.head < len(w.p) && w.used[w.head] {
+		w.head++
 	}
-	for j := s.head; j < min(len(s.p), s.head+crowd) && s.left > 0; j++ {
-		s.left--
-		if s.used[j] || s.p[j].at > s.q[i].at || !s.p[j].fits(s.q[i]) || !s.inTurn(j) {
+	n := 0
+	for j := w.head; j < min(len(w.p), w.head+search) && n < crowd && w.steps > 0; j++ {
+		if w.used[j] {
 			continue
 		}
-		s.used[j] = true
-		s.result = append(s.result, j)
-		if s.run(due) {
+		n++
+		w.steps--
+		if w.p[j].at <= w.q[i].at && w.p[j].fits(w.q[i]) && w.inTurn(j) && w.with(j) {
 			return true
 		}
-		s.used[j] = false
-		s.result = s.result[:i]
 	}
-	s.head = head
+	w.head = head
+	return false
+}
+
+// with matches the next of q with p[j], and the rest as it can be.
+func (w *wholeMatching) with(j int) bool {
+	i, spare := len(w.result), w.spare
+	if w.must(w.p[j]) {
+		w.spare++
+	}
+	w.used[j] = true
+	w.result = append(w.result, j)
+	if w.run() {
+		return true
+	}
+	w.used[j] = false
+	w.result, w.spare = w.result[:i], spare
 	return false
 }
 
 // inTurn reports whether p[j] may come after what is used and before what is not: but for
 // what was sent to aliases, which may never come.
-func (s *searching) inTurn(j int) bool {
-	for k := s.head; k < min(len(s.p), s.head+2*crowd); k++ {
+func (w *wholeMatching) inTurn(j int) bool {
+	for k := w.head; k < min(len(w.p), w.head+search); k++ {
 		switch {
-		case k < j && !s.used[k] && !s.p[k].alias && s.p[k].precedes(s.p[j]):
+		case k < j && !w.used[k] && !w.p[k].alias && w.p[k].precedes(w.p[j]):
 			return false
-		case k > j && s.used[k] && s.p[j].precedes(s.p[k]):
+		case k > j && w.used[k] && w.p[j].precedes(w.p[k]):
 			return false
+		case k > j && !w.used[k] && w.p[k].at > w.p[j].by():
+			return true // as nothing behind is used
 		}
 	}
 	return true

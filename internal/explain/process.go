@@ -392,7 +392,11 @@ func (p *process) mail(e *bpf.Event, last int64) {
 		}
 	case bpf.EventOut:
 		if p.current().state == waits {
-			p.box.block(e.Time)
+			fetched := e.Time
+			if e.State&bpf.StateKnown == 0 {
+				fetched -= near // it may go on already, because something came
+			}
+			p.box.block(e.Time, fetched)
 		}
 	case bpf.EventGCStart:
 		p.box.collect(e.Time)
