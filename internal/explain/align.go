@@ -7,8 +7,8 @@ import "slices"
 //
 // What was sent must have come in that order, but for what different processes sent at
 // the same time; and all must be there that was when the process did the last thing before
-// it, if it was not sent to an alias, which may not be one any more. What is left over of the batch
-// was not seen to be sent. Where there are two ways to do this, it is uncertain.
+// it, if it was not sent to an alias, which may not be one any more. What is left over of
+// the batch was not seen to be sent. Where there are two ways to do this, it is uncertain.
 //
 // It also returns when the first of the batch that was seen to be sent was, at the
 // latest; forever if none was.
@@ -16,13 +16,64 @@ func (b *mailbox) align() ([]*send, int64) {
 	q := b.batch
 	n := after(b.pending, q[len(q)-1].at+1, sentAt)
 	p, later := b.pending[:n], b.pending[n:]
+	held := b.held()
 
-	// The queue is longer than what is known of it where the VM hands out the rest later.
-	held := 0
-	if b.synced {
-		held = max(0, b.inner-b.front-len(b.private)-len(q))
+	left, doubt := b.leftmost(q, p, held)
+	gone := gone(p, left, b.begun)
+	right := rightmost(q, p, left, gone)
+	before := doubtfulOf(p)
+	first := int64(forever)
+	for i := range q {
+		l, r := at(p, left[i]), at(p, right[i])
+		switch {
+		case l == nil && r == nil:
+		case l != r:
+			q[i].among, q[i].latest = confuse(append(fitting(q[i], p, gone, left[i], right[i]), l, r)...)
+		case doubt:
+			q[i].among, q[i].latest = confuse(l, nil)
+		default:
+			q[i].send = l
+		}
+		if j := max(left[i], right[i]); j >= 0 {
+			first = min(first, p[j].at)
+		}
 	}
+	places := places(p, left)
+	for i, j := range left {
+		if j < 0 {
+			continue
+		}
+		if before[j] {
+			instead(q[i], p, j)
+		}
+		b.swapped(q, p, i, j, places)
+	}
+	for i := range q {
+		if s := q[i].send; s != nil && s.among != nil {
+			s.fate, q[i].among, q[i].latest = doubtful, s.among, s.latest
+		}
+	}
+	rest := spare(p, left)
+	n = max(0, len(rest)-held)
+	b.unfinished = 0
+	if held > 0 {
+		b.unfinished = b.begun
+	}
+	return slices.Concat(b.lapse(rest[:n:n], b.begun), rest[n:], later), first
+}
 
+// held returns how many of what was fetched the VM will hand out later: the queue is longer
+// then than what is known of it.
+func (b *mailbox) held() int {
+	if !b.synced {
+		return 0
+	}
+	return max(0, b.inner-b.front-len(b.private)-len(b.batch))
+}
+
+// leftmost matches what was queued with what was sent, each as early as it can be. It also
+// reports whether something that must be there is left, but for what is held back.
+func (b *mailbox) leftmost(q []queued, p []*send, held int) (left []int, doubt bool) {
 	must := func(s *send) bool { return !s.alias && s.by() <= b.begun && s.fate != doubtful }
 	due := func(left []int) bool {
 		n := 0
@@ -33,8 +84,8 @@ func (b *mailbox) align() ([]*send, int64) {
 		}
 		return n > held
 	}
-	left := match(q, p, func(*send) bool { return true })
-	doubt := due(left)
+	left = match(q, p, func(*send) bool { return true })
+	doubt = due(left)
 	if doubt || slices.Contains(left, -1) {
 		if all := whole(q, p, must, held); all != nil {
 			left, doubt = all, false
@@ -58,47 +109,16 @@ func (b *mailbox) align() ([]*send, int64) {
 		// Those not seen were sent before it was watched.
 		left = rightmost(q, p, left, nil)
 	}
-	gone := gone(p, left, b.begun)
-	right := rightmost(q, p, left, gone)
-	for i := range q {
-		l, r := at(p, left[i]), at(p, right[i])
-		switch {
-		case l == nil && r == nil:
-		case l != r:
-			q[i].among, q[i].latest = confuse(append(fitting(q[i], p, gone, left[i], right[i]), l, r)...)
-		case doubt:
-			q[i].among, q[i].latest = confuse(l, nil)
-		default:
-			q[i].send = l
-		}
+	return left, doubt
+}
+
+// doubtfulOf tells by index of p of which it is doubtful whether they are still to come.
+func doubtfulOf(p []*send) []bool {
+	doubts := make([]bool, len(p))
+	for j, s := range p {
+		doubts[j] = s.fate == doubtful
 	}
-	places := places(p, left)
-	for i := range q {
-		if j := left[i]; j >= 0 {
-			if p[j].fate == doubtful {
-				instead(q[i], p, j)
-			}
-			b.swapped(q, p, i, j, places)
-		}
-	}
-	for i := range q {
-		if s := q[i].send; s != nil && s.among != nil {
-			s.fate, q[i].among, q[i].latest = doubtful, s.among, s.latest
-		}
-	}
-	first := int64(forever)
-	for i := range q {
-		if j := max(left[i], right[i]); j >= 0 {
-			first = min(first, p[j].at)
-		}
-	}
-	rest := spare(p, left)
-	n = max(0, len(rest)-held)
-	b.unfinished = 0
-	if held > 0 {
-		b.unfinished = b.begun
-	}
-	return slices.Concat(b.lapse(rest[:n:n], b.begun), rest[n:], later), first
+	return doubts
 }
 
 // timely is what was there when the fetch began, or was sent after that: not what was on

@@ -181,23 +181,23 @@ func TestEdgesWithTokens(t *testing.T) {
 	}
 }
 
-// Without tokens no inferred edge is wrong as long as messages arrive in the order in
-// which they were sent and all senders are watched. Where that is not so few are.
+// Without tokens nearly no inferred edge is wrong, however long messages are on their way,
+// and nearly all are inferred.
 func TestEdgesWithoutTokens(t *testing.T) {
 	for _, c := range []struct {
 		name              string
 		change            func(*simOptions)
 		precision, recall float64
 	}{
-		{"in order", func(o *simOptions) { o.watchAll, o.instant = true, true }, 1, 0.9},
-		{"in order, all of one size", func(o *simOptions) { o.watchAll, o.instant, o.oneSize = true, true, true }, 1, 0.7},
-		{"with delays", func(o *simOptions) { o.watchAll, o.instant = true, false }, 0.999, 0.9},
-		{"with delays, all of one size", func(o *simOptions) { o.watchAll, o.instant, o.oneSize = true, false, true }, 0.999, 0.7},
-		{"with stalls", func(o *simOptions) { o.watchAll, o.instant, o.stalls = true, false, true }, 0.999, 0.9},
-		{"with stalls, all of one size", func(o *simOptions) { o.watchAll, o.instant, o.stalls, o.oneSize = true, false, true, true }, 0.999, 0.7},
-		{"with timeouts", func(o *simOptions) { o.watchAll, o.instant, o.timeouts = true, true, true }, 0.999, 0.8},
-		{"with timeouts, all of one size", func(o *simOptions) { o.watchAll, o.instant, o.timeouts, o.oneSize = true, true, true, true }, 0.999, 0.6},
-		{"watched when needed", func(o *simOptions) { o.watchAll, o.instant = false, false }, 0.99, 0.8},
+		{"in order", func(o *simOptions) { o.watchAll, o.instant = true, true }, 1, 0.98},
+		{"in order, all of one size", func(o *simOptions) { o.watchAll, o.instant, o.oneSize = true, true, true }, 1, 0.94},
+		{"with delays", func(o *simOptions) { o.watchAll, o.instant = true, false }, 1, 0.98},
+		{"with delays, all of one size", func(o *simOptions) { o.watchAll, o.instant, o.oneSize = true, false, true }, 1, 0.94},
+		{"with stalls", func(o *simOptions) { o.watchAll, o.instant, o.stalls = true, false, true }, 1, 0.98},
+		{"with stalls, all of one size", func(o *simOptions) { o.watchAll, o.instant, o.stalls, o.oneSize = true, false, true, true }, 0.9999, 0.93},
+		{"with timeouts", func(o *simOptions) { o.watchAll, o.instant, o.timeouts = true, true, true }, 1, 0.96},
+		{"with timeouts, all of one size", func(o *simOptions) { o.watchAll, o.instant, o.timeouts, o.oneSize = true, true, true, true }, 1, 0.92},
+		{"watched when needed", func(o *simOptions) { o.watchAll, o.instant = false, false }, 1, 0.97},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := measure(200, c.change, true)
