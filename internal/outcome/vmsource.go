@@ -598,6 +598,7 @@ func (s *VMSource) bury(w Window) error {
 		delete(s.vms, pid)
 		s.gone = append(s.gone, VMStatus{VM: v.id, Exe: v.exe, Since: v.since, Ended: true})
 		s.gone = s.gone[max(0, len(s.gone)-goneMost):]
+		delete(s.unnamed, pid)
 		errs := []error{v.close(), s.names.close(pid)}
 		for _, o := range s.observations {
 			errs = append(errs, o.collector.Forget(pid), o.detach(pid))
