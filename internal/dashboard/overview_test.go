@@ -16,11 +16,11 @@ import (
 func TestFilterAndSortAreSeen(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 20, 256)
 	h.keys("o/")
-	h.answer("work")
-	h.shows("probe /work", "worker_1", "worker_2", "Esc all names")
+	h.answer("orker_")
+	h.shows("probe /orker_", "worker_1", "worker_2", "Esc all names")
 	h.hides("✓ met")
 	h.key(tcell.KeyEscape)
-	h.hides("/work", "Esc all names")
+	h.hides("/orker_", "Esc all names")
 	h.do(func() {
 		if n := len(h.d.overview.rows); n != 3 {
 			t.Errorf("%d rows, want 3", n)
