@@ -238,7 +238,7 @@ func (l frameLine) check() error {
 		return fmt.Errorf("%+v: success is null without instances, and only then", o)
 	case o.Success != nil && *o.Success != float64(o.OK)/float64(o.N):
 		return fmt.Errorf("%+v: success is %v", o, *o.Success)
-	case l.Lost != 0 && !l.Unobserved: // on a busy machine a short window can pass by
+	case l.Lost != 0:
 		return fmt.Errorf("%d lost", l.Lost)
 	case l.Triggers == nil:
 		return errors.New("triggers is null")

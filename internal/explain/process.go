@@ -8,8 +8,8 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// near is how far apart in time, in nanoseconds, events may be that happened in the
-// other order: a message is sent a little after it is reported.
+// near is how far apart in time, in nanoseconds, events of different threads may be that
+// happened in the other order than they are told in.
 const near = 5000
 
 // preempted is how many reductions a process has at least used up that was preempted:
