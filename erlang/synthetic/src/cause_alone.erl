@@ -20,7 +20,7 @@
 
 -type scenario() :: gc | file_io | port_busy | overload | neighbour | sleep | timer | port_message.
 
--define(LIVE, 1_000_000). % elements of a list
+-define(LIVE, 6_000_000). % elements of a list: its collection takes long against the way to the thread that does it
 -define(BLOCK, 16_777_216). % bytes of a file
 -define(QUEUE, 262_144). % bytes, more than a pipe and a port take before the port is busy
 -define(PATIENCE, 10_000). % ms
