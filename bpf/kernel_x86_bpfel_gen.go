@@ -278,6 +278,7 @@ type kernelRunner struct {
 		Process uint64
 		FromNs  uint64
 		ToNs    uint64
+		GapsNs  uint64
 	}
 }
 

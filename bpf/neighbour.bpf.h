@@ -14,9 +14,14 @@
 #include "log.bpf.h"
 #include "watch.bpf.h"
 
-/* Slices of one process are one where there is less between them than this, and one that
- * is shorter than that kept nobody waiting. In ns. */
+/* Slices of one process, and of nobody else between them, are one where there is less
+ * between them than this, in ns, or what is more comes to a small part of the whole: a
+ * process that is short of reductions stops and goes on every few microseconds, and the
+ * machine often interrupts the thread in between. */
 #define SLICE_GAP 50000
+#define SLICE_GAPS 8 /* the part, as its inverse */
+
+/* What is shorter kept nobody waiting, in ns. */
 #define SLICE_LEAST 200000
 
 /* Slices that are remembered, a power of two. */
@@ -26,6 +31,7 @@ struct slice {
 	__u64 process;
 	__u64 from_ns;
 	__u64 to_ns;
+	__u64 gaps_ns; /* between them, those of SLICE_GAP and more */
 };
 
 struct runner {
@@ -88,6 +94,21 @@ static __always_inline bool runs(struct runner *r, __u64 process, __u64 now)
 	return again;
 }
 
+/* Has a slice go on with its process, which ran again from from_ns to now; false where
+ * that is another slice. */
+static __always_inline bool goes_on(struct slice *s, __u64 from_ns, __u64 now)
+{
+	__u64 gap = from_ns - s->to_ns;
+
+	if (gap >= SLICE_GAP) {
+		if (s->gaps_ns + gap > (now - s->from_ns) / SLICE_GAPS)
+			return false;
+		s->gaps_ns += gap;
+	}
+	s->to_ns = now;
+	return true;
+}
+
 /* Notes that it stops. What began before there was nobody watched for some time may have
  * stopped meanwhile, and others may have run. */
 static __always_inline void stops(struct runner *r, __u64 process, __u64 now)
@@ -98,15 +119,14 @@ static __always_inline void stops(struct runner *r, __u64 process, __u64 now)
 	r->process = 0;
 	if (!known)
 		process = 0; /* somebody ran */
-	else if (s->process == process && r->from_ns - s->to_ns < SLICE_GAP) {
-		s->to_ns = now;
+	else if (s->process == process && goes_on(s, r->from_ns, now))
 		return;
-	}
 	r->last++;
 	s = &r->slices[r->last % SLICES];
 	s->process = process;
 	s->from_ns = known ? r->from_ns : now;
 	s->to_ns = now;
+	s->gaps_ns = 0;
 }
 
 /* Logs what ran here after a process could have run, the earlier ones first. Not static,

@@ -76,6 +76,35 @@ func TestKinds(t *testing.T) {
 			20-60 ready 1 beside 6
 			60-90 running 1`,
 	}, {
+		name: "a neighbour with pauses, of which some is told twice", events: `
+			0 watch 1
+			10 start 1 7
+			20 out 1 ready
+			120 beside 1>5 20-32
+			120 beside 1>6 40-58
+			120 beside 1>5 60-64
+			120 beside 1>6 60-62
+			120 beside 1>5 60-72
+			120 in 1 @3
+			130 end 1 7`,
+		start: 10, end: 130, want: `
+			10-20 running 1
+			20-120 ready 1 beside 5
+			120-130 running 1`,
+	}, {
+		name: "a neighbour for moments, told twice", events: `
+			0 watch 1
+			10 start 1 7
+			20 out 1 ready
+			120 beside 1>5 20-35
+			120 beside 1>5 20-35
+			120 in 1 @3
+			130 end 1 7`,
+		start: 10, end: 130, want: `
+			10-20 running 1
+			20-120 ready 1
+			120-130 running 1`,
+	}, {
 		name: "a neighbour for a moment", events: `
 			0 watch 1
 			10 start 1 7

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/beamscope/beamscope/internal/trace"
 )
@@ -154,18 +155,32 @@ func (w *walk) state(p *process, at int64) state {
 const minNeighbour = 5
 
 // beside returns the process that ran for the longest part of the time that p was
-// ready, 0 if none ran for long.
+// ready, all turns together, 0 if none ran for long.
 func (p *process) beside(s segment) trace.PID {
-	var pid trace.PID
+	type turns struct {
+		pid       trace.PID
+		took, end int64
+	}
+	var all []turns
 	from, to := s.at, min(s.until, p.last)
-	longest := max(1, (to-from+minNeighbour-1)/minNeighbour)
 	for i := after(p.neighbours, from, func(n neighbour) int64 { return n.at }); i < len(p.neighbours); i++ {
 		n := p.neighbours[i]
 		if n.at > to+near {
 			break
 		}
-		if o := n.overlap(from, to); o >= longest {
-			pid, longest = n.pid, o+1
+		at := slices.IndexFunc(all, func(t turns) bool { return t.pid == n.pid })
+		if at < 0 {
+			at, all = len(all), append(all, turns{pid: n.pid, end: from})
+		}
+		t := &all[at]
+		t.took += n.overlap(t.end, to) // a turn is told again where it went on
+		t.end = max(t.end, n.to)
+	}
+	var pid trace.PID
+	longest := max(1, (to-from+minNeighbour-1)/minNeighbour)
+	for _, t := range all {
+		if t.took >= longest {
+			pid, longest = t.pid, t.took+1
 		}
 	}
 	return pid

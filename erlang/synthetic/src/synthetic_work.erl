@@ -9,12 +9,14 @@ work(0) -> ok;
 work(N) -> work(N - 1).
 
 %% @doc How many loops take that long here: the median of trials over a tenth of
-%% a second or so, because a core's speed changes with what its neighbours do.
+%% a second or so, because a core's speed changes with what its neighbours do. A trial
+%% is short against the turns in which the machine divides a processor among many, so
+%% that few are interrupted where it does.
 -spec loops(Nanoseconds :: pos_integer()) -> pos_integer().
 loops(Nanoseconds) ->
-    Trial = 1_000_000,
-    Times = lists:sort([max(1, timed(fun() -> work(Trial) end)) || _ <- lists:seq(1, 51)]),
-    max(1, round(Trial * Nanoseconds / lists:nth(26, Times))).
+    Trial = 100_000,
+    Times = lists:sort([max(1, timed(fun() -> work(Trial) end)) || _ <- lists:seq(1, 501)]),
+    max(1, round(Trial * Nanoseconds / lists:nth(251, Times))).
 
 %% @doc Works for so long by the clock.
 -spec busy(Nanoseconds :: integer()) -> ok.
