@@ -361,6 +361,34 @@ func fakeOTP(t *testing.T, dir, script string) {
 	}
 }
 
+// What others start while a program is written does not keep it from running.
+func TestProgramsRunAtOnce(t *testing.T) {
+	program, err := os.ReadFile("/bin/true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var others sync.WaitGroup
+	for range 4 {
+		others.Go(func() {
+			for ctx.Err() == nil {
+				_ = exec.Command("/bin/true").Run()
+			}
+		})
+	}
+	defer others.Wait()
+	defer stop()
+	for i := range 300 {
+		path := filepath.Join(t.TempDir(), "program")
+		if err := writeProgram(path, bytes.NewReader(program)); err != nil {
+			t.Fatal(err)
+		}
+		if err := exec.Command(path).Run(); err != nil {
+			t.Fatalf("program %d: %v", i, err)
+		}
+	}
+}
+
 func TestVersionLess(t *testing.T) {
 	ordered := []string{"otp-9.1", "otp-25", "otp-25.2", "otp-25.2.3", "otp-25.2.10", "otp-26.0", "otp-100.0"}
 	for i, a := range ordered {

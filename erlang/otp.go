@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 var (
@@ -131,12 +132,17 @@ func (otp OTP) Private(dir string) (OTP, error) {
 			return OTP{}, fmt.Errorf("copy the emulator: %w", err)
 		}
 	}
-	if err := copyProgram(filepath.Join(bin, emulator), otp.Emulator()); err != nil {
+	original, err := os.Open(otp.Emulator())
+	if err != nil {
+		return OTP{}, fmt.Errorf("copy the emulator: %w", err)
+	}
+	defer original.Close()
+	if err := writeProgram(filepath.Join(bin, emulator), original); err != nil {
 		return OTP{}, fmt.Errorf("copy the emulator: %w", err)
 	}
 	otp.Erl, otp.Bin = filepath.Join(dir, "erl"), bin
 	script := fmt.Sprintf("#!/bin/sh\nEMU=beam PROGNAME=erl ROOTDIR='%s' BINDIR='%s' exec '%[2]s/erlexec' \"$@\"\n", otp.Root, bin)
-	if err := os.WriteFile(otp.Erl, []byte(script), 0o755); err != nil {
+	if err := writeProgram(otp.Erl, strings.NewReader(script)); err != nil {
 		return OTP{}, fmt.Errorf("copy the emulator: %w", err)
 	}
 	return otp, nil
@@ -145,17 +151,17 @@ func (otp OTP) Private(dir string) (OTP, error) {
 // Emulator returns the path of the file that the VM runs.
 func (otp OTP) Emulator() string { return filepath.Join(otp.Bin, emulator) }
 
-func copyProgram(to, from string) error {
-	in, err := os.Open(from)
+// writeProgram writes a file that can be run at once.
+func writeProgram(path string, from io.Reader) error {
+	// What another goroutine starts meanwhile would have the file open for writing too,
+	// until it is another program: the file would be busy (golang.org/issue/22315).
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
 	if err != nil {
 		return err
 	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
+	_, err = io.Copy(out, from)
 	return errors.Join(err, out.Close())
 }
 
