@@ -13,7 +13,7 @@ generate:
 	go generate ./...
 
 # Builds an Erlang VM with probes into the cache folder, once. The last line is
-# the path of its erl.
+# the path of its erl. OTP=27 asks for another release than the system's own.
 otp:
 	@erlang/otp/build.sh
 

@@ -3,14 +3,13 @@ package dtrace
 import (
 	"debug/elf"
 	"os"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/usdt"
 )
 
@@ -241,26 +240,14 @@ func members(p Probe) []string {
 // vmExecutable returns the executable of the VM with probes that tests are run on.
 func vmExecutable(t *testing.T) string {
 	t.Helper()
-	dir := os.Getenv("BEAMSCOPE_OTP")
-	if dir == "" {
-		cache := os.Getenv("XDG_CACHE_HOME")
-		if cache == "" {
-			cache = filepath.Join(os.Getenv("HOME"), ".cache")
-		}
-		dir = filepath.Join(cache, "beamscope", "otp-[0-9]*")
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "lib", "erlang", "erts-*", "bin", "beam.smp"))
+	otp, err := erlang.FindOTP(t.Context())
 	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) == 0 {
-		const what = "no Erlang VM with probes: run `make otp`, or set BEAMSCOPE_OTP to the folder of one, above bin/erl"
 		if os.Getenv("CI") == "true" {
-			t.Fatal(what)
+			t.Fatal(err)
 		}
-		t.Skip(what)
+		t.Skip(err)
 	}
-	return slices.Max(files)
+	return otp.Emulator()
 }
 
 func vmProbes(t *testing.T, f *usdt.File) []usdt.Probe {

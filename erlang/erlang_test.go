@@ -348,6 +348,43 @@ func TestFindOTP(t *testing.T) {
 	}
 }
 
+// A VM of another release than the system's own is found by its release only.
+func TestFindRelease(t *testing.T) {
+	t.Setenv("BEAMSCOPE_OTP", "")
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	for _, version := range []string{"25.2.3", "25.2.10", "27.3.4.1", "29.1", "29.1.1"} {
+		dir := filepath.Join(cache, "beamscope", "otp-"+version)
+		fakeOTP(t, dir, fmt.Sprintf(`printf "%s systemtap true\n/otp\n/otp/erts/bin\n"`, version))
+		if !strings.HasPrefix(version, "25") {
+			if err := os.WriteFile(filepath.Join(dir, suiteFile), []byte("forky\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	otp, err := FindOTP(t.Context())
+	if err != nil || otp.Version != "25.2.10" {
+		t.Errorf("FindOTP: %q, %v, want 25.2.10", otp.Version, err)
+	}
+	for release, want := range map[int]string{25: "25.2.10", 27: "27.3.4.1", 29: "29.1.1"} {
+		otp, err := FindRelease(t.Context(), release)
+		if err != nil || otp.Version != want {
+			t.Errorf("FindRelease(%d): %q, %v, want %s", release, otp.Version, err, want)
+		}
+	}
+	if _, err := FindRelease(t.Context(), 26); !errors.Is(err, ErrNoOTP) {
+		t.Errorf("FindRelease(26): error %v, want %v", err, ErrNoOTP)
+	}
+	erl, err := BuildOTP(t.Context(), t.Output())
+	if err != nil || erl.Version != "25.2.10" {
+		t.Errorf("build.sh: %q, %v, want 25.2.10", erl.Version, err)
+	}
+	t.Setenv("OTP", "29")
+	if erl, err = BuildOTP(t.Context(), t.Output()); err != nil || erl.Version != "29.1.1" {
+		t.Errorf("build.sh with OTP=29: %q, %v, want 29.1.1", erl.Version, err)
+	}
+}
+
 func fakeOTP(t *testing.T, dir, script string) {
 	t.Helper()
 	bin := filepath.Join(dir, "bin")

@@ -33,8 +33,9 @@ type OTP struct {
 }
 
 // FindOTP returns the installation in $BEAMSCOPE_OTP or else the newest one that
-// erlang/otp/build.sh has put into the user's cache folder. It runs the VM to
-// see that its probes are there. Its errors wrap ErrNoOTP or ErrNoProbes.
+// erlang/otp/build.sh has built of the system's own release in the user's cache
+// folder. It runs the VM to see that its probes are there. Its errors wrap
+// ErrNoOTP or ErrNoProbes.
 func FindOTP(ctx context.Context) (OTP, error) {
 	if dir := os.Getenv("BEAMSCOPE_OTP"); dir != "" {
 		otp, err := OpenOTP(ctx, dir)
@@ -43,9 +44,20 @@ func FindOTP(ctx context.Context) (OTP, error) {
 		}
 		return otp, nil
 	}
-	dir, err := newestBuilt()
+	dir, err := newestBuilt(0)
 	if err != nil {
 		return OTP{}, err
+	}
+	return OpenOTP(ctx, dir)
+}
+
+// FindRelease returns the newest installation of a release, such as 27, that
+// erlang/otp/build.sh has built in the user's cache folder. Its errors are those
+// of FindOTP.
+func FindRelease(ctx context.Context, release int) (OTP, error) {
+	dir, err := newestBuilt(release)
+	if err != nil {
+		return OTP{}, fmt.Errorf("OTP %d: %w", release, err)
 	}
 	return OpenOTP(ctx, dir)
 }
@@ -165,20 +177,31 @@ func writeProgram(path string, from io.Reader) error {
 	return errors.Join(err, out.Close())
 }
 
-// newestBuilt returns the folder of the newest VM that build.sh has finished.
-// What it is still working on bears another name.
-func newestBuilt() (string, error) {
+// suiteFile marks a build of build.sh whose source is not from the system's own
+// suite. Only a caller that names the release gets such a build.
+const suiteFile = "suite"
+
+// newestBuilt returns the folder of the newest VM that build.sh has finished, of
+// one release or, with 0, of the system's own. A build under way has another name.
+func newestBuilt(release int) (string, error) {
 	cache, err := cacheDir()
 	if err != nil {
 		return "", err
 	}
-	erls, err := filepath.Glob(filepath.Join(cache, "otp-[0-9]*", "bin", "erl"))
+	pattern := "otp-[0-9]*"
+	if release != 0 {
+		pattern = fmt.Sprintf("otp-%d.*", release)
+	}
+	erls, err := filepath.Glob(filepath.Join(cache, pattern, "bin", "erl"))
 	if err != nil {
 		return "", err
 	}
 	newest := ""
 	for _, erl := range erls {
 		dir := filepath.Dir(filepath.Dir(erl))
+		if _, err := os.Stat(filepath.Join(dir, suiteFile)); err == nil && release == 0 {
+			continue
+		}
 		if newest == "" || versionLess(filepath.Base(newest), filepath.Base(dir)) {
 			newest = dir
 		}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/vm"
+	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
 // command runs a command line and returns its output.
@@ -94,7 +94,7 @@ func listed(t *testing.T, probe string, args ...string) probeLine {
 }
 
 func TestProbesOfFile(t *testing.T) {
-	exe := beam(t)
+	exe := vmtest.OTP(t).Emulator()
 	if l := listed(t, "message-send", "--exe", exe); l.State != "alive" || len(l.Sites) == 0 || len(l.Sites[0].Args) != 6 || l.Attached != nil {
 		t.Errorf("message-send: %+v", l)
 	}
@@ -175,41 +175,11 @@ func needBPF(t *testing.T) {
 	}
 }
 
-// otp returns the folder of the VM with probes that tests are run on.
-func otp(t *testing.T) string {
-	t.Helper()
-	if dir := os.Getenv("BEAMSCOPE_OTP"); dir != "" {
-		return dir
-	}
-	cache := os.Getenv("XDG_CACHE_HOME")
-	if cache == "" {
-		cache = filepath.Join(os.Getenv("HOME"), ".cache")
-	}
-	dirs, err := filepath.Glob(filepath.Join(cache, "beamscope", "otp-[0-9]*"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(dirs) == 0 {
-		lack(t, "no Erlang VM with probes: run `make otp`, or set BEAMSCOPE_OTP to the folder of one, above bin/erl")
-	}
-	return slices.Max(dirs)
-}
-
-// beam returns that VM's executable.
-func beam(t *testing.T) string {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(otp(t), "lib", "erlang", "erts-*", "bin", "beam.smp"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no beam.smp below %s: %v", otp(t), err)
-	}
-	return files[0]
-}
-
 // startVM starts it, for as long as the test runs, and returns its pid when the
 // process, which first is a shell, has become the VM and says that it runs.
 func startVM(t *testing.T) int {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(otp(t), "bin", "erl"), "-noinput", "-eval", `io:put_chars("x")`)
+	cmd := exec.Command(vmtest.OTP(t).Erl, "-noinput", "-eval", `io:put_chars("x")`)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

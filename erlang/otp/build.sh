@@ -4,12 +4,18 @@
 # package, once, and prints the path of its erl.
 #
 #   erlang/otp/build.sh              # builds if need be; stdout: …/bin/erl
+#   OTP=27 erlang/otp/build.sh       # the same for a release of one's choice
 #   BEAMSCOPE_OTP=/opt/otp build.sh  # checks that VM, builds nothing
 #
-# The VM goes to ${XDG_CACHE_HOME:-$HOME/.cache}/beamscope/otp-<version>. It is
-# built aside and renamed when it has passed its checks, so a folder of that
-# name is always complete; remove it to build anew. Runs at the same time wait
-# for each other. Progress goes to stderr, the full log to a file beside it.
+# Without OTP the script takes the release that the system's own suite has.
+# Another release comes from the first suite of Debian that has it.
+#
+# The VM goes to ${XDG_CACHE_HOME:-$HOME/.cache}/beamscope/otp-<version>. The
+# script builds it elsewhere and renames it when it has passed its checks, so a
+# folder of that name is always complete; remove it to build anew. A VM from
+# another suite has a file "suite" in its folder, and only OTP=<release> finds
+# it. Runs for the same release wait for each other, others go on side by side.
+# Progress goes to stderr, the full log to a file beside the VM.
 #
 # Needs Debian or a descendant. Missing packages are installed when run as
 # root. About five minutes on two cores.
@@ -18,7 +24,11 @@ set -euo pipefail
 export LC_ALL=C
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/beamscope
-log=$cache/otp-build.log
+release=${OTP:-}            # major version; empty: the system's own
+build=otp-build${release:+-$release}
+log=$cache/$build.log
+suites=(bookworm trixie forky sid) # of Debian, where other releases come from
+suite=                      # the one that was taken, if not the system's own
 began=$SECONDS
 work=                       # everything unfinished lies in here
 child=                      # process group of the phase under way
@@ -50,11 +60,16 @@ has_probes() {
         io:format("~p ~p", [Static, Module]), halt().' 2>/dev/null </dev/null)" = "systemtap true" ]
 }
 
-# The newest finished build, if there is one.
+# The newest finished build of the release, if there is one. Without a release
+# those from other suites do not count.
 built() {
-    local erl
-    erl=$(printf '%s\n' "$cache"/otp-[0-9]*/bin/erl | sort -V | tail -n 1)
-    [ -x "$erl" ] && printf '%s\n' "$erl"
+    local dir found=
+    while read -r dir; do
+        [ -x "$dir/bin/erl" ] || continue
+        [ -n "$release" ] || [ ! -e "$dir/suite" ] || continue
+        found=$dir/bin/erl
+    done < <(printf '%s\n' "$cache"/otp-${release:-[0-9]*}.* | sort -V)
+    [ -n "$found" ] && printf '%s\n' "$found"
 }
 
 # phase TITLE COMMAND…: runs the command into the log. A terminal sees the
@@ -118,16 +133,24 @@ install_packages() {
         fail "these packages are needed first: sudo apt-get install $missing"
     fi
     phase "install ${missing% }" eval "
-        DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing ||
-        { apt-get update &&
-          DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing; }"
+        export DEBIAN_FRONTEND=noninteractive
+        lock='-o DPkg::Lock::Timeout=300'
+        apt-get \$lock install -y --no-install-recommends $missing ||
+        { apt-get \$lock update && apt-get \$lock install -y --no-install-recommends $missing; }"
 }
 
-# An apt of our own, whose sources are the system's with deb turned into
-# deb-src. The system's lists and caches stay as they are, and options such as
-# signed-by come along because the entries are copied whole.
+# own_suite: the suite that the system was installed from.
+own_suite() { (. /etc/os-release && printf '%s\n' "${VERSION_CODENAME:-}"); }
+
+# private_apt [SUITE]: makes an apt of our own, whose sources are the system's
+# with deb turned into deb-src. The system's lists and caches stay as they are.
+# Options such as signed-by come along because the entries are copied whole.
+# With a suite, that one stands in the place of the system's own; its updates,
+# security updates and whatever else is in the system's lists are left out.
 private_apt() {
-    local dir=$work/apt parts list f
+    local dir=$work/apt parts list f own
+    own=$(own_suite)
+    rm -rf "$dir"
     mkdir -p "$dir/sources.d" "$dir/lists/partial" "$dir/cache/archives/partial"
     eval "$(apt-config shell list Dir::Etc::sourcelist/f parts Dir::Etc::sourceparts/d)"
     for f in "$list" "$parts"/*.list; do
@@ -138,6 +161,15 @@ private_apt() {
         [ -f "$f" ] || continue
         sed -E 's/^Types:.*/Types: deb-src/I' "$f" >"$dir/sources.d/$(basename "$f")"
     done
+    if [ -n "${1:-}" ]; then
+        [ -n "$own" ] || return 1
+        for f in "$dir"/sources.d/*; do
+            case $f in
+            *.list) sed -i -nE "s/^(.*[[:space:]])$own([[:space:]].*)$/\\1$1\\2/p" "$f" ;;
+            *) replace_suite "$own" "$1" <"$f" >"$f.new" && mv "$f.new" "$f" ;;
+            esac
+        done
+    fi
     # Hooks of the system's apt would fail for a user who is not root; the
     # sandbox user could not write into our folder.
     cat >"$dir/apt.conf" <<CONF
@@ -152,7 +184,50 @@ APT::Sandbox::User "root";
 CONF
 }
 
+# replace_suite OWN OTHER: of the entries in deb822 form on stdin, those that have
+# the suite, with the other one alone.
+replace_suite() {
+    awk -v RS= -v ORS='\n\n' -v own="$1" -v other="$2" '
+        {
+            n = split($0, lines, "\n")
+            entry = ""
+            found = 0
+            for (i = 1; i <= n; i++) {
+                if (tolower(lines[i]) ~ /^suites:/) {
+                    m = split(lines[i], suites, /[ \t]+/)
+                    for (j = 2; j <= m; j++) if (suites[j] == own) found = 1
+                    lines[i] = "Suites: " other
+                }
+                entry = entry (i > 1 ? "\n" : "") lines[i]
+            }
+            if (found) print entry
+        }'
+}
+
 own_apt_get() { apt-get -c "$work/apt/apt.conf" "$@"; }
+
+# offered: the release that the private apt would fetch.
+offered() {
+    own_apt_get source --print-uris erlang 2>>"$log" | sed -nE 's/.* erlang_([0-9]+:)?([0-9]+)[.+~-].*\.dsc .*/\2/p' | head -n 1
+}
+
+# choose_source: leaves a private apt that fetches the release, and sets suite.
+choose_source() {
+    local s
+    phase 'prepare the list of sources' private_apt
+    phase 'fetch the list of sources' own_apt_get update
+    [ -n "$release" ] && [ "$(offered)" != "$release" ] || return 0
+    for s in "${suites[@]}"; do
+        [ "$s" != "$(own_suite)" ] || continue
+        phase "prepare the list of sources of $s" private_apt "$s"
+        phase "fetch the list of sources of $s" own_apt_get update
+        if [ "$(offered)" = "$release" ]; then
+            suite=$s
+            return 0
+        fi
+    done
+    fail "no source of Erlang/OTP $release: neither the system's own suite has it nor ${suites[*]}"
+}
 
 unpack_source() { cd "$work" && own_apt_get source erlang; }
 
@@ -179,12 +254,13 @@ main() {
         check_given
         return
     fi
+    [[ $release =~ ^[0-9]*$ ]] || fail "OTP=$release: not the number of a release, such as 27"
     built && return
     command -v apt-get >/dev/null ||
         fail "needs Debian or a descendant; set BEAMSCOPE_OTP to a VM configured --with-dynamic-trace=systemtap"
 
     mkdir -p "$cache"
-    exec 9>"$cache/otp-build.lock"
+    exec 9>"$cache/$build.lock"
     if ! flock -n 9; then
         say "another build is under way, waiting for it"
         flock 9
@@ -192,13 +268,12 @@ main() {
     built && return # the other one was successful
 
     trap interrupted INT TERM HUP
-    rm -rf "$cache"/otp-build.?????? || true # of builds that were killed
-    work=$(mktemp -d "$cache/otp-build.XXXXXX")
+    rm -rf "$cache/$build".?????? || true # of builds that were killed
+    work=$(mktemp -d "$cache/$build.XXXXXX")
     : >"$log"
 
     install_packages
-    phase 'prepare the list of sources' private_apt
-    phase 'fetch the list of sources' own_apt_get update
+    choose_source
     phase 'fetch the source' unpack_source
 
     ERL_TOP=$(printf '%s\n' "$work"/erlang-*/OTP_VERSION)
@@ -215,6 +290,7 @@ main() {
 
     ERL_ROOTDIR=$work/root$prefix/lib/erlang has_probes "$work/root$prefix/bin/erl" ||
         fail "the VM was built but has no probes; see $log"
+    [ -z "$suite" ] || printf '%s\n' "$suite" >"$work/root$prefix/suite"
     rm -rf "$prefix" # a folder without bin/erl; cannot be ours
     mv "$work/root$prefix" "$prefix"
     rm -rf "$work"
