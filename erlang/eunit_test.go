@@ -60,6 +60,29 @@ func TestEUnit(t *testing.T) {
 	}
 }
 
+// TestFirstSpanLoadsNothing starts a VM for each way to end a first span. The code that a
+// span needs must be there when it starts.
+func TestFirstSpanLoadsNothing(t *testing.T) {
+	otp := testOTP(t)
+	ebins, err := Compile(t.Context(), otp, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := compileTests(t, otp, "beamscope/test/first/*.erl")
+	for _, how := range []string{"token", "start", "class", "exception"} {
+		t.Run(how, func(t *testing.T) {
+			args := []string{"-noinput"}
+			for _, path := range append(ebins, first) { // the last one comes first
+				args = append(args, "-pa", path)
+			}
+			args = append(args, "-run", "first_span", "main", how)
+			if out, err := exec.CommandContext(t.Context(), otp.Erl, args...).CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
 // compileTests compiles Erlang files of this folder and returns the code path.
 func compileTests(t *testing.T, otp OTP, patterns ...string) string {
 	t.Helper()

@@ -21,9 +21,17 @@
 -spec decide() -> facilities().
 decide() ->
     {Probes, Complaint} = probes(),
+    Probes andalso load(),
     Facilities = facilities(Probes, beamscope_otel:available(), tokens()),
     keep(Facilities, Complaint),
     Facilities.
+
+%% Loads the modules that spans call: those that handle tokens, and those that format the
+%% class of a failure. Loading them takes milliseconds, which the first span would count as
+%% its own. The result is ignored: a module that is missing fails the call that needs it.
+load() ->
+    code:ensure_modules_loaded([beamscope_token, seq_trace,
+                                io_lib, io_lib_format, io_lib_pretty, string, unicode, unicode_util]).
 
 %% Of several processes that start their first span at once, one writes this
 %% down and complains. The others come to the same answer and need not wait.
