@@ -24,6 +24,7 @@ import (
 	"github.com/beamscope/beamscope/internal/dashboard"
 	"github.com/beamscope/beamscope/internal/export"
 	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/safetext"
 	"github.com/beamscope/beamscope/internal/session"
 	"github.com/beamscope/beamscope/internal/vm"
 )
@@ -217,7 +218,7 @@ func recorded(ctx context.Context, s demoSystem, f demoFlags, why error, out, lo
 	if f.explain {
 		return fmt.Errorf("--explain: nothing is explained in the recording that could be shown, as this machine cannot show it live: %w", why)
 	}
-	fmt.Fprintf(log, "This machine cannot show it live: %v.\nHere is a recording.\n\n", why)
+	safetext.Fprintf(log, "This machine cannot show it live: %v.\nHere is a recording.\n\n", why)
 	if !f.headless && atTerminal() {
 		return lookBundled(ctx, s, why)
 	}
@@ -230,7 +231,7 @@ func live(ctx context.Context, s demoSystem, f demoFlags, out, log io.Writer) er
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(log, "starting Erlang/OTP %s with %s: %s\n", otp.Version, s.name, s.about)
+	safetext.Fprintf(log, "starting Erlang/OTP %s with %s: %s\n", otp.Version, s.name, s.about)
 	main := append([]string{s.name, s.key + "=" + s.calm}, strings.Fields(s.options)...)
 	if f.rate > 0 && s.key != "rate" {
 		main = append(main, "rate="+formatRate(f.rate))
@@ -301,11 +302,11 @@ func (s demoSystem) changing(ctx context.Context, beam *erlang.VM, log io.Writer
 			}
 			if err := beam.Set(ctx, s.key, phase.value); err != nil {
 				if ctx.Err() == nil {
-					fmt.Fprintf(log, "set %s: %v\n", s.key, err)
+					safetext.Fprintf(log, "set %s: %v\n", s.key, err)
 				}
 				return
 			}
-			fmt.Fprintf(log, "%s now %s %s\n", time.Now().Format(time.TimeOnly), phase.value, s.change)
+			safetext.Fprintf(log, "%s now %s %s\n", time.Now().Format(time.TimeOnly), phase.value, s.change)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/doctor"
 	"github.com/beamscope/beamscope/internal/fire"
+	"github.com/beamscope/beamscope/internal/safetext"
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
@@ -93,7 +94,7 @@ func (f doctorFlags) testProbes(ctx context.Context, out, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(log, "testing a VM of its own, started from a copy of %s\n", otp.Emulator())
+	safetext.Fprintf(log, "testing a VM of its own, started from a copy of %s\n", otp.Emulator())
 	report, err := fire.Run(ctx, otp)
 	if err != nil {
 		return err

@@ -19,6 +19,7 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/plot"
 	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/safetext"
 	"github.com/beamscope/beamscope/internal/session"
 	"github.com/beamscope/beamscope/internal/snapshot"
 )
@@ -168,7 +169,7 @@ func (j *exportJob) run(ctx context.Context, f *exportFlags, name string, out, l
 	if err := export.CheckFree(j.output, f.force); errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w: choose another name, or --force to write over it", err)
 	}
-	replay := session.Replay{Notify: func(n outcome.Notice) { fmt.Fprintln(log, n.Text) }}
+	replay := session.Replay{Notify: func(n outcome.Notice) { safetext.Fprintln(log, n.Text) }}
 	if f.config != "" {
 		c, err := config.Load(f.config)
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/plot"
 	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/safetext"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/session"
 )
@@ -102,7 +103,7 @@ func (e *exporter) sayWindow() {
 	for i := range e.frame.Probes {
 		names = append(names, e.frame.Probes[i].Name)
 	}
-	fmt.Fprintf(e.log, "window %d, until %s: %s\n", e.frame.Number, clock(e.frame.Time), strings.Join(names, ", "))
+	safetext.Fprintf(e.log, "window %d, until %s: %s\n", e.frame.Number, clock(e.frame.Time), strings.Join(names, ", "))
 }
 
 // sayWritten says how much data was written.
@@ -118,7 +119,7 @@ func (e *exporter) sayWritten() {
 	if info, err := os.Stat(e.job.output); err == nil && info.Mode().IsRegular() {
 		text += fmt.Sprintf(", %d KiB", (info.Size()+1023)/1024)
 	}
-	fmt.Fprintf(e.log, "%s: %s\n", e.job.output, text)
+	safetext.Fprintf(e.log, "%s: %s\n", e.job.output, text)
 }
 
 // counted is a writer that counts lines.

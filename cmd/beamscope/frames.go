@@ -1,13 +1,13 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"time"
 
 	"github.com/beamscope/beamscope/internal/export"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/safetext"
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
@@ -62,10 +62,10 @@ func (f *framePrinter) Noticed(n outcome.Notice) error {
 // notify writes a notice; one without a time is about what is not live.
 func (f *framePrinter) notify(n outcome.Notice) {
 	if n.Time == 0 {
-		fmt.Fprintln(f.log, n.Text)
+		safetext.Fprintln(f.log, n.Text)
 		return
 	}
-	fmt.Fprintf(f.log, "%s %s\n", f.wall(n.Time).Local().Format("15:04:05.000"), n.Text)
+	safetext.Fprintf(f.log, "%s %s\n", f.wall(n.Time).Local().Format("15:04:05.000"), n.Text)
 }
 
 // silent prints only what fires.
@@ -73,7 +73,7 @@ type silent struct{ w io.Writer }
 
 func (s silent) Frame(f *scope.Frame) error {
 	for _, x := range f.Fired {
-		if _, err := fmt.Fprintf(s.w, "%s %s: %s of %v: %s\n", f.Time.Local().Format("15:04:05.000"), x.Trigger, x.Probe, x.VM, export.Why(x.Explanation, x.Cause)); err != nil {
+		if _, err := safetext.Fprintf(s.w, "%s %s: %s of %v: %s\n", f.Time.Local().Format("15:04:05.000"), x.Trigger, x.Probe, x.VM, export.Why(x.Explanation, x.Cause)); err != nil {
 			return err
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/safetext"
 )
 
 // Exit statuses.
@@ -40,11 +41,15 @@ func run(args []string) int {
 	defer stop()
 	root := newRootCommand()
 	root.SetArgs(args)
+	// What is printed may come from an observed program or from somebody else's file.
+	stderr := safetext.NewWriter(os.Stderr)
+	root.SetOut(safetext.NewWriter(os.Stdout))
+	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return statusDone
 	}
-	printError(os.Stderr, err)
+	printError(stderr, err)
 	if errors.Is(err, errUsage) || errors.Is(err, config.ErrInvalid) {
 		return statusUsage
 	}
@@ -54,16 +59,27 @@ func run(args []string) int {
 // printError prints an error in a line, or several below each other. What is wrong
 // in a diagram begins with its place.
 func printError(w io.Writer, err error) {
-	switch e := err.(type) {
-	case failures:
-		for _, err := range e {
+	if several := parts(err); several != nil {
+		for _, err := range several {
 			printError(w, err)
 		}
-	case *config.DiagramError:
+		return
+	}
+	switch e := err.(type) {
+	case *config.DiagramError: // several lines
 		fmt.Fprintln(w, e)
 	default:
-		fmt.Fprintln(w, "beamscope:", e)
+		safetext.Fprintln(w, "beamscope:", e)
 	}
+}
+
+// parts returns the errors that an error lists, one a line; nil where it is a single one.
+func parts(err error) []error {
+	list, ok := err.(interface{ Unwrap() []error })
+	if !ok || err.Error() != errors.Join(list.Unwrap()...).Error() {
+		return nil
+	}
+	return list.Unwrap()
 }
 
 // failures are those of several things that were done regardless of each other.
@@ -142,7 +158,7 @@ func newVersionCommand() *cobra.Command {
 		Short: "Print the version of beamscope",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), "beamscope", version())
+			_, err := safetext.Fprintln(cmd.OutOrStdout(), "beamscope", version())
 			return err
 		},
 	}

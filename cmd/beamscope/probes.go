@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/beamscope/beamscope/internal/probes"
+	"github.com/beamscope/beamscope/internal/safetext"
 	"github.com/beamscope/beamscope/internal/vm"
 	"github.com/beamscope/beamscope/usdt"
 )
@@ -91,7 +92,7 @@ func (f probesFlags) listings(log io.Writer) ([]probes.Listing, error) {
 		return nil, failed[0]
 	}
 	for _, err := range failed {
-		fmt.Fprintln(log, err)
+		safetext.Fprintln(log, err)
 	}
 	slices.SortFunc(listings, func(a, b probes.Listing) int { return cmp.Compare(a.PIDs[0], b.PIDs[0]) })
 	return listings, nil
@@ -143,7 +144,7 @@ func (f probesFlags) print(w io.Writer, listings []probes.Listing) error {
 			continue
 		}
 		if i > 0 {
-			fmt.Fprintln(w)
+			safetext.Fprintln(w)
 		}
 		if err := probes.Text(w, l); err != nil {
 			return err

@@ -16,6 +16,7 @@ import (
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/dashboard"
 	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/safetext"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/session"
 )
@@ -91,5 +92,5 @@ func wallOf(h recording.Header) func(int64) time.Time {
 
 // began says where a recording comes from.
 func began(w io.Writer, h recording.Header) {
-	fmt.Fprintf(w, "%s; it begins %s\n", h.Note, h.Time.Local().Format("2006-01-02 15:04:05 MST"))
+	safetext.Fprintf(w, "%s; it begins %s\n", h.Note, h.Time.Local().Format("2006-01-02 15:04:05 MST"))
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/dashboard"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/safetext"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/session"
 	"github.com/beamscope/beamscope/internal/vm"
@@ -211,7 +212,7 @@ func (f *framePrinter) sayUnseen() error {
 		return nil
 	}
 	if len(f.system.Probes) == 0 {
-		fmt.Fprintln(f.log, "no spans were seen: they are what an application starts with the Erlang application beamscope, see docs/erlang.md")
+		safetext.Fprintln(f.log, "no spans were seen: they are what an application starts with the Erlang application beamscope, see docs/erlang.md")
 		return nil
 	}
 	c, err := config.Parse("scope.yaml", f.system.Source) // it may have been reloaded
@@ -220,7 +221,7 @@ func (f *framePrinter) sayUnseen() error {
 	}
 	for _, p := range f.system.Probes {
 		if !f.seen[p.Spec.Name] && expected(c, f.system, p.Spec.Name) {
-			fmt.Fprintln(f.log, unseen(p.Spec))
+			safetext.Fprintln(f.log, unseen(p.Spec))
 		}
 	}
 	return nil
@@ -265,7 +266,7 @@ func reloading(ctx context.Context, s *session.Session, hangups <-chan os.Signal
 			if err != nil && ctx.Err() == nil {
 				printError(log, fmt.Errorf("not reloaded: %w", err))
 			} else if err == nil {
-				fmt.Fprintf(log, "%s scope file read again: it holds from a window on that begins soon\n", time.Now().Format("15:04:05.000"))
+				safetext.Fprintf(log, "%s scope file read again: it holds from a window on that begins soon\n", time.Now().Format("15:04:05.000"))
 			}
 		}
 	}()

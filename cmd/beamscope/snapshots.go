@@ -14,6 +14,7 @@ import (
 	"github.com/beamscope/beamscope/internal/dashboard"
 	"github.com/beamscope/beamscope/internal/export"
 	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/safetext"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/session"
 	"github.com/beamscope/beamscope/internal/snapshot"
@@ -73,7 +74,7 @@ func newSnapshotsListCommand(f *snapshotFlags) *cobra.Command {
 				if f.dir == "" && f.config == "" {
 					hint = ": say with --dir where they are, or with -c which scope file does"
 				}
-				fmt.Fprintf(cmd.ErrOrStderr(), "no snapshots in %s%s\n", dir, hint)
+				safetext.Fprintf(cmd.ErrOrStderr(), "no snapshots in %s%s\n", dir, hint)
 				return nil
 			}
 			return listSnapshots(cmd.OutOrStdout(), infos)
@@ -100,7 +101,7 @@ func listSnapshots(w io.Writer, infos []snapshot.Info) error {
 	}
 	for _, i := range infos {
 		if i.Err != nil {
-			fmt.Fprintf(w, "%d: %v\n", i.Number, i.Err)
+			safetext.Fprintf(w, "%d: %v\n", i.Number, i.Err)
 		}
 	}
 	return nil
@@ -180,7 +181,7 @@ func printScopeFile(w io.Writer, in session.Entries) error {
 // new ones.
 func saySnapshot(log io.Writer, path string, s *snapshot.Reader) {
 	c := s.Causes[0]
-	fmt.Fprintf(log, "%s: %s of %s, %s\n", filepath.Base(path), c.Trigger, c.Probe, wallOf(s.Header)(c.Time).Local().Format("2006-01-02 15:04:05.000"))
+	safetext.Fprintf(log, "%s: %s of %s, %s\n", filepath.Base(path), c.Trigger, c.Probe, wallOf(s.Header)(c.Time).Local().Format("2006-01-02 15:04:05.000"))
 }
 
 // causeOf says why a snapshot was made.
@@ -204,17 +205,17 @@ type showing struct {
 func (s *showing) head() {
 	for i, c := range s.snapshot.Causes {
 		if text := export.Explanation(s.snapshot.Causes, i); text != "" {
-			fmt.Fprintln(s.w, text)
+			safetext.Fprintln(s.w, text)
 		}
-		fmt.Fprintf(s.w, "%s: %s of %v: %s\n", c.Trigger, c.Probe, c.VM, c.Text)
+		safetext.Fprintf(s.w, "%s: %s of %v: %s\n", c.Trigger, c.Probe, c.VM, c.Text)
 	}
 	if n := s.snapshot.Snapshot.Omitted; n > 0 {
-		fmt.Fprintf(s.w, "and %d more\n", n)
+		safetext.Fprintf(s.w, "and %d more\n", n)
 	}
 	if !s.snapshot.Snapshot.Complete {
-		fmt.Fprintln(s.w, "the observation ended before the snapshot did")
+		safetext.Fprintln(s.w, "the observation ended before the snapshot did")
 	}
-	fmt.Fprintln(s.w)
+	safetext.Fprintln(s.w)
 }
 
 // Frame implements printer.
@@ -251,7 +252,7 @@ func (s *showing) end(json bool) error {
 	if err := export.Table(s.w, append([][]string{append(export.SummaryHead(), "")}, s.lines...)); err != nil || s.fired == nil {
 		return err
 	}
-	fmt.Fprintln(s.w)
+	safetext.Fprintln(s.w)
 	if err := s.full.Frame(s.fired); err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/safetext"
 	"github.com/beamscope/beamscope/internal/top"
 	"github.com/beamscope/beamscope/internal/vm"
 )
@@ -123,7 +124,7 @@ func runTop(ctx context.Context, f topFlags, out, log io.Writer) error {
 	}
 	if f.duration == 0 && !atTerminal() {
 		f.duration = topWithoutTerminal
-		fmt.Fprintf(log, "no terminal: it ends after %v, --for says otherwise\n", f.duration)
+		safetext.Fprintf(log, "no terminal: it ends after %v, --for says otherwise\n", f.duration)
 	}
 	return adviseTop(printTop(ctx, f, out, log))
 }
@@ -165,7 +166,7 @@ func printTop(ctx context.Context, f topFlags, out, log io.Writer) (err error) {
 	}
 	o.Noticed = func(n outcome.Notice) {
 		at := monotonic.Wall(n.Time)
-		fmt.Fprintf(log, "%s %s\n", at.Local().Format("15:04:05.000"), n.Text)
+		safetext.Fprintf(log, "%s %s\n", at.Local().Format("15:04:05.000"), n.Text)
 		if f.json {
 			_ = lines.Notice(at, n.Text) // what cannot be written ends the next table
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/beamscope/beamscope/internal/export"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/safetext"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/snapshot"
 	"github.com/beamscope/beamscope/internal/worst"
@@ -234,7 +235,7 @@ func (k keeping) Close() error { return nil }
 // print shows what is kept, and says in the log what is not.
 func (f *traceFlags) print(out, log io.Writer, k *worst.Keeper) error {
 	if n := k.Further(); n > 0 {
-		fmt.Fprintf(log, "totals are of the first %d outcomes and VMs: %d instances are in none\n", worst.MaxTotals, n)
+		safetext.Fprintf(log, "totals are of the first %d outcomes and VMs: %d instances are in none\n", worst.MaxTotals, n)
 	}
 	if f.observe.json {
 		j := export.NewJSON(out)
@@ -254,7 +255,7 @@ func (f *traceFlags) print(out, log io.Writer, k *worst.Keeper) error {
 		if err := export.WriteTrace(out, &i.Instance, i.Began.Local(), f.all); err != nil {
 			return err
 		}
-		fmt.Fprintln(out)
+		safetext.Fprintln(out)
 	}
 	return export.WriteTotals(out, k.Totals())
 }

@@ -4,9 +4,11 @@ import (
 	"encoding/csv"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/beamscope/beamscope/internal/plot"
+	"github.com/beamscope/beamscope/internal/safetext"
 )
 
 // A CSV printer writes pictures as rows of figures, as RFC 4180 has them but for the
@@ -53,7 +55,7 @@ func (c *CSV) series(p Picture, s *plot.Series, curves []plot.Curve) error {
 			return err
 		}
 	}
-	head := []string{p.Time.UTC().Format(time.RFC3339Nano), strconv.FormatUint(p.Number, 10), s.Name, s.VM.String()}
+	head := []string{p.Time.UTC().Format(time.RFC3339Nano), strconv.FormatUint(p.Number, 10), cell(s.Name), cell(s.VM.String())}
 	for i := range curves {
 		if err := c.curve(head, &curves[i]); err != nil {
 			return err
@@ -79,6 +81,16 @@ func (c *CSV) curve(head []string, curve *plot.Curve) error {
 		}
 	}
 	return nil
+}
+
+// cell writes a text so that it is one line, and so that a spreadsheet takes it for a
+// text and not for a formula: a quote comes before one that begins like a formula.
+func cell(text string) string {
+	text = safetext.Line(text)
+	if strings.HasPrefix(text, "=") || strings.HasPrefix(text, "+") || strings.HasPrefix(text, "-") || strings.HasPrefix(text, "@") {
+		return "'" + text
+	}
+	return text
 }
 
 // number writes a figure so that it is read as what it was.

@@ -1,11 +1,11 @@
 package export
 
 import (
-	"fmt"
 	"io"
 	"time"
 
 	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/safetext"
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
@@ -97,7 +97,7 @@ func explain(w io.Writer, f *scope.Frame) {
 	several := severalVMs(f)
 	for i := range f.Probes {
 		if p := &f.Probes[i]; p.Explained != nil {
-			fmt.Fprintf(w, "%s: %s\n", label(p, several), p.Explained.Sentence())
+			safetext.Fprintf(w, "%s: %s\n", label(p, several), p.Explained.Sentence())
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/safetext"
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
@@ -19,9 +20,10 @@ type JSON struct {
 	enc *json.Encoder
 }
 
-// NewJSON returns a printer on w.
+// NewJSON returns a printer on w. Characters that a terminal would obey are written as
+// escapes of JSON.
 func NewJSON(w io.Writer) *JSON {
-	enc := json.NewEncoder(w)
+	enc := json.NewEncoder(safetext.NewWriter(w))
 	enc.SetEscapeHTML(false) // pids are to be found as they are
 	return &JSON{enc: enc}
 }

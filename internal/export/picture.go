@@ -14,6 +14,7 @@ import (
 	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/internal/atomicfile"
 	"github.com/beamscope/beamscope/internal/plot"
+	"github.com/beamscope/beamscope/internal/safetext"
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
@@ -150,6 +151,9 @@ func FormatOf(path string) (Format, error) {
 // data there is what [CSV] and [Curves] say. Images that cannot be drawn give errors
 // that wrap [ErrEmpty], [ErrMany], [ErrAxis] or [ErrSize].
 func (p Picture) Write(w io.Writer, f Format) error {
+	if f != PNG {
+		w = safetext.NewWriter(w) // names may come from an observed program or from somebody else's file
+	}
 	switch f {
 	case SVG:
 		return p.writeSVG(w)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/beamscope/beamscope/internal/safetext"
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
@@ -31,7 +32,10 @@ func Table(w io.Writer, rows [][]string) error {
 	var b bytes.Buffer
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
-		fmt.Fprintln(tw, strings.Join(row, "\t")+"\t")
+		for _, cell := range row {
+			safetext.Fprintf(tw, "%s\t", cell)
+		}
+		fmt.Fprintln(tw)
 	}
 	if err := tw.Flush(); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/safetext"
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
@@ -26,9 +27,9 @@ func NewText(w io.Writer) *Text { return &Text{w: w} }
 // Frame writes the table of a frame.
 func (t *Text) Frame(f *scope.Frame) error {
 	for _, n := range f.Notices {
-		fmt.Fprintf(t.w, "%s  %s\n", clock(f), n)
+		safetext.Fprintf(t.w, "%s  %s\n", clock(f), n)
 	}
-	fmt.Fprintf(t.w, "%s  window %d, %v\n", clock(f), f.Number, f.Window.Duration())
+	safetext.Fprintf(t.w, "%s  window %d, %v\n", clock(f), f.Number, f.Window.Duration())
 	tw := tabwriter.NewWriter(t.w, 8, 0, 1, ' ', tabwriter.AlignRight)
 	c := columnsOf(tw, f)
 	c.head()
@@ -46,12 +47,12 @@ func (t *Text) Frame(f *scope.Frame) error {
 	}
 	explain(t.w, f)
 	for _, x := range f.Fired {
-		fmt.Fprintf(t.w, "▶ %s: %s of %v: %s\n", x.Trigger, x.Probe, x.VM, Why(x.Explanation, x.Cause))
+		safetext.Fprintf(t.w, "▶ %s: %s of %v: %s\n", x.Trigger, x.Probe, x.VM, Why(x.Explanation, x.Cause))
 	}
 	if r := f.Rejected; r.Count > 0 {
-		fmt.Fprintf(t.w, "%d lines over TCP rejected, the last one: %s\n", r.Count, r.Last)
+		safetext.Fprintf(t.w, "%d lines over TCP rejected, the last one: %s\n", r.Count, r.Last)
 	}
-	_, err := fmt.Fprintf(t.w, "%s\n\n", costLine(f))
+	_, err := safetext.Fprintf(t.w, "%s\n\n", costLine(f))
 	return err
 }
 
@@ -72,7 +73,7 @@ func columnsOf(w io.Writer, f *scope.Frame) columns {
 	return columns{w, severalVMs(f), anyJudged(f), amounts}
 }
 
-func (c columns) cell(value any) { fmt.Fprintf(c.w, "%v\t", value) }
+func (c columns) cell(value any) { safetext.Fprintf(c.w, "%v\t", value) }
 
 func (c columns) cells(values ...any) {
 	for _, v := range values {
@@ -81,7 +82,7 @@ func (c columns) cells(values ...any) {
 }
 
 // end writes the last cell of a row.
-func (c columns) end(value string) { fmt.Fprintf(c.w, "%s\t\n", value) }
+func (c columns) end(value string) { safetext.Fprintf(c.w, "%s\t\n", value) }
 
 func (c columns) head() {
 	c.cells("probe", "n")
@@ -202,11 +203,11 @@ func (t *Text) Close() error {
 	if len(t.totals) == 0 {
 		return nil
 	}
-	fmt.Fprintln(t.w, "totals")
+	safetext.Fprintln(t.w, "totals")
 	tw := tabwriter.NewWriter(t.w, 8, 0, 1, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "probe\tVM\tstarts\tends\tok\tfailed\ttimeout\tlost\torphan\tlate\t")
 	for _, c := range t.totals {
-		fmt.Fprintf(tw, "%s\t%v\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t\n", c.Outcome, c.VM, c.Starts, c.Ends,
+		safetext.Fprintf(tw, "%s\t%v\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t\n", c.Outcome, c.VM, c.Starts, c.Ends,
 			c.Successes, c.Failures, c.Timeouts, lost(c), c.Orphans, c.Lates)
 	}
 	return tw.Flush()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/safetext"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/trace"
 	"github.com/beamscope/beamscope/internal/worst"
@@ -25,9 +26,9 @@ func WriteTrace(w io.Writer, i *outcome.Instance, start time.Time, all bool) err
 	}
 	line := fmt.Sprintf("%s: %s after %s, start %s, %v, %s", i.Name(), how, figures.Delay(i.Elapsed()),
 		start.Format("15:04:05.000"), i.VM, trace.ProcessName(root.Process, root.Name))
-	fmt.Fprintln(w, figures.Printable(line))
+	safetext.Fprintln(w, line)
 	if s := i.Trace.Sentence(i.Name()); s != "" {
-		fmt.Fprintln(w, s)
+		safetext.Fprintln(w, s)
 	}
 	return i.Trace.WriteText(w, i.Name(), all)
 }
@@ -136,7 +137,7 @@ func WriteTotals(w io.Writer, totals []*worst.Total) error {
 		if several {
 			name += fmt.Sprintf(" of %v", t.VM)
 		}
-		writeTotal(&b, figures.Printable(name), &t.Tally)
+		writeTotal(&b, name, &t.Tally)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -160,7 +161,7 @@ func writeTotal(b *strings.Builder, name string, t *scope.Tally) {
 	if t.Instances != 1 {
 		instances = fmt.Sprintf("%d instances", t.Instances)
 	}
-	fmt.Fprintf(b, "%s, %s explained, %s: %s\n", name, instances, figures.Delay(t.Total), strings.Join(parts, ", "))
+	safetext.Fprintf(b, "%s, %s explained, %s: %s\n", name, instances, figures.Delay(t.Total), strings.Join(parts, ", "))
 }
 
 // totalLine is the format of the last lines of `beamscope trace --json`.

@@ -2,9 +2,7 @@ package figures
 
 import (
 	"strconv"
-	"strings"
 	"time"
-	"unicode"
 )
 
 // Delay shows a duration with three significant digits and its unit: 6.50ms.
@@ -59,15 +57,4 @@ func decimals(x float64) int {
 		return 1
 	}
 	return 2
-}
-
-// Printable returns a text with what a terminal might obey replaced: it comes from a
-// program that is observed, or from a file.
-func Printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, text)
 }

@@ -467,7 +467,7 @@ func TestReasons(t *testing.T) {
 		{[]outcome.Instance{lost(1, timer, 80*ms), lost(2, signal, 90*ms)}, signal + ", at least in part", "is unexplained: woken by a signal, at least in part"},
 		{[]outcome.Instance{lost(1, timer, 90*ms), lost(2, signal, 80*ms), lost(3, timer, 85*ms)}, timer + ", at least in part", "is unexplained: woken by a timer, at least in part"},
 		{[]outcome.Instance{lost(1, "", 90*ms), lost(2, signal, 80*ms)}, "", "is unexplained"},
-		{[]outcome.Instance{lost(1, "\x1b[2J", 90*ms)}, "\x1b[2J", "is unexplained: �[2J"},
+		{[]outcome.Instance{lost(1, "\x1b[2J", 90*ms)}, "\x1b[2J", "is unexplained: \\u001b[2J"},
 	} {
 		x := explained(t, newPlay(t, system(t, "", spec("a", 1))).explain(9, test.instances...), "a")
 		if got := x.Shares[0].Reason; got != test.reason {

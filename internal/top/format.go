@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/beamscope/beamscope/internal/figures"
+	"github.com/beamscope/beamscope/internal/safetext"
 )
 
 // count shows a number from 0 on in at most five characters: 0.3, 12, 3.42k, 120M.
@@ -89,7 +90,7 @@ func (c Column) cell(f *[kinds]Figures, dmax *[kinds]time.Duration) string {
 }
 
 // process returns what a row is called: its key and its name, which may be anything.
-func (r *Row) process() string { return figures.Printable(strings.TrimSpace(r.Key + " " + r.Name)) }
+func (r *Row) process() string { return safetext.Line(strings.TrimSpace(r.Key + " " + r.Name)) }
 
 // machine returns what the VM of a row is called.
-func (r *Row) machine() string { return figures.Printable(r.VM.String()) }
+func (r *Row) machine() string { return safetext.Line(r.VM.String()) }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/safetext"
 )
 
 // A Text printer writes tables for people.
@@ -24,18 +25,18 @@ const textTrend = 10
 
 // Table writes a table.
 func (p *Text) Table(t *Table) error {
-	fmt.Fprintf(p.w, "%s  %s\n", t.Time.Local().Format("15:04:05.000"), t.title())
+	safetext.Fprintf(p.w, "%s  %s\n", t.Time.Local().Format("15:04:05.000"), t.title())
 	columns := t.columns()
 	tw := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, c := range columns {
 		fmt.Fprint(tw, t.head(c), "\t")
 	}
-	fmt.Fprintf(tw, "trend\t  process\n")
+	safetext.Fprintf(tw, "trend\t  process\n")
 	line := func(f *[kinds]Figures, trend, name string) {
 		for _, c := range columns {
 			fmt.Fprint(tw, c.cell(f, &t.DMax), "\t")
 		}
-		fmt.Fprintf(tw, "%s\t  %s\n", trend, name)
+		safetext.Fprintf(tw, "%s\t  %s\n", trend, name)
 	}
 	line(&t.Total, figures.Sparkline(t.TotalTrend(textTrend)), "everything")
 	for i := range t.Rows[:min(len(t.Rows), p.limit)] {
@@ -49,9 +50,12 @@ func (p *Text) Table(t *Table) error {
 		return err
 	}
 	if more := len(t.Rows) - p.limit; more > 0 {
-		fmt.Fprintf(p.w, "and %d more\n", more)
+		safetext.Fprintf(p.w, "and %d more\n", more)
 	}
-	_, err := fmt.Fprintf(p.w, "%s\n\n", strings.Join(t.remarks(), "\n"))
+	for _, remark := range t.remarks() {
+		safetext.Fprintln(p.w, remark)
+	}
+	_, err := fmt.Fprintln(p.w)
 	return err
 }
 
@@ -126,7 +130,7 @@ func (t *Table) vmsText() string {
 	case 0:
 		return "no VM"
 	case 1:
-		return figures.Printable(t.VMs[0].String())
+		return safetext.Line(t.VMs[0].String())
 	}
 	return fmt.Sprintf("%d VMs", len(t.VMs))
 }

@@ -418,12 +418,12 @@ func TestForeignNames(t *testing.T) {
 		h.v.refresh()
 	})
 	h.keys("d")
-	h.shows("<0.44.0> a[red]b�]0;title��c of a[red]b�]0;title��c (pid 7)", "│ a[red]b�]0;title��c (pid 7)")
+	h.shows("<0.44.0> a[red]b\\u001b]0;title\\u0007\\nc of a[red]b\\u001b]0;title\\u0007\\nc (pid 7)", "│ a[red]b\\u001b]0;title\\u0007\\nc (pid 7)")
 	var out strings.Builder
 	if err := NewText(&out, 3).Table(h.v.top.Table()); err != nil {
 		t.Fatal(err)
 	}
-	if text := out.String(); strings.ContainsAny(text, "\x1b\x07") || !strings.Contains(text, "<0.44.0> a[red]b�]0;title��c\n") {
+	if text := out.String(); strings.ContainsAny(text, "\x1b\x07") || !strings.Contains(text, "<0.44.0> a[red]b\\u001b]0;title\\u0007\\nc\n") {
 		t.Errorf("%q", text)
 	}
 }

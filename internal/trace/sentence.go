@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/beamscope/beamscope/internal/figures"
+	"github.com/beamscope/beamscope/internal/safetext"
 )
 
 // second is the share from which the second one is told of besides the first.
@@ -19,7 +19,7 @@ func (t *Trace) Sentence(instance string) string {
 		return ""
 	}
 	whole := t.Spans[0].Duration()
-	text := Percent(shares[0].Duration, whole) + " of " + figures.Printable(instance) + " " + shares[0].Clause()
+	text := Percent(shares[0].Duration, whole) + " of " + safetext.Line(instance) + " " + shares[0].Clause()
 	if len(shares) > 1 && float64(shares[1].Duration) >= second*float64(whole) {
 		text += "; " + Percent(shares[1].Duration, whole) + " " + shares[1].Clause()
 	}
@@ -68,7 +68,7 @@ func (s *Share) Clause() string {
 		b.WriteString(", ambiguous: more than one message may be the one")
 	}
 	if s.Reason != "" {
-		b.WriteString(": " + figures.Printable(s.Reason))
+		b.WriteString(": " + safetext.Line(s.Reason))
 	}
 	return b.String()
 }
@@ -81,7 +81,7 @@ func (s *Share) Brief() string {
 		doubts = append(doubts, s.Mark.String())
 	}
 	if s.Reason != "" {
-		doubts = append(doubts, figures.Printable(s.Reason))
+		doubts = append(doubts, safetext.Line(s.Reason))
 	}
 	if len(doubts) == 0 {
 		return s.What()
@@ -106,11 +106,11 @@ func (s *Share) What() string {
 		}
 	case NIF:
 		if s.Detail != "" {
-			return "the dirty function " + figures.Printable(s.Detail) + of
+			return "the dirty function " + safetext.Line(s.Detail) + of
 		}
 	case Port:
 		if s.Detail != "" {
-			return s.Kind.String() + of + " at " + figures.Printable(s.Detail)
+			return s.Kind.String() + of + " at " + safetext.Line(s.Detail)
 		}
 	case Waiting:
 		return "waiting for " + whose
@@ -134,9 +134,9 @@ func ProcessName(p PID, name string) string {
 	case p == 0 && name == "":
 		return "an unknown process"
 	case p == 0:
-		return figures.Printable(name)
+		return safetext.Line(name)
 	case name == "":
 		return p.String()
 	}
-	return p.String() + " (" + figures.Printable(name) + ")"
+	return p.String() + " (" + safetext.Line(name) + ")"
 }

@@ -66,7 +66,7 @@ func TestSentence(t *testing.T) {
 		},
 		{
 			trace.Span{Kind: trace.GC, Process: other, Name: "a\x1b[2Jb"},
-			"100 % of probe #12 was garbage collection of <0.123.0> (a�[2Jb)",
+			"100 % of probe #12 was garbage collection of <0.123.0> (a\\u001b[2Jb)",
 		},
 	} {
 		tt.span.End = whole
@@ -112,14 +112,14 @@ func TestPercent(t *testing.T) {
 // An instance is called what a file says.
 func TestForeignInstance(t *testing.T) {
 	const foreign = "probe\x1b[2J #1"
-	if got := call().Sentence(foreign); !strings.HasPrefix(got, "70 % of probe�[2J #1 was ") {
+	if got := call().Sentence(foreign); !strings.HasPrefix(got, "70 % of probe\\u001b[2J #1 was ") {
 		t.Errorf("the sentence %q", got)
 	}
 	var b strings.Builder
 	if err := call().WriteText(&b, foreign, false); err != nil {
 		t.Fatal(err)
 	}
-	if line, _, _ := strings.Cut(b.String(), "\n"); !strings.HasSuffix(line, "▏ probe�[2J #1") {
+	if line, _, _ := strings.Cut(b.String(), "\n"); !strings.HasSuffix(line, "▏ probe\\u001b[2J #1") {
 		t.Errorf("the line %q", line)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/beamscope/beamscope/internal/figures"
+	"github.com/beamscope/beamscope/internal/safetext"
 )
 
 const (
@@ -29,7 +30,7 @@ const (
 // parent.
 func (t *Trace) WriteText(w io.Writer, instance string, all bool) error {
 	d := drawing{t: t, children: t.children(), all: all}
-	d.row([]int{0}, "", figures.Printable(instance))
+	d.row([]int{0}, "", safetext.Line(instance))
 	d.below([]int{0}, "")
 	if d.marked[Inferred] {
 		fmt.Fprintf(&d.Builder, "%sinferred from the order of messages\n", inferredTag)

@@ -4,9 +4,11 @@ package tui
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/gdamore/tcell/v2"
 )
@@ -69,8 +71,15 @@ func newScreen(s tcell.Screen) *Screen {
 func (*Screen) Init() error { return nil }
 
 // SetContent implements [tcell.Screen].
+// Nothing reaches the terminal but printable characters: what is drawn may come from an
+// observed program or from somebody else's file.
 func (s *Screen) SetContent(x, y int, r rune, combining []rune, style tcell.Style) {
+	if slices.ContainsFunc(combining, unprintable) {
+		combining = slices.DeleteFunc(slices.Clone(combining), unprintable)
+	}
 	switch {
+	case unprintable(r) && r != 0:
+		s.Put(x, y, string(unicode.ReplacementChar), style)
 	case len(combining) > 0:
 		s.Screen.SetContent(x, y, r, combining, style)
 	case r < 0x80 && r >= 0:
@@ -82,6 +91,8 @@ func (s *Screen) SetContent(x, y int, r rune, combining []rune, style tcell.Styl
 		s.Put(x, y, string(r), style)
 	}
 }
+
+func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
 // Show implements [tcell.Screen].
 func (s *Screen) Show() { s.draw(s.Screen.Show) }
