@@ -14,12 +14,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/beamscope/beamscope/internal/trusted"
 )
 
 // Compile compiles the embedded applications and returns their ebin folders,
 // for erl's -pa. They are made once for each version of the sources and of OTP,
 // below dir, or below the user's cache folder if dir is empty. They appear all
 // at once, so that others who use dir at the same time never see half of them.
+// The error wraps [trusted.ErrUntrusted] where other users can change them.
 func Compile(ctx context.Context, otp OTP, dir string) ([]string, error) {
 	if dir == "" {
 		cache, err := cacheDir()
@@ -32,9 +35,12 @@ func Compile(ctx context.Context, otp OTP, dir string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := trusted.Place(dir); err != nil {
+		return nil, fmt.Errorf("compile the Erlang applications: %w", err)
+	}
 	final := filepath.Join(dir, "apps-"+sum+"-otp-"+otp.Version)
-	if _, err := os.Stat(final); err == nil {
-		return ebins(final), nil
+	if exists(final) {
+		return ebins(final), trusted.Tree(ctx, final)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("compile the Erlang applications: %w", err)

@@ -332,30 +332,50 @@ func TestFindOTP(t *testing.T) {
 	if _, err := FindOTP(t.Context()); !errors.Is(err, ErrNoOTP) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("nothing there: error %v, want %v and the folder", err, ErrNoOTP)
 	}
-	fakeOTP(t, dir, `echo "26.1 none false"`)
+	fakeOTP(t, dir, "26.1", "/bin/true")
 	if _, err := FindOTP(t.Context()); !errors.Is(err, ErrNoProbes) {
 		t.Errorf("no probes: error %v, want %v", err, ErrNoProbes)
 	}
-	fakeOTP(t, dir, `echo "libtinfo is missing" >&2; exit 127`)
-	if _, err := FindOTP(t.Context()); err == nil || !strings.Contains(err.Error(), "libtinfo") {
-		t.Errorf("broken: error %v, want its last words", err)
+}
+
+// What an installation is, its files tell: nothing of it runs.
+func TestOpenOTP(t *testing.T) {
+	otp := testOTP(t)
+	var again OTP
+	for _, dir := range []string{otp.Dir, otp.Root} { // bin there is full of links, bin here is not
+		var err error
+		if again, err = OpenOTP(t.Context(), dir); err != nil {
+			t.Fatal(err)
+		}
+		want := otp
+		want.Dir, want.Erl, want.Erlc = dir, filepath.Join(dir, "bin", "erl"), filepath.Join(dir, "bin", "erlc")
+		if diff := cmp.Diff(want, again); diff != "" {
+			t.Error(diff)
+		}
 	}
-	fakeOTP(t, dir, `printf "26.1 systemtap true\n/otp\n/otp/erts/bin\n"`)
-	otp, err := FindOTP(t.Context())
-	want := OTP{Dir: dir, Erl: dir + "/bin/erl", Erlc: dir + "/bin/erlc", Version: "26.1", Root: "/otp", Bin: "/otp/erts/bin"}
-	if diff := cmp.Diff(want, otp); err != nil || diff != "" {
-		t.Errorf("error %v\n%s", err, diff)
+	vm, err := StartVM(t.Context(), again, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer vm.Stop()
+	asked := call(t, vm, "erlang", "apply", `[fun() -> {ok, V} = file:read_file(filename:join([code:root_dir(), "releases", `+
+		`erlang:system_info(otp_release), "OTP_VERSION"])), `+
+		`{code:root_dir(), os:getenv("BINDIR"), string:trim(binary_to_list(V))} end, []]`)
+	asked = strings.Join(strings.Fields(asked), "")
+	if want := fmt.Sprintf("{%q,%q,%q}", otp.Root, otp.Bin, otp.Version); asked != want {
+		t.Errorf("the VM says %s, its files %s", asked, want)
 	}
 }
 
 // A VM of another release than the system's own is found by its release only.
 func TestFindRelease(t *testing.T) {
+	emulator := testOTP(t).Emulator()
 	t.Setenv("BEAMSCOPE_OTP", "")
 	cache := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", cache)
 	for _, version := range []string{"25.2.3", "25.2.10", "27.3.4.1", "29.1", "29.1.1"} {
 		dir := filepath.Join(cache, "beamscope", "otp-"+version)
-		fakeOTP(t, dir, fmt.Sprintf(`printf "%s systemtap true\n/otp\n/otp/erts/bin\n"`, version))
+		fakeOTP(t, dir, version, emulator)
 		if !strings.HasPrefix(version, "25") {
 			if err := os.WriteFile(filepath.Join(dir, suiteFile), []byte("forky\n"), 0o644); err != nil {
 				t.Fatal(err)
@@ -385,16 +405,27 @@ func TestFindRelease(t *testing.T) {
 	}
 }
 
-func fakeOTP(t *testing.T, dir, script string) {
+// fakeOTP makes an installation of a version with a link to an emulator. Its other
+// programs leave a proof where they run.
+func fakeOTP(t *testing.T, dir, version, emulator string) {
 	t.Helper()
-	bin := filepath.Join(dir, "bin")
-	if err := os.MkdirAll(bin, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"erl", "erlc"} {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+	script := "#!/bin/sh\ntouch " + filepath.Join(dir, "proof") + "\n"
+	release, _, _ := strings.Cut(version, ".")
+	for name, text := range map[string]string{
+		"bin/erl": script, "bin/erlc": script, "releases/start_erl.data": "14.1 " + release + "\n",
+		"releases/" + release + "/OTP_VERSION": version + "\n", "lib/kernel-9.1/ebin/kernel.beam": "",
+		"lib/runtime_tools-2.0/priv/lib/dyntrace.so": "", "erts-14.1/bin/erlexec": script,
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(emulator, filepath.Join(dir, "erts-14.1/bin/beam.smp")); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/beamscope/beamscope/internal/trusted"
 )
 
 var (
@@ -34,8 +36,7 @@ type OTP struct {
 
 // FindOTP returns the installation in $BEAMSCOPE_OTP or else the newest one that
 // erlang/otp/build.sh has built of the system's own release in the user's cache
-// folder. It runs the VM to see that its probes are there. Its errors wrap
-// ErrNoOTP or ErrNoProbes.
+// folder. Its errors are those of OpenOTP.
 func FindOTP(ctx context.Context) (OTP, error) {
 	if dir := os.Getenv("BEAMSCOPE_OTP"); dir != "" {
 		otp, err := OpenOTP(ctx, dir)
@@ -66,6 +67,13 @@ func FindRelease(ctx context.Context, release int) (OTP, error) {
 // the user's cache folder, which takes minutes, and returns it; see otp/build.sh.
 // Where that was done before it only returns it. Progress goes to the writer.
 func BuildOTP(ctx context.Context, progress io.Writer) (OTP, error) {
+	cache, err := cacheDir()
+	if err != nil {
+		return OTP{}, err
+	}
+	if err := trusted.Place(cache); err != nil {
+		return OTP{}, fmt.Errorf("build an Erlang VM with probes: %w", err)
+	}
 	cmd := exec.CommandContext(ctx, "bash", "-c", buildScript, "build.sh")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.Stderr = progress
@@ -75,49 +83,6 @@ func BuildOTP(ctx context.Context, progress io.Writer) (OTP, error) {
 	}
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	return OpenOTP(ctx, filepath.Dir(filepath.Dir(lines[len(lines)-1])))
-}
-
-// OpenOTP returns the installation in a folder, the one above bin/erl. It runs the
-// VM to see that its probes are there. Its errors wrap ErrNoOTP or ErrNoProbes.
-func OpenOTP(ctx context.Context, dir string) (OTP, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return OTP{}, err
-	}
-	otp := OTP{
-		Dir:  dir,
-		Erl:  filepath.Join(dir, "bin", "erl"),
-		Erlc: filepath.Join(dir, "bin", "erlc"),
-	}
-	for _, tool := range []string{otp.Erl, otp.Erlc} {
-		if _, err := exec.LookPath(tool); err != nil {
-			return OTP{}, fmt.Errorf("%w (%w)", ErrNoOTP, err)
-		}
-	}
-	const ask = `
-		Release = erlang:system_info(otp_release),
-		Version = case file:read_file(filename:join([code:root_dir(), "releases", Release, "OTP_VERSION"])) of
-			{ok, Text} -> Text;
-			_ -> Release
-		end,
-		Available = try dyntrace:available() catch _:_ -> false end,
-		io:format("~s ~s ~s~n~ts~n~ts~n", [string:trim(Version), erlang:system_info(dynamic_trace), Available,
-			code:root_dir(), os:getenv("BINDIR")]),
-		halt().`
-	cmd := exec.CommandContext(ctx, otp.Erl, "-noinput", "-boot", "start_clean", "-eval", ask)
-	var stderr tail
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return OTP{}, fmt.Errorf("%s does not run: %w%s", otp.Erl, err, stderr.suffix())
-	}
-	answers := append(strings.Split(string(out), "\n"), "", "")
-	version, probes, _ := strings.Cut(answers[0], " ")
-	if probes != "systemtap true" && probes != "dtrace true" {
-		return OTP{}, fmt.Errorf("%s: %w", otp.Erl, ErrNoProbes)
-	}
-	otp.Version, otp.Root, otp.Bin = version, answers[1], answers[2]
-	return otp, nil
 }
 
 // emulator is what the file of the VM itself is called.
@@ -153,12 +118,16 @@ func (otp OTP) Private(dir string) (OTP, error) {
 		return OTP{}, fmt.Errorf("copy the emulator: %w", err)
 	}
 	otp.Erl, otp.Bin = filepath.Join(dir, "erl"), bin
-	script := fmt.Sprintf("#!/bin/sh\nEMU=beam PROGNAME=erl ROOTDIR='%s' BINDIR='%s' exec '%[2]s/erlexec' \"$@\"\n", otp.Root, bin)
+	script := fmt.Sprintf("#!/bin/sh\nEMU=beam PROGNAME=erl ROOTDIR=%s BINDIR=%s exec %s \"$@\"\n",
+		shellQuote(otp.Root), shellQuote(bin), shellQuote(filepath.Join(bin, "erlexec")))
 	if err := writeProgram(otp.Erl, strings.NewReader(script)); err != nil {
 		return OTP{}, fmt.Errorf("copy the emulator: %w", err)
 	}
 	return otp, nil
 }
+
+// shellQuote returns a word that sh takes for the text.
+func shellQuote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // Emulator returns the path of the file that the VM runs.
 func (otp OTP) Emulator() string { return filepath.Join(otp.Bin, emulator) }
