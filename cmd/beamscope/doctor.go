@@ -34,8 +34,9 @@ func newDoctorCommand() *cobra.Command {
 			"The exit status is 0 where beamscope can observe at least one VM.\n\n" +
 			"With --fire it tests the probes of a VM instead: it starts one of its own, makes it do\n" +
 			"what its probes tell of, counts which of them fire, and compares that with the\n" +
-			"catalogue. With --pid it starts the executable of that VM afresh, and leaves the VM\n" +
-			"itself alone. The exit status is 0 where the catalogue and the VM agree.",
+			"catalogue. --otp names the installation. Nobody but root and you may be able to change\n" +
+			"it: what it contains is run with your privileges. The exit status is 0 where the\n" +
+			"catalogue and the VM agree.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(cmd); err != nil {
@@ -63,8 +64,8 @@ func (f doctorFlags) check(cmd *cobra.Command) error {
 		return usageError(cmd, errors.New("--otp: it is for --fire"))
 	case otp && f.otp == "":
 		return usageError(cmd, errors.New("--otp: no folder given"))
-	case otp && f.pid != 0:
-		return usageError(cmd, errors.New("--pid and --otp: give one of them"))
+	case f.fire && f.pid != 0:
+		return usageError(cmd, errors.New("--pid and --fire: what a running process names is not started: name an installation with --otp"))
 	}
 	return nil
 }
@@ -109,21 +110,15 @@ func (f doctorFlags) testProbes(ctx context.Context, out, log io.Writer) error {
 	return report.Verdict()
 }
 
-// installation returns the installation whose VM is to be tested.
+// installation returns the installation whose VM is to be tested: one that the command
+// line or the environment names, or the one that `make otp` has built.
 func (f doctorFlags) installation(ctx context.Context, log io.Writer) (erlang.OTP, error) {
-	switch {
-	case f.otp != "":
-		otp, err := erlang.OpenOTP(ctx, f.otp)
-		if err != nil {
-			return erlang.OTP{}, fmt.Errorf("--otp %s: %w", f.otp, err)
-		}
-		return otp, nil
-	case f.pid != 0:
-		found, err := vm.Find(vm.Target{PID: f.pid})
-		if err != nil {
-			return erlang.OTP{}, err
-		}
-		return fire.Installation(ctx, found[0])
+	if f.otp == "" {
+		return findOrBuildOTP(ctx, log)
 	}
-	return findOrBuildOTP(ctx, log)
+	otp, err := erlang.OpenOTP(ctx, f.otp)
+	if err != nil {
+		return erlang.OTP{}, fmt.Errorf("--otp %s: %w", f.otp, err)
+	}
+	return otp, nil
 }

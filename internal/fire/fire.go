@@ -1,9 +1,9 @@
 // Package fire makes an Erlang VM do what its probes tell of, counts which of them
 // really fire, and compares that with the catalogue.
 //
-// It does so to a VM of its own, started for the purpose from a copy of the
-// executable in question: other VMs, those too that run the same executable, notice
-// nothing.
+// It does so to a VM of its own, started for the purpose from a copy of an installation's
+// executable: other VMs, those too that run the same executable, notice nothing. Which
+// installation that is the caller says. Nothing that a running process says is executed.
 package fire
 
 import (
@@ -11,13 +11,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
-	"syscall"
 	"time"
 
 	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/fire/hits"
+	"github.com/beamscope/beamscope/internal/trusted"
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
@@ -35,6 +34,9 @@ func Run(ctx context.Context, otp erlang.OTP) (report Report, err error) {
 		return Report{}, fmt.Errorf("test a copy of the VM: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if _, err := trusted.Path(dir); err != nil {
+		return Report{}, fmt.Errorf("test a copy of the VM: %w", err)
+	}
 	private, err := otp.Private(dir)
 	if err != nil {
 		return Report{}, err
@@ -48,7 +50,7 @@ func Run(ctx context.Context, otp erlang.OTP) (report Report, err error) {
 		return Report{}, err
 	}
 	defer func() { err = errors.Join(err, counter.Close()) }()
-	pair, err := startPair(ctx, otp, private)
+	pair, err := startPair(ctx, dir, otp, private)
 	if err != nil {
 		return Report{}, err
 	}
@@ -63,54 +65,4 @@ func Run(ctx context.Context, otp erlang.OTP) (report Report, err error) {
 		exe: otp.Emulator(), version: otp.Version, flavour: flavour,
 		present: found.present, results: results, totals: totals,
 	}, dtrace.Catalogue()), nil
-}
-
-// Installation returns the installation that a running VM was started from. The VM
-// itself is only looked at.
-func Installation(ctx context.Context, v vm.VM) (erlang.OTP, error) {
-	otp, err := installation(ctx, v)
-	if err != nil {
-		return erlang.OTP{}, fmt.Errorf("pid %d cannot be started afresh: %w: name an installation with --otp", v.PID(), err)
-	}
-	return otp, nil
-}
-
-func installation(ctx context.Context, v vm.VM) (erlang.OTP, error) {
-	args, err := v.Process.Cmdline()
-	if err != nil {
-		return erlang.OTP{}, err
-	}
-	at := slices.Index(args, "-root") // erlexec puts it there
-	if at < 0 || at+1 == len(args) {
-		return erlang.OTP{}, errors.New("its command line has no -root")
-	}
-	running, err := os.Stat(v.Exe.Path)
-	if err != nil {
-		return erlang.OTP{}, err
-	}
-	if err := trusted(running); err != nil {
-		return erlang.OTP{}, err
-	}
-	otp, err := erlang.OpenOTP(ctx, args[at+1])
-	if err != nil {
-		return erlang.OTP{}, err
-	}
-	installed, err := os.Stat(otp.Emulator())
-	if err != nil {
-		return erlang.OTP{}, err
-	}
-	if !os.SameFile(running, installed) {
-		return erlang.OTP{}, fmt.Errorf("%s is not what it runs, which is in a container or has been replaced", otp.Emulator())
-	}
-	return otp, nil
-}
-
-// trusted refuses files of other users than root and this one: their process says
-// what we would run with our privileges.
-func trusted(file os.FileInfo) error {
-	st, ok := file.Sys().(*syscall.Stat_t)
-	if ok && st.Uid != 0 && int(st.Uid) != os.Geteuid() {
-		return fmt.Errorf("its executable belongs to user %d, whose programs are not run as user %d", st.Uid, os.Geteuid())
-	}
-	return nil
 }

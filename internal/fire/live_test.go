@@ -1,8 +1,10 @@
 package fire
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -146,53 +148,39 @@ func programs(dir string) ([]string, error) {
 	return found, err
 }
 
-// The VM of a pid is not asked to do anything; its installation is found.
-func TestInstallation(t *testing.T) {
+// Nobody else learns the cookie by which the two VMs trust each other: it is not on their
+// command lines, and others cannot read the file that it is in.
+func TestCookieIsSecret(t *testing.T) {
 	otp := vmtest.OTP(t)
-	beam, err := erlang.StartVM(t.Context(), otp, erlang.Options{})
+	dir := t.TempDir()
+	p, err := startPair(t.Context(), dir, otp, otp)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = beam.Stop() })
-	got, err := Installation(t.Context(), find(t, beam))
+	defer p.stop()
+	if p.peerErr != nil {
+		t.Fatal(p.peerErr)
+	}
+	path := filepath.Join(dir, "home", ".erlang.cookie")
+	want, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Emulator() != otp.Emulator() || got.Version != otp.Version {
-		t.Errorf("got %+v, want %+v", got, otp)
-	}
-}
-
-// What is installed has to be what runs.
-func TestInstallationElsewhere(t *testing.T) {
-	beam := vmtest.StartOn(t, vmtest.Private(t), erlang.Options{})
-	_, err := Installation(t.Context(), find(t, beam))
-	if err == nil || !strings.Contains(err.Error(), "is not what it runs") || !strings.Contains(err.Error(), "--otp") {
-		t.Errorf("the error is %v", err)
-	}
-}
-
-// Root does not run what another user's process says.
-func TestInstallationOfOthers(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can give files away")
-	}
-	otp := vmtest.Private(t)
-	if err := os.Chown(otp.Emulator(), 12345, -1); err != nil {
-		t.Fatal(err)
-	}
-	beam := vmtest.StartOn(t, otp, erlang.Options{})
-	_, err := Installation(t.Context(), find(t, beam))
-	if err == nil || !strings.Contains(err.Error(), "belongs to user 12345") {
-		t.Errorf("the error is %v", err)
-	}
-}
-
-func find(t *testing.T, beam *erlang.VM) vm.VM {
-	t.Helper()
-	found, err := vm.Find(vm.Target{PID: beam.PID()})
+	info, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return found[0]
+	if len(want) < 20 || info.Mode().Perm() != 0o400 {
+		t.Errorf("a cookie of %d letters in a file of mode %v", len(want), info.Mode())
+	}
+	for name, beam := range map[string]*erlang.VM{"the VM": p.vm, "its peer": p.peer} {
+		got, err := beam.Call(t.Context(), "erlang", "get_cookie", "[]")
+		if err != nil || strings.Trim(got, "'") != string(want) {
+			t.Errorf("%s has the cookie %s, error %v; want %s", name, got, err, want)
+		}
+		shown, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", beam.PID()))
+		if err != nil || bytes.Contains(shown, want) {
+			t.Errorf("%s shows its cookie to everybody (error %v): %q", name, err, shown)
+		}
+	}
 }

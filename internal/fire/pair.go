@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 
 	"github.com/beamscope/beamscope/erlang"
@@ -25,20 +26,24 @@ const socketBuffer = 8 << 10
 
 // startPair starts the VM under test and its peer, which is not under test and so
 // runs the installation's own executable. They find each other without a name
-// server, on the loopback interface.
-func startPair(ctx context.Context, otp, underTest erlang.OTP) (*pair, error) {
+// server, on the loopback interface. Files that they need go to a folder of this user's.
+func startPair(ctx context.Context, dir string, otp, underTest erlang.OTP) (*pair, error) {
+	home, err := newHome(dir)
+	if err != nil {
+		return nil, fmt.Errorf("prepare two VMs that trust each other: %w", err)
+	}
+	env := append(os.Environ(), "HOME="+home)
 	port, err := freePort()
 	if err != nil {
 		return nil, fmt.Errorf("find a port for distributed Erlang: %w", err)
 	}
 	common := []string{
 		"-start_epmd", "false", "-erl_epmd_port", strconv.Itoa(port),
-		"-setcookie", rand.Text(),
 		"-kernel", "inet_dist_use_interface", "{127,0,0,1}",
 	}
 	name := fmt.Sprintf("beamscope_fire_%d", os.Getpid())
 	p := &pair{peerName: name + "_peer@localhost"}
-	p.vm, err = erlang.StartVM(ctx, underTest, erlang.Options{Args: append([]string{
+	p.vm, err = erlang.StartVM(ctx, underTest, erlang.Options{Env: env, Args: append([]string{
 		"-sname", name + "@localhost", "-dist_listen", "false",
 		"+zdbbl", "1", // so that a connection is congested soon
 		"-kernel", "inet_dist_connect_options", fmt.Sprintf("[{sndbuf,%d}]", socketBuffer),
@@ -46,7 +51,7 @@ func startPair(ctx context.Context, otp, underTest erlang.OTP) (*pair, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.peer, p.peerErr = erlang.StartVM(ctx, otp, erlang.Options{Args: append([]string{
+	p.peer, p.peerErr = erlang.StartVM(ctx, otp, erlang.Options{Env: env, Args: append([]string{
 		"-sname", p.peerName,
 		"-kernel", "inet_dist_listen_options", fmt.Sprintf("[{recbuf,%d}]", socketBuffer),
 	}, common...)})
@@ -57,6 +62,18 @@ func startPair(ctx context.Context, otp, underTest erlang.OTP) (*pair, error) {
 		p.peerErr = fmt.Errorf("a second node: %w", p.peerErr)
 	}
 	return p, nil
+}
+
+// newHome makes a home for VMs in a folder, with a cookie of their own in it, and returns
+// its path. Whoever knows the cookie can have the VMs do anything, with the privileges of
+// this process. So it is not on their command lines, which every local user can read.
+func newHome(dir string) (string, error) {
+	home := filepath.Join(dir, "home")
+	if err := os.Mkdir(home, 0o700); err != nil {
+		return "", err
+	}
+	// The VM wants a file that nobody but its owner can read (erlang:get_cookie/0).
+	return home, os.WriteFile(filepath.Join(home, ".erlang.cookie"), []byte(rand.Text()), 0o400)
 }
 
 // freePort returns a port that nobody listened at a moment ago.
