@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/beamscope/beamscope/internal/hostile"
+	"github.com/beamscope/beamscope/internal/otheruser"
 	"github.com/beamscope/beamscope/internal/trusted"
 )
 
@@ -14,16 +14,18 @@ import (
 // has run.
 func TestOpenOTPOfOthers(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, dir string){
-		"a folder above":         func(t *testing.T, dir string) { hostile.Give(t, filepath.Dir(dir)) },
-		"the folder":             func(t *testing.T, dir string) { hostile.Give(t, dir) },
-		"the folder of programs": func(t *testing.T, dir string) { hostile.Give(t, filepath.Join(dir, "bin")) },
-		"erl":                    func(t *testing.T, dir string) { hostile.Give(t, filepath.Join(dir, "bin", "erl")) },
+		"a folder above":         func(t *testing.T, dir string) { otheruser.Give(t, filepath.Dir(dir)) },
+		"the folder":             func(t *testing.T, dir string) { otheruser.Give(t, dir) },
+		"the folder of programs": func(t *testing.T, dir string) { otheruser.Give(t, filepath.Join(dir, "bin")) },
+		"erl":                    func(t *testing.T, dir string) { otheruser.Give(t, filepath.Join(dir, "bin", "erl")) },
 		"erl, by its mode":       func(t *testing.T, dir string) { chmod(t, filepath.Join(dir, "bin", "erl"), 0o777) },
 		"erlc, by its group":     func(t *testing.T, dir string) { chmod(t, filepath.Join(dir, "bin", "erlc"), 0o775) },
-		"the emulator":           func(t *testing.T, dir string) { hostile.Give(t, filepath.Join(dir, "erts-14.1/bin/beam.smp")) },
-		"a module":               func(t *testing.T, dir string) { hostile.Give(t, filepath.Join(dir, "lib/kernel-9.1/ebin/kernel.beam")) },
-		"a folder of modules":    func(t *testing.T, dir string) { chmod(t, filepath.Join(dir, "lib/kernel-9.1/ebin"), 0o777) },
-		"the versions":           func(t *testing.T, dir string) { hostile.Give(t, filepath.Join(dir, "releases/start_erl.data")) },
+		"the emulator":           func(t *testing.T, dir string) { otheruser.Give(t, filepath.Join(dir, "erts-14.1/bin/beam.smp")) },
+		"a module": func(t *testing.T, dir string) {
+			otheruser.Give(t, filepath.Join(dir, "lib/kernel-9.1/ebin/kernel.beam"))
+		},
+		"a folder of modules": func(t *testing.T, dir string) { chmod(t, filepath.Join(dir, "lib/kernel-9.1/ebin"), 0o777) },
+		"the versions":        func(t *testing.T, dir string) { otheruser.Give(t, filepath.Join(dir, "releases/start_erl.data")) },
 		"a sticky folder of modules": func(t *testing.T, dir string) {
 			chmod(t, filepath.Join(dir, "lib/kernel-9.1/ebin"), 0o777|os.ModeSticky)
 		},
@@ -32,18 +34,18 @@ func TestOpenOTPOfOthers(t *testing.T) {
 			if err := errors.Join(os.Rename(erl, erl+".real"), os.Symlink("erl.real", erl)); err != nil {
 				t.Fatal(err)
 			}
-			hostile.Give(t, erl)
+			otheruser.Give(t, erl)
 		},
 		"where the emulator's link leads": func(t *testing.T, dir string) {
-			emulator, theirs := filepath.Join(dir, "erts-14.1/bin/beam.smp"), filepath.Join(hostile.Dir(t), "beam.smp")
+			emulator, theirs := filepath.Join(dir, "erts-14.1/bin/beam.smp"), filepath.Join(otheruser.Dir(t), "beam.smp")
 			if err := errors.Join(os.Remove(emulator), os.Symlink(theirs, emulator)); err != nil {
 				t.Fatal(err)
 			}
-			hostile.Program(t, "true", theirs)
+			otheruser.Program(t, "true", theirs)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			above := hostile.Dir(t)
+			above := otheruser.Dir(t)
 			if err := os.Chown(above, 0, 0); err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +67,7 @@ func TestOpenOTPOfOthers(t *testing.T) {
 
 // The compiled applications, which a VM loads, are refused where others can change them.
 func TestCompileIntoAFolderOfOthers(t *testing.T) {
-	dir := hostile.Dir(t)
+	dir := otheruser.Dir(t)
 	otp := OTP{Version: "25", Erlc: "/bin/false"}
 	if _, err := Compile(t.Context(), otp, filepath.Join(dir, "cache")); !errors.Is(err, trusted.ErrUntrusted) {
 		t.Errorf("error %v, want %v", err, trusted.ErrUntrusted)

@@ -9,13 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/beamscope/beamscope/internal/hostile"
+	"github.com/beamscope/beamscope/internal/otheruser"
 )
 
 // An unprivileged user starts a file of root's that is called as a VM, with a -root of
 // that user's own. The self-test runs nothing of it.
 func TestFireRunsNothingOfAnObservedProcess(t *testing.T) {
-	dir := hostile.Dir(t)
+	dir := otheruser.Dir(t)
 	evil := filepath.Join(dir, "evil", "bin")
 	if err := os.MkdirAll(evil, 0o755); err != nil {
 		t.Fatal(err)
@@ -27,15 +27,15 @@ func TestFireRunsNothingOfAnObservedProcess(t *testing.T) {
 		}
 	}
 	beam := filepath.Join(dir, "beam.smp")
-	hostile.Program(t, "sh", beam)
+	otheruser.Program(t, "sh", beam)
 	if err := os.Chown(beam, 0, 0); err != nil {
 		t.Fatal(err)
 	}
-	process := hostile.Command(beam, "-c", "echo; read forever", "beam.smp", "--", "-root", filepath.Dir(evil), "-sname", "shop")
+	process := otheruser.Command(beam, "-c", "echo; read forever", "beam.smp", "--", "-root", filepath.Dir(evil), "-sname", "shop")
 	if _, err := process.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	hostile.StartReady(t, process)
+	otheruser.StartReady(t, process)
 
 	for args, want := range map[string]string{
 		fmt.Sprintf("doctor --fire --pid %d", process.Process.Pid): "what a running process names is not started",
@@ -50,7 +50,7 @@ func TestFireRunsNothingOfAnObservedProcess(t *testing.T) {
 			t.Errorf("%s: %q, want a line with %q", args, text, want)
 		}
 		if uid, err := os.ReadFile(proof); err == nil {
-			t.Errorf("%s: ran a program of user %d as user %s", args, hostile.User, uid)
+			t.Errorf("%s: ran a program of user %d as user %s", args, otheruser.User, uid)
 		}
 		_ = os.Remove(proof)
 	}

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/beamscope/beamscope/internal/hostile"
+	"github.com/beamscope/beamscope/internal/otheruser"
 	"github.com/beamscope/beamscope/internal/trusted"
 )
 
@@ -17,7 +17,7 @@ import (
 // Names that begin with "to" are links.
 func tree(t *testing.T) string {
 	t.Helper()
-	root := hostile.Dir(t)
+	root := otheruser.Dir(t)
 	if err := os.Chown(root, 0, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -71,21 +71,21 @@ func TestOthersCanChange(t *testing.T) {
 		path    string
 		attack  string
 	}{
-		{"a file of another", func(t *testing.T, root string) { hostile.Give(t, root+"/a/b/file") }, "to-b/file", "echo x > a/b/file"},
+		{"a file of another", func(t *testing.T, root string) { otheruser.Give(t, root+"/a/b/file") }, "to-b/file", "echo x > a/b/file"},
 		{"a file that all can write", func(t *testing.T, root string) { must(t, os.Chmod(root+"/a/b/file", 0o646)) }, "a/b/file", "echo x > a/b/file"},
 		{"a file that a group can write", func(t *testing.T, root string) {
-			must(t, os.Chown(root+"/a/b/file", 0, hostile.User))
+			must(t, os.Chown(root+"/a/b/file", 0, otheruser.User))
 			must(t, os.Chmod(root+"/a/b/file", 0o664))
 		}, "a/b/file", "echo x > a/b/file"},
-		{"a folder of another", func(t *testing.T, root string) { hostile.Give(t, root+"/a") }, "a/b/file", "mv a/b a/c && mkdir a/b && echo x > a/b/file"},
+		{"a folder of another", func(t *testing.T, root string) { otheruser.Give(t, root+"/a") }, "a/b/file", "mv a/b a/c && mkdir a/b && echo x > a/b/file"},
 		{"a folder that all can write", func(t *testing.T, root string) { must(t, os.Chmod(root+"/a/b", 0o757)) }, "a/b/file", "rm -f a/b/file && echo x > a/b/file"},
 		{"a sticky folder of another", func(t *testing.T, root string) {
 			must(t, os.Chmod(root+"/a", 0o777|os.ModeSticky))
-			hostile.Give(t, root+"/a")
+			otheruser.Give(t, root+"/a")
 		}, "a/b/file", "mv a/b a/c && mkdir a/b && echo x > a/b/file"},
 		{"a file in a sticky folder", func(t *testing.T, root string) { must(t, os.Chmod(root+"/a", 0o777|os.ModeSticky)) }, "a/new", "echo x > a/new"},
-		{"a link of another", func(t *testing.T, root string) { hostile.Give(t, root, root+"/to-b") }, "to-b/file", "rm to-b && ln -s /tmp to-b"},
-		{"a link to what another can change", func(t *testing.T, root string) { hostile.Give(t, root+"/a/b") }, "to-b/file", "mv a/b/file a/b/x && echo x > a/b/file"},
+		{"a link of another", func(t *testing.T, root string) { otheruser.Give(t, root, root+"/to-b") }, "to-b/file", "rm to-b && ln -s /tmp to-b"},
+		{"a link to what another can change", func(t *testing.T, root string) { otheruser.Give(t, root+"/a/b") }, "to-b/file", "mv a/b/file a/b/x && echo x > a/b/file"},
 		{"nothing yet, where all can write", func(t *testing.T, root string) { must(t, os.Chmod(root+"/a", 0o777|os.ModeSticky)) }, "a/to-nothing", "mkdir a/nowhere"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestOthersCanChange(t *testing.T) {
 			if err := trusted.Place(path); !errors.Is(err, trusted.ErrUntrusted) {
 				t.Errorf("Place: %v, want %v", err, trusted.ErrUntrusted)
 			}
-			cmd := hostile.Command("/bin/sh", "-c", test.attack)
+			cmd := otheruser.Command("/bin/sh", "-c", test.attack)
 			cmd.Dir = root
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("and yet the attack fails: %v: %s", err, out)
@@ -117,7 +117,7 @@ func TestPlace(t *testing.T) {
 	if err := trusted.Place(filepath.Join(root, "a", "x", "y")); err != nil {
 		t.Error(err)
 	}
-	hostile.Give(t, filepath.Join(root, "a"))
+	otheruser.Give(t, filepath.Join(root, "a"))
 	if err := trusted.Place(filepath.Join(root, "a", "x", "y")); !errors.Is(err, trusted.ErrUntrusted) {
 		t.Errorf("error %v, want %v", err, trusted.ErrUntrusted)
 	}

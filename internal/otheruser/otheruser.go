@@ -1,9 +1,9 @@
-// Package hostile gives tests what an unprivileged local user can prepare for
+// Package otheruser gives tests what an unprivileged local user can prepare for
 // beamscope: a folder and processes of a user who is neither root nor the caller.
 //
 // Only root can start processes of others. Where the environment says CI=true a test
 // without root fails, elsewhere it is skipped.
-package hostile
+package otheruser
 
 import (
 	"io"
@@ -22,7 +22,7 @@ const User = 61234
 func Dir(t testing.TB) string {
 	t.Helper()
 	need(t)
-	dir, err := os.MkdirTemp("/tmp", "beamscope-hostile-")
+	dir, err := os.MkdirTemp("/tmp", "beamscope-otheruser-")
 	if err != nil {
 		t.Fatal(err)
 	}
