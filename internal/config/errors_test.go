@@ -214,7 +214,7 @@ func TestErrors(t *testing.T) {
 		{qta("{points: {0.5: 1h}}"), `:3: outcomes.a.qta.points.0.5: "1h" is above dMax, 50ms, where delays end: lower it, or raise dMax`},
 
 		{triggers("true"), `:3: outcomes.a.triggers: "true" where keys and values are expected, as in {key: value}`},
-		{triggers("{lod: 1}"), `:3: outcomes.a.triggers.lod: unknown key: use one of condition, divergence, failure, hazard, load, loss, qta`},
+		{triggers("{lod: 1}"), `:3: outcomes.a.triggers.lod: unknown key: use one of condition, divergence, failure, hazard, load, loss, qta, rate, silence`},
 		{triggers("{load: }"), `:3: outcomes.a.triggers.load: nothing where a text is expected`},
 		{triggers("{load: [1]}"), `:3: outcomes.a.triggers.load: a list where a text is expected`},
 		{triggers("{load: many}"), `:3: outcomes.a.triggers.load: "many": write how many instances a window may have, as in 5000`},

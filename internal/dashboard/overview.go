@@ -469,6 +469,9 @@ func rate(p *scope.Probe) (string, tone) {
 	if p.Inferred() {
 		text = "~" + text
 	}
+	if silence(p) != "" {
+		return text, doubtful
+	}
 	return text, plain
 }
 
@@ -550,9 +553,13 @@ func apart(p *scope.Probe) (string, tone) {
 // hiddenDistance is from which on bins hide a distance that would matter.
 const hiddenDistance = 0.1
 
-// verdict says in a word how a probe stands against its QTA.
+// verdict says in a word how a probe stands against its QTA, and of any probe that it
+// has fallen silent.
 func verdict(p *scope.Probe) (string, tone) {
 	j, insufficient, calculated := judgementOf(p)
+	if text := silence(p); text != "" && p.Judgement == nil {
+		return text, doubtful
+	}
 	by := ""
 	if calculated {
 		by = "calculated: "

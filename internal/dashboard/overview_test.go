@@ -189,6 +189,7 @@ func TestApart(t *testing.T) {
 // A probe is judged by what was observed, and says so where that is calculated.
 func TestVerdict(t *testing.T) {
 	yes, no := &dq.Judgement{Met: dq.Yes}, &dq.Judgement{Met: dq.No}
+	second := outcome.Window{To: int64(time.Second)}
 	for _, test := range []struct {
 		probe scope.Probe
 		text  string
@@ -201,9 +202,28 @@ func TestVerdict(t *testing.T) {
 		{scope.Probe{Judgement: &dq.Judgement{Met: dq.CannotTell}}, "open", doubtful},
 		{scope.Probe{CalculatedJudgement: no, Insufficient: "no instances"}, "calculated: VIOLATED", bad},
 		{scope.Probe{CalculatedJudgement: yes, CalculatedInsufficient: "few"}, "calculated: too few", doubtful},
+		{scope.Probe{Window: second, Seen: true, Silent: 17 * time.Second}, "silent 17s", doubtful},
+		{scope.Probe{Window: second, Seen: true, Silent: 17 * time.Second, CalculatedJudgement: yes}, "silent 17s", doubtful},
+		{scope.Probe{Window: second, Seen: true, Silent: time.Second, CalculatedJudgement: yes}, "calculated: met", good},
+		{scope.Probe{Window: second, Silent: 17 * time.Second, CalculatedJudgement: yes}, "calculated: met", good}, // it never had any
 	} {
 		if text, n := verdict(&test.probe); text != test.text || n != test.tone {
 			t.Errorf("%+v: %q in tone %d, want %q in %d", test.probe, text, n, test.text, test.tone)
+		}
+	}
+}
+
+// A probe that has fallen silent does not look well, whatever is calculated, and also
+// where another VM has instances of it.
+func TestStandingOfSilence(t *testing.T) {
+	yes := &dq.Judgement{Met: dq.Yes, Slack: &dq.Margin{Probability: 0.1}}
+	second := outcome.Window{To: int64(time.Second)}
+	silent := scope.Probe{Name: "p", Window: second, Seen: true, Silent: 17 * time.Second, CalculatedJudgement: yes}
+	well := scope.Probe{Name: "p", VM: outcome.VM{PID: 2}, Window: second, Seen: true, Judgement: yes}
+	for _, probes := range [][]scope.Probe{{silent}, {silent, well}, {well, silent}} {
+		s, ok := worst(&scope.Frame{Probes: probes}, "p")
+		if want := (standing{doubtful, "silent 17s", "calculated: slack 10.00%"}); !ok || s != want {
+			t.Errorf("%d probes: %+v, want %+v", len(probes), s, want)
 		}
 	}
 }

@@ -91,10 +91,23 @@ func (v *plotView) nothing() string {
 	if len(v.series) == 0 {
 		return "nothing to show"
 	}
+	if longest := v.silent(); longest > 0 {
+		return fmt.Sprintf("%s for %v", why, longest)
+	}
 	if len(v.series) == 1 && v.series[0].Caveat != "" && v.series[0].Lost == 0 {
 		why = v.series[0].Caveat
 	}
 	return why + " in this window"
+}
+
+// silent returns for how long no instance of any of the series has ended; 0 where that
+// is not known of one of them.
+func (v *plotView) silent() time.Duration {
+	least := v.series[0].Silent
+	for i := range v.series {
+		least = min(least, v.series[i].Silent)
+	}
+	return least
 }
 
 // An entry of the legend says what a line is.

@@ -23,9 +23,26 @@ func judgementOf(p *scope.Probe) (j *dq.Judgement, insufficient string, calculat
 	return p.CalculatedJudgement, p.CalculatedInsufficient, true
 }
 
-// standingOf returns how a probe stands. It is false where nothing is judged.
+// silence says for how long no instance of a probe has ended, of one that had some
+// before: "silent 17s". It is "" of others, and in the first window without one.
+func silence(p *scope.Probe) string {
+	if !p.Seen || p.Silent <= p.Window.Duration() {
+		return ""
+	}
+	return "silent " + p.Silent.String()
+}
+
+// standingOf returns how a probe stands. It is false where nothing is judged. What is
+// calculated says nothing good about a probe that has fallen silent.
 func standingOf(p *scope.Probe) (standing, bool) {
 	j, insufficient, calculated := judgementOf(p)
+	if text := silence(p); text != "" && p.Judgement == nil {
+		s := standing{tone: doubtful, text: text}
+		if j != nil {
+			s.note = calculatedStanding(j, insufficient).text
+		}
+		return s, true
+	}
 	switch {
 	case j == nil:
 		return standing{}, false

@@ -190,6 +190,10 @@ func meaning(kind string) (short, long string) {
 		return "something is lost", "more is lost in a window, or it is not observed as a whole. True is nothing at all, or how many, as in 10"
 	case "qta":
 		return "QTA is violated", "the observed ΔQ violates the QTA for sure. It is true or false"
+	case "rate":
+		return "fewer instances end", "fewer instances end a second, three windows in a row, as in < 50"
+	case "silence":
+		return "nothing ends", "no instance has ended for so long. True is three windows, or a time, as in 10s"
 	}
 	return "", ""
 }

@@ -46,6 +46,7 @@ type line struct {
 	Late         uint64       `json:"late"`
 	*ofVM                     // nil where the probe is no outcome of the VM
 	Insufficient string       `json:"insufficient,omitempty"` // why there is no verdict
+	Silent       float64      `json:"silent_s,omitempty"`     // for how long no instance has ended
 	Explained    *explained   `json:"explained,omitempty"`    // absent where no instance is
 	QTA          *figures.QTA `json:"qta"`                    // null where none is set, or there is nothing to judge
 	Triggers     []string     `json:"triggers"`               // that fired in the window
@@ -185,6 +186,7 @@ func lineOf(f *scope.Frame, p *scope.Probe) line {
 		Late:         p.Counts.Lates,
 		Unobserved:   p.Counts.Unobserved,
 		Insufficient: p.Insufficient,
+		Silent:       p.Silent.Seconds(),
 		Explained:    explainedOf(p),
 		Triggers:     []string{},
 		Active:       append([]string{}, p.Active...),

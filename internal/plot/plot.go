@@ -124,6 +124,10 @@ type Series struct {
 	Inferred  bool   // some of them were paired by their order
 	Lost      uint64 // and not among the instances
 	Caveat    string // why the window cannot bear a verdict; "" where it can
+
+	// Silent is for how long no instance has ended, up to the end of the window, of a
+	// probe that had some before; 0 where that is not known, or one has.
+	Silent time.Duration
 }
 
 // NameAmong names a series for those who see it together with others: with its VM, where
@@ -144,6 +148,9 @@ func Of(p *scope.Probe, q *dq.QTA, earlier *scope.Probe, label string) Series {
 	s := Series{
 		Name: p.Name, VM: p.VM, DMax: p.Spec.DMax(), Instances: p.Counts.Instances(), Inferred: p.Inferred(),
 		Lost: p.Counts.Loss.Total(), Caveat: p.Insufficient,
+	}
+	if p.Seen {
+		s.Silent = p.Silent
 	}
 	if q != nil {
 		s.Required, s.MinSuccess, s.Judged = q.Steps(), q.MinSuccess(), true

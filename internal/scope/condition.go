@@ -32,6 +32,7 @@ type figures struct {
 	Failed  float64 `expr:"failed"`  // failures
 	Timeout float64 `expr:"timeout"` // timeouts
 	Rate    float64 `expr:"rate"`    // instances a second
+	Silent  float64 `expr:"silent"`  // seconds for which no instance has ended
 	Failure float64 `expr:"failure"` // share of instances that did not succeed
 	Lost    float64 `expr:"lost"`
 	Orphan  float64 `expr:"orphan"`
@@ -152,6 +153,7 @@ func figuresOf(p *Probe) figures {
 		Failed:            float64(p.Counts.Failures),
 		Timeout:           float64(p.Counts.Timeouts),
 		Rate:              p.Rate(),
+		Silent:            p.Silent.Seconds(),
 		Failure:           failureRate(p),
 		Lost:              float64(p.Counts.Loss.Total()),
 		Orphan:            float64(p.Counts.Orphans),

@@ -140,6 +140,9 @@ func (e *Engine) carryOver(before *System) error {
 				return err
 			}
 			n.incidents, n.seen = s.incidents, s.seen
+			if sameEvents(s.probe.Spec, p.Spec) {
+				n.silent, n.lively = s.silent, s.lively
+			}
 			s = n
 			e.series[key] = s
 		}
@@ -181,6 +184,11 @@ func (e *Engine) changed(before *System) map[string]bool {
 func sameObservation(a, b outcome.Spec) bool {
 	a.Detail, a.Group, a.Explain = b.Detail, b.Group, b.Explain
 	return a == b
+}
+
+// sameEvents tells whether two specs are of the same events, however they are counted.
+func sameEvents(a, b outcome.Spec) bool {
+	return a.Span == b.Span && a.Wrapper == b.Wrapper && a.VM == b.VM
 }
 
 func formatted(f *diagram.File) string {
@@ -327,6 +335,8 @@ func (e *Engine) observeProbe(p *Probe) error {
 	s.seen = sighting{e.frame.Number, p.Window.To}
 	c := &p.Counts
 	s.lively = s.lively || c.Starts+c.Ends+c.Instances()+c.Loss.Total() > 0
+	p.Seen = s.lively
+	s.listen(p)
 	s.instances = s.instances[:0]
 	return s.observe(p, e.frame.Number, e.system.Samples, e.system.Z)
 }

@@ -36,6 +36,15 @@ type Probe struct {
 	Spec   outcome.Spec   // how it is observed
 	Counts outcome.Counts // what was
 
+	// Silent is for how long no instance has ended, up to the end of the window: since
+	// the window in which the last one did, or else since the first window that was
+	// observed. It counts from zero again after a window that was not observed as a whole
+	// or lost something, as instances may have ended in that.
+	Silent time.Duration
+
+	// Seen tells whether anything has ever happened: an event, an instance or a loss.
+	Seen bool
+
 	Observed *dq.Observed // without instances where there were none
 	Mean     Mean         // of the observed ΔQs
 

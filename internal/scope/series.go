@@ -39,6 +39,20 @@ type series struct {
 	seen   sighting // its last row
 	begun  bool     // a window of it has been observed
 	lively bool     // something has happened
+	silent *int64   // since when no instance has ended; nil where one may have
+}
+
+// listen notes how long nothing has ended.
+func (s *series) listen(p *Probe) {
+	if c := &p.Counts; c.Unobserved || c.Loss.Total() > 0 || c.Instances() > 0 {
+		s.silent = nil
+		return
+	}
+	if s.silent == nil {
+		from := p.Window.From
+		s.silent = &from
+	}
+	p.Silent = time.Duration(p.Window.To - *s.silent)
 }
 
 // A sighting is a window in which a series had a row.

@@ -48,6 +48,8 @@ type Trigger interface {
 func parsers() map[string]func(setting string) (Trigger, error) {
 	return map[string]func(string) (Trigger, error){
 		"load":       parseLoad,
+		"rate":       parseFall,
+		"silence":    parseSilence,
 		"qta":        parseQTA,
 		"failure":    parseFailure,
 		"hazard":     parseHazard,

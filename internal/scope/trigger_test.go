@@ -28,6 +28,11 @@ func TestParseTrigger(t *testing.T) {
 		{"loss", "true", "true"},
 		{"loss", "10", "10"},
 		{"condition", "p99 > 20*ms && n > 100", "p99 > 20*ms && n > 100"},
+		{"silence", "true", "true"},
+		{"silence", "10s", "10s"},
+		{"silence", "1500ms", "1.5s"},
+		{"rate", "< 50", "< 50"},
+		{"rate", "<0.50", "< 0.5"},
 	} {
 		trigger, err := scope.ParseTrigger(tc.kind, tc.setting)
 		if err != nil {
@@ -57,7 +62,15 @@ func TestParseTrigger(t *testing.T) {
 		{"condition", "[n][0] > 1", "no place in it"},
 		{"condition", "", "write a condition"},
 		{"condition", strings.Repeat("n > 1 || ", 1000) + "n > 1", "at most"},
-		{"surprise", "true", "condition, divergence, failure, hazard, load, loss, qta"},
+		{"silence", "0s", "write true"},
+		{"silence", "-1s", "write true"},
+		{"silence", "10", "write true"},
+		{"rate", "50", "did you mean < 50?"},
+		{"rate", "< 0", "as in < 50"},
+		{"rate", "< NaN", "as in < 50"},
+		{"rate", "< Inf", "as in < 50"},
+		{"rate", "> 50", "as in < 50"},
+		{"surprise", "true", "condition, divergence, failure, hazard, load, loss, qta, rate, silence"},
 	} {
 		_, err := scope.ParseTrigger(tc.kind, tc.setting)
 		if !errors.Is(err, scope.ErrTrigger) || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
@@ -96,6 +109,11 @@ func losing(c outcome.Counts, n uint64) outcome.Counts {
 	return c
 }
 
+func started(c outcome.Counts, n uint64) outcome.Counts {
+	c.Starts += n
+	return c
+}
+
 // Each trigger fires on what it is for, says why, and stays quiet on what is just
 // allowed.
 func TestTriggersFire(t *testing.T) {
@@ -120,6 +138,10 @@ func TestTriggersFire(t *testing.T) {
 			"the window was not observed as a whole; 0 lost besides"},
 		{"condition", "p50 > 1*ms && n >= 20", counts("a", 10, 9, 0, 0), counts("a", 9, 11, 0, 0),
 			"p50 > 1*ms && n >= 20: n 20, failure 0, p50 2ms, p99 2ms"},
+		{"rate", "< 20", counts("a", 20, 0, 0, 0), counts("a", 19, 0, 0, 0), "19 instances a second, less than 20"},
+		{"silence", "true", failing(counts("a"), 1), counts("a"), "no instance has ended for 3s"},
+		{"silence", "2.5s", counts("a", 1, 0, 0, 0), started(counts("a"), 4), "no instance has ended for 3s, 4 started in this window"},
+		{"condition", "silent >= 3*s", counts("a", 1, 0, 0, 0), counts("a"), "silent >= 3*s: n 0, failure 0, p50 unknown, p99 unknown"},
 		{"condition", "p99 > 1*s", counts("a", 10, 0, 0, 0), failing(counts("a", 1, 0, 0, 0), 1),
 			"p99 > 1*s: n 2, failure 0.5, p50 1ms, p99 ∞"},
 	} {
@@ -291,6 +313,79 @@ func TestBeginningIsNoLoss(t *testing.T) {
 	}
 	p.step(counts("a", 1, 0, 0, 0))
 	if diff := cmp.Diff([]string{"loss a"}, fired(p.step(missed))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Silence counts from the last instance, or from the first window that was observed. A
+// window that is not known as a whole, or that lost something, may have had instances:
+// silence counts anew behind it.
+func TestSilence(t *testing.T) {
+	p := newPlay(t, watching(t, "silence", "3s"))
+	nothing, missed := counts("a"), outcome.Counts{Outcome: "a", VM: beam, Unobserved: true}
+	for i, tc := range []struct {
+		counts outcome.Counts
+		silent time.Duration
+		fires  bool
+	}{
+		{missed, 0, false},
+		{nothing, time.Second, false},
+		{nothing, 2 * time.Second, false},
+		{missed, 0, false},
+		{nothing, time.Second, false},
+		{losing(nothing, 1), 0, false},
+		{nothing, time.Second, false},
+		{nothing, 2 * time.Second, false},
+		{started(nothing, 1), 3 * time.Second, true},
+		{nothing, 4 * time.Second, false},
+		{failing(nothing, 1), 0, false},
+		{nothing, time.Second, false},
+	} {
+		f := p.step(tc.counts)
+		a := probe(t, f, "a")
+		if a.Silent != tc.silent || (len(f.Fired) == 1) != tc.fires {
+			t.Errorf("window %d: silent for %v, fired %v", i, a.Silent, fired(f))
+		}
+		if want := i >= 5; a.Seen != want { // a loss is something
+			t.Errorf("window %d: seen: %v", i, a.Seen)
+		}
+	}
+}
+
+// Another scale does not end a silence, but other events do.
+func TestSilenceSurvivesAnotherScale(t *testing.T) {
+	p := newPlay(t, system(t, "", spec("a", 4)))
+	p.step(counts("a", 1, 0, 0, 0))
+	p.step(counts("a"))
+	if err := p.engine.Configure(system(t, "", spec("a", 8))); err != nil {
+		t.Fatal(err)
+	}
+	if a := probe(t, p.step(counts("a")), "a"); a.Silent != 2*time.Second || !a.Seen {
+		t.Errorf("on another scale: silent for %v, seen: %v", a.Silent, a.Seen)
+	}
+	other := spec("a", 8)
+	other.Span = "b"
+	if err := p.engine.Configure(system(t, "", other)); err != nil {
+		t.Fatal(err)
+	}
+	if a := probe(t, p.step(counts("a")), "a"); a.Silent != time.Second || a.Seen {
+		t.Errorf("of other spans: silent for %v, seen: %v", a.Silent, a.Seen)
+	}
+}
+
+// What was lost may be what is missing: then it is not known whether the rate fell.
+func TestFallingRateWithLoss(t *testing.T) {
+	p := newPlay(t, watching(t, "rate", "< 20"))
+	for range 5 {
+		if f := p.step(losing(counts("a", 15, 0, 0, 0), 5)); len(f.Fired) > 0 {
+			t.Fatalf("fired, although 20 may have ended: %v", fired(f))
+		}
+	}
+	var got []string
+	for range 3 {
+		got = append(got, fired(p.step(losing(counts("a", 15, 0, 0, 0), 4)))...)
+	}
+	if diff := cmp.Diff([]string{"rate a"}, got); diff != "" {
 		t.Error(diff)
 	}
 }
