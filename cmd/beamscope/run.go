@@ -156,6 +156,7 @@ type observation struct {
 	record   recordFile
 	target   string                        // the file that names the process to observe, "" for none
 	reload   func() (config.Config, error) // reads the configuration again, nil where it is fixed
+	finish   func(session.Status)          // is called when the observation is over, nil where nobody asks
 }
 
 // advise says what to do where there is nothing to observe.
@@ -199,6 +200,9 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 	}
 	if err := s.Run(ctx, o.duration); err != nil {
 		return err
+	}
+	if o.finish != nil {
+		o.finish(s.Status())
 	}
 	if err := o.printer.Close(); err != nil {
 		return err

@@ -17,7 +17,6 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/recording"
 	"github.com/beamscope/beamscope/internal/safetext"
-	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/snapshot"
 	"github.com/beamscope/beamscope/internal/worst"
 )
@@ -172,13 +171,15 @@ func (f *traceFlags) live(ctx context.Context, out, log io.Writer) error {
 		return err
 	}
 	k := f.keeper()
-	o := f.observation(c, keeping{k})
+	kept := &keeping{Keeper: k}
+	o := f.observation(c, kept)
+	o.finish = kept.finish
 	if err := o.advise(observe(ctx, c, o, log)); err != nil {
 		return err
 	}
 	switch {
 	case !k.Explained():
-		return fmt.Errorf("no span ended in %v that could be explained: give it more time with --for", f.observe.duration)
+		return kept.nothing(o.discover)
 	case len(k.Instances()) == 0:
 		return fmt.Errorf("no span that was explained is %s", f.wanted())
 	}
@@ -216,21 +217,6 @@ func (f *traceFlags) checkExplained(names []string) error {
 func (f *traceFlags) observation(c config.Config, p printer) observation {
 	return observation{duration: f.observe.duration, discover: f.observe.config == "", target: f.observe.named(c), printer: p}
 }
-
-// keeping is a printer that keeps the worst instances of what it is to print.
-type keeping struct{ *worst.Keeper }
-
-// Frame implements printer.
-func (k keeping) Frame(f *scope.Frame) error {
-	wall := func(t int64) time.Time { return f.Time.Add(time.Duration(t - f.Window.To)) }
-	for i := range f.Probes {
-		k.Add(f.Probes[i].Instances, wall)
-	}
-	return nil
-}
-
-// Close implements printer.
-func (k keeping) Close() error { return nil }
 
 // print shows what is kept, and says in the log what is not.
 func (f *traceFlags) print(out, log io.Writer, k *worst.Keeper) error {
