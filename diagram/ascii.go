@@ -47,32 +47,30 @@ func Draw(f *File) Drawing {
 			d.Names = append(d.Names, l)
 		}
 		for _, row := range whole.rows {
-			d.Rows = append(d.Rows, strings.TrimRight(row, " "))
+			d.Rows = append(d.Rows, row)
 		}
 	}
 	return d
 }
 
 func drawDefinition(d *Definition) drawing {
-	head := beside(labelled(d.Name, d.Name), plain(" = -->"))
-	return beside(beside(head, drawExpr(d.Expr)), plain("--"))
+	return beside(labelled(d.Name, d.Name), plain(" = -->"), drawExpr(d.Expr), plain("--"))
 }
 
 // A drawing is a rectangle of characters, with the row that is joined to what
 // comes before and after.
 type drawing struct {
-	rows  []string // all of the same length
+	rows  []string // without the blanks at their ends
+	width int      // of the longest row, at least
 	base  int
 	names []Label
 }
 
-func plain(text string) drawing { return drawing{rows: []string{text}} }
+func plain(text string) drawing { return drawing{rows: []string{text}, width: len(text)} }
 
 func labelled(text, name string) drawing {
-	return drawing{rows: []string{text}, names: []Label{{Name: name, Length: len(text)}}}
+	return drawing{rows: []string{text}, width: len(text), names: []Label{{Name: name, Length: len(text)}}}
 }
-
-func (d drawing) width() int { return len(d.rows[0]) }
 
 // moved returns the labels of a drawing that is drawn somewhere else.
 func (d drawing) moved(down, right int) []Label {
@@ -91,37 +89,55 @@ func drawExpr(e Expr) drawing {
 	case *Reuse:
 		return labelled("["+e.Name+"]", e.Name)
 	case *Sequence:
-		var out drawing
+		var all []drawing
 		for i, p := range e.Parts {
-			if i == 0 {
-				out = drawExpr(p)
-				continue
+			if i > 0 {
+				all = append(all, plain("-->"))
 			}
-			out = beside(out, beside(plain("-->"), drawExpr(p)))
+			all = append(all, drawExpr(p))
 		}
-		return out
+		return beside(all...)
 	case *Operator:
 		return drawOperator(e)
 	}
 	return plain("?")
 }
 
-// beside joins two drawings at their bases.
-func beside(a, b drawing) drawing {
-	base := max(a.base, b.base)
-	height := base + max(len(a.rows)-a.base, len(b.rows)-b.base)
-	rows := make([]string, height)
-	for y := range rows {
-		rows[y] = a.row(y-base+a.base) + b.row(y-base+b.base)
+// beside joins drawings at their bases, from left to right.
+func beside(all ...drawing) drawing {
+	base, below := 0, 0
+	for _, d := range all {
+		base = max(base, d.base)
+		below = max(below, len(d.rows)-d.base)
 	}
-	names := append(a.moved(base-a.base, 0), b.moved(base-b.base, a.width())...)
-	return drawing{rows, base, names}
+	out := drawing{rows: make([]string, base+below), base: base}
+	for y := range out.rows {
+		var row []byte
+		right := 0
+		for _, d := range all {
+			if text := d.row(y - base + d.base); text != "" {
+				row = append(pad(row, right), text...)
+			}
+			right += d.width
+		}
+		out.rows[y] = string(row)
+	}
+	for _, d := range all {
+		out.names = append(out.names, d.moved(base-d.base, out.width)...)
+		out.width += d.width
+	}
+	return out
 }
 
-// row is one row, or blanks where there is none.
+// pad appends blanks to a row until it is so long.
+func pad(row []byte, length int) []byte {
+	return append(row, strings.Repeat(" ", length-len(row))...)
+}
+
+// row is one row, empty where there is none.
 func (d drawing) row(y int) string {
 	if y < 0 || y >= len(d.rows) {
-		return strings.Repeat(" ", d.width())
+		return ""
 	}
 	return d.rows[y]
 }
@@ -130,32 +146,37 @@ func drawOperator(e *Operator) drawing {
 	branches, width := make([]drawing, len(e.Parts)), 0
 	for i, p := range e.Parts {
 		branches[i] = beside(plain(arrow(e, i)), drawExpr(p))
-		width = max(width, branches[i].width())
+		width = max(width, branches[i].width)
 	}
 	var inner []string
 	var joints []int // rows at which a branch leaves the bars
 	var names []Label
 	for i, b := range branches {
 		if i > 0 {
-			inner = append(inner, strings.Repeat(" ", width+2))
+			inner = append(inner, "")
 		}
 		joints = append(joints, len(inner)+b.base)
 		names = append(names, b.moved(len(inner), len("+"))...)
 		for y, row := range b.rows {
-			fill := " "
 			if y == b.base {
-				fill = "-"
+				row += strings.Repeat("-", width+2-len(row))
 			}
-			inner = append(inner, row+strings.Repeat(fill, width+2-len(row)))
+			inner = append(inner, row)
 		}
 	}
 	first, last := joints[0], joints[len(joints)-1]
 	for y, row := range inner {
-		bar := barAt(y, first, last, joints)
-		inner[y] = bar + row + bar
+		for len(joints) > 0 && joints[0] < y {
+			joints = joints[1:]
+		}
+		if bar := barAt(y, first, last, joints); bar != " " {
+			inner[y] = string(pad([]byte(bar+row), width+3)) + bar
+		} else if row != "" {
+			inner[y] = bar + row
+		}
 	}
 	label := beside(labelled(string(e.Kind)+":"+e.Name, e.Name), plain("--"))
-	return beside(label, drawing{inner, first, names})
+	return beside(label, drawing{inner, width + 2 + len("++"), first, names})
 }
 
 // arrow leads to a branch; that of a choice carries its probability.
@@ -166,13 +187,13 @@ func arrow(e *Operator, i int) string {
 	return "-->"
 }
 
+// barAt is the character of the bars of an operator in a row. Of the joints, those in
+// rows above are left out.
 func barAt(y, first, last int, joints []int) string {
-	for _, j := range joints {
-		if j == y {
-			return "+"
-		}
-	}
-	if first < y && y < last {
+	switch {
+	case len(joints) > 0 && joints[0] == y:
+		return "+"
+	case first < y && y < last:
 		return "|"
 	}
 	return " "

@@ -19,28 +19,45 @@ type Error struct {
 }
 
 // Error is three lines: place and message, the line of the source, and carets
-// under what is wrong.
+// under what is wrong. Of a long line it is the part around the place.
 func (e *Error) Error() string {
-	return fmt.Sprintf("%d:%d: %s\n%s\n%s", e.Pos.Line, e.Pos.Column, e.Message, e.Line, e.marker())
+	line, column := e.excerpt()
+	return fmt.Sprintf("%d:%d: %s\n%s\n%s", e.Pos.Line, e.Pos.Column, e.Message, string(line), marker(line, column, e.Length))
 }
 
-// marker keeps tabs, so that the carets are where they should be.
-func (e *Error) marker() string {
+// around is how many characters of a long line are shown on each side of a place.
+const around = 60
+
+// excerpt returns the part of the line that is shown, and the column of the place in it,
+// from 1.
+func (e *Error) excerpt() (line []rune, column int) {
+	line, column = []rune(e.Line), e.Pos.Column
+	if to := column + around; to < len(line) {
+		line = append(line[:to:to], '…')
+	}
+	if from := column - 1 - around; from > 0 {
+		line, column = append([]rune{'…'}, line[min(from, len(line)):]...), around+2
+	}
+	return line, column
+}
+
+// marker returns carets below a place in a line. It keeps tabs, so that the carets are
+// where they should be.
+func marker(line []rune, column, length int) string {
 	var b strings.Builder
-	column, left := 1, e.Length
-	for _, r := range e.Line {
+	left := length
+	for i, r := range line {
 		switch {
-		case column < e.Pos.Column && r == '\t':
+		case i+1 < column && r == '\t':
 			b.WriteByte('\t')
-		case column < e.Pos.Column:
+		case i+1 < column:
 			b.WriteByte(' ')
 		case left > 0:
 			b.WriteByte('^')
 			left--
 		}
-		column++
 	}
-	if left == e.Length {
+	if left == length {
 		b.WriteByte('^') // just after the line
 	}
 	return b.String()

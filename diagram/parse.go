@@ -17,6 +17,7 @@ import (
 const (
 	MaxSource  = 1 << 20 // bytes
 	MaxNesting = 200     // operators within operators
+	MaxNames   = 1 << 15 // outcomes, diagrams and operators, each time they are named
 )
 
 // Parse reads a source and checks it. It returns [Errors], with everything that
@@ -53,7 +54,7 @@ func parse(source string, r *reporter) *File {
 	lexer.AddErrorListener(listener)
 	tokens := antlr.NewCommonTokenStream(lexer, antlr.TokenDefaultChannel)
 	tokens.Fill()
-	if !checkNesting(tokens.GetAllTokens(), r) {
+	if !checkNesting(tokens.GetAllTokens(), r) || !checkNames(tokens.GetAllTokens(), r) {
 		return nil
 	}
 	trees := definitionTrees(tokens, listener)
@@ -142,6 +143,22 @@ func checkNesting(tokens []antlr.Token, r *reporter) bool {
 			}
 		case ")":
 			depth--
+		}
+	}
+	return true
+}
+
+// checkNames keeps what is made of a source within bounds. A program of more than
+// [MaxSteps] steps is refused anyway, but not every use of a diagram compiles it.
+func checkNames(tokens []antlr.Token, r *reporter) bool {
+	names := 0
+	for _, t := range tokens {
+		if t.GetTokenType() != grammar.DQLexerIDENTIFIER {
+			continue
+		}
+		if names++; names > MaxNames {
+			r.report(position(t), "", "more than %d names: divide the diagram into several files", MaxNames)
+			return false
 		}
 	}
 	return true

@@ -2,8 +2,10 @@ package diagram
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -229,4 +231,51 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%q formatted to %q and then to %q", source, formatted, second)
 		}
 	})
+}
+
+// A message about a long line shows the part around the place, with the caret below it.
+func TestErrorInALongLine(t *testing.T) {
+	for _, n := range []int{0, 5, 59, 60, 61, 1000} {
+		source := "p = " + strings.Repeat("a -> ", n) + "?" + strings.Repeat(" -> b", n) + ";"
+		_, err := Parse(source)
+		if err == nil {
+			t.Fatalf("%d: no error", n)
+		}
+		lines := strings.Split(err.Error(), "\n")
+		if len(lines) != 3 || utf8.RuneCountInString(lines[1]) > 2*around+3 {
+			t.Fatalf("%d: %q", n, lines)
+		}
+		at := strings.IndexRune(lines[2], '^')
+		if r := []rune(lines[1]); at < 0 || r[at] != '?' {
+			t.Errorf("%d: the caret is not below the place:\n%s\n%s", n, lines[1], lines[2])
+		}
+	}
+}
+
+// What is drawn of the largest sources that are taken comes to an end.
+func TestLargeDiagrams(t *testing.T) {
+	names := func(n int, prefix, separator string) string {
+		all := make([]string, n)
+		for i := range all {
+			all[i] = prefix + strconv.Itoa(i)
+		}
+		return strings.Join(all, separator)
+	}
+	for name, source := range map[string]string{
+		"a sequence":                 "p = " + names(MaxNames-1, "a", " -> ") + ";",
+		"branches":                   "p = a:x(" + names(MaxNames-3, "a", ", ") + ");",
+		"branches before a sequence": "p = a:x(" + names(MaxNames/2-3, "a", ", ") + ") -> " + names(MaxNames/2, "b", " -> ") + ";",
+	} {
+		f, err := Parse(source)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if d := Draw(f); len(d.Names) < MaxNames-3 {
+			t.Errorf("%s: %d names are drawn", name, len(d.Names))
+		}
+	}
+	_, err := Parse("p = " + names(MaxNames+1, "a", " -> ") + ";")
+	if want := "more than 32768 names: divide the diagram into several files"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %.200v, want %q", err, want)
+	}
 }

@@ -108,11 +108,8 @@ func (e *Engine) leaf(name string) *Probe {
 	}
 	var rows int
 	var only, lively *Probe
-	for i := range e.frame.Probes {
+	for _, i := range e.rowsOf[name] {
 		p := &e.frame.Probes[i]
-		if p.Name != name {
-			continue
-		}
 		rows++
 		only = p
 		if !e.series[seriesKey{name, p.VM}].lively {

@@ -21,12 +21,16 @@ type Engine struct {
 	series   map[seriesKey]*series
 	programs map[outcome.VM]*diagram.Program
 
-	number  uint64
-	frame   Frame
-	rows    map[seriesKey]int // of the frame's probes
-	vms     []outcome.VM      // of the calculation, see calculate
-	counted []outcome.VM      // that the batch has counts of
-	notices []string          // for the next frame
+	number   uint64
+	frame    Frame
+	rows     map[seriesKey]int   // of the frame's probes
+	vms      []outcome.VM        // of the calculation, see calculate
+	counted  []outcome.VM        // that the batch has counts of
+	known    map[outcome.VM]bool // the same, to look up
+	countsOf map[string][]int    // indices of the batch's counts, by outcome
+	rowsOf   map[string][]int    // indices of the frame's probes, by name
+	omitted  int                 // rows that had no room in the last frame
+	notices  []string            // for the next frame
 
 	// What the diagram is evaluated for at the moment.
 	vm     outcome.VM
@@ -49,7 +53,11 @@ type part struct {
 
 // NewEngine returns an engine for a system.
 func NewEngine(s *System) (*Engine, error) {
-	e := &Engine{series: make(map[seriesKey]*series), rows: make(map[seriesKey]int)}
+	e := &Engine{
+		series: make(map[seriesKey]*series),
+		rows:   make(map[seriesKey]int),
+		known:  make(map[outcome.VM]bool),
+	}
 	e.lookup = e.deltaQ
 	if err := e.Configure(s); err != nil {
 		return nil, err
@@ -82,6 +90,7 @@ func (e *Engine) Configure(s *System) error {
 	}
 	before := e.system
 	e.system, e.byName, e.composed = s, byName, composed
+	e.countsOf, e.rowsOf = make(map[string][]int), make(map[string][]int)
 	e.programs = make(map[outcome.VM]*diagram.Program)
 	if before != nil {
 		return e.carryOver(before)
@@ -268,30 +277,26 @@ func (e *Engine) explanation(x *Firing) string {
 // was counted, as of an operator that the recording's diagram did not have, has one for
 // each VM of which anything was, and one of no VM only where there is none.
 func (e *Engine) observe(f *Frame, b *outcome.Batch) error {
+	e.index(b)
 	clear(e.rows)
+	empty(e.rowsOf)
+	room := e.room()
 	rows := f.Probes[:0]
-	e.counted = e.counted[:0]
-	for i := range b.Counts {
-		if vm := b.Counts[i].VM; !slices.Contains(e.counted, vm) {
-			e.counted = append(e.counted, vm)
-		}
-	}
-	if len(e.counted) == 0 {
-		e.counted = append(e.counted, outcome.VM{})
-	}
 	for i := range e.system.Probes {
 		p := &e.system.Probes[i]
-		first := len(rows)
-		for j := range b.Counts {
-			if b.Counts[j].Outcome == p.Spec.Name {
+		name := p.Spec.Name
+		for _, j := range e.countsOf[name] {
+			if room.take(e, p, b.Counts[j].VM) {
 				rows = append(rows, reuse(rows, p, b.Window, b.Counts[j]))
 			}
 		}
-		if len(rows) > first {
+		if len(e.countsOf[name]) > 0 {
 			continue
 		}
 		for _, vm := range e.counted {
-			rows = append(rows, reuse(rows, p, b.Window, outcome.Counts{Outcome: p.Spec.Name, VM: vm}))
+			if room.take(e, p, vm) {
+				rows = append(rows, reuse(rows, p, b.Window, outcome.Counts{Outcome: name, VM: vm}))
+			}
 		}
 	}
 	f.Probes = rows
@@ -300,9 +305,42 @@ func (e *Engine) observe(f *Frame, b *outcome.Batch) error {
 			return fmt.Errorf("probe %s: %w", rows[i].Name, err)
 		}
 		e.rows[seriesKey{rows[i].Name, rows[i].VM}] = i
+		e.rowsOf[rows[i].Name] = append(e.rowsOf[rows[i].Name], i)
+	}
+	if room.omitted != e.omitted {
+		e.omitted = room.omitted
+		f.Notices = append(f.Notices, room.notice())
 	}
 	e.forget(b.Window)
 	return nil
+}
+
+// index sorts the counts of a batch by outcome, and notes the VMs that they are of.
+func (e *Engine) index(b *outcome.Batch) {
+	empty(e.countsOf)
+	e.counted = e.counted[:0]
+	clear(e.known)
+	for i := range b.Counts {
+		c := &b.Counts[i]
+		if _, ok := e.byName[c.Outcome]; ok {
+			e.countsOf[c.Outcome] = append(e.countsOf[c.Outcome], i)
+		}
+		if !e.known[c.VM] && len(e.counted) < MaxVMs {
+			e.known[c.VM] = true
+			e.counted = append(e.counted, c.VM)
+		}
+	}
+	if len(e.counted) == 0 {
+		e.known[outcome.VM{}] = true
+		e.counted = append(e.counted, outcome.VM{})
+	}
+}
+
+// empty empties the lists of a map and keeps their memory.
+func empty(lists map[string][]int) {
+	for name := range lists {
+		lists[name] = lists[name][:0]
+	}
 }
 
 // forget gives up what has had no row for so long that neither a history nor an
