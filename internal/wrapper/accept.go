@@ -32,44 +32,61 @@ func (s *Source) accept(ctx context.Context) {
 // receive serves a wrapper, or refuses to.
 func (s *Source) receive(ctx context.Context, conn net.Conn) {
 	host := addrPort(conn.RemoteAddr()).Addr()
-	if err := s.admit(host.IsLoopback()); err != nil {
+	slot, err := s.admit(conn)
+	if err != nil {
 		s.notices.Add("refused a connection from %v: %v", host, err)
 		conn.Close()
 		return
 	}
 	s.running.Go(func() {
-		defer s.dismiss()
+		defer s.dismiss(slot)
 		defer conn.Close()
 		defer context.AfterFunc(ctx, func() { conn.Close() })()
-		s.serve(conn)
+		s.serve(conn, slot)
 	})
 }
 
-// admit counts a connection, unless it is refused.
-func (s *Source) admit(local bool) error {
+// admit gives a connection a slot, unless it is refused.
+func (s *Source) admit(conn net.Conn) (*slot, error) {
+	host := addrPort(conn.RemoteAddr()).Addr()
+	if !host.IsLoopback() && !s.remote {
+		return nil, ErrRemote
+	}
+	peer := s.user(conn)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case !local && !s.remote:
-		return ErrRemote
-	case s.accepted == MaxPeers:
-		return fmt.Errorf("%d wrappers are connected already", MaxPeers)
-	case len(s.books) >= maxBooks:
-		return errors.New("too many VMs have come and gone within a short time")
+	if len(s.books) >= maxBooks {
+		return nil, errors.New("too many VMs have come and gone within a short time")
 	}
-	s.accepted++
-	return nil
+	slot, evicted, err := s.slots.take(conn, peer, s.clock.now())
+	if err != nil {
+		return nil, err
+	}
+	if evicted != nil {
+		s.notices.Add("closed the connection from %v of %s, to make room for one of %s: %d are served at a time",
+			evicted.conn.RemoteAddr(), evicted.peer, peer, MaxPeers)
+		evicted.conn.Close()
+	}
+	return slot, nil
 }
 
-func (s *Source) dismiss() {
+func (s *Source) dismiss(x *slot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.accepted--
+	delete(s.slots, x)
+}
+
+// use notes that instances have come over a connection.
+func (s *Source) use(x *slot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x.used = s.clock.now()
 }
 
 // serve receives what a wrapper sends until the connection ends.
-func (s *Source) serve(conn net.Conn) {
+func (s *Source) serve(conn net.Conn, x *slot) {
 	p := &inbound{
+		used:     func() { s.use(x) },
 		conn:     conn,
 		link:     newLink(conn),
 		notices:  s.notices,

@@ -15,6 +15,7 @@ type inbound struct {
 	book     *book
 	notices  *intake.Notices
 	schedule func() schedule
+	used     func() // is called when instances have come
 
 	lines *intake.Splitter // of the receiving goroutine
 
@@ -31,7 +32,9 @@ type inbound struct {
 func (p *inbound) receive() {
 	for {
 		err := p.lines.Fill(p.conn)
-		p.account()
+		if p.account() {
+			p.used()
+		}
 		if err != nil {
 			p.finish()
 			return
@@ -39,8 +42,9 @@ func (p *inbound) receive() {
 	}
 }
 
-// account accounts for the lines that have come, under one lock.
-func (p *inbound) account() {
+// account accounts for the lines that have come, under one lock. It reports whether one
+// of them was an instance.
+func (p *inbound) account() (instances bool) {
 	p.book.mu.Lock()
 	defer p.book.mu.Unlock()
 	s := p.schedule() // under the lock: see Source.Plan
@@ -48,7 +52,7 @@ func (p *inbound) account() {
 	for {
 		text, ok := p.lines.Next()
 		if !ok {
-			return
+			return instances
 		}
 		p.received++
 		l, err := parse(text)
@@ -57,6 +61,7 @@ func (p *inbound) account() {
 			continue
 		}
 		p.enter(s, l)
+		instances = true
 	}
 }
 

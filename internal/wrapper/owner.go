@@ -24,8 +24,8 @@ func owner(conn net.Conn) (outcome.VM, bool) {
 	if !theirs.Addr().IsLoopback() {
 		return outcome.VM{}, false
 	}
-	inode, ok := socketInode(theirs, ours)
-	if !ok {
+	socket, ok := findSocket(theirs, ours)
+	if !ok || socket.inode == 0 {
 		return outcome.VM{}, false
 	}
 	vms, err := vm.Find(vm.Target{})
@@ -33,11 +33,29 @@ func owner(conn net.Conn) (outcome.VM, bool) {
 		return outcome.VM{}, false
 	}
 	for _, v := range vms {
-		if holdsSocket(v.PID(), inode) {
+		if holdsSocket(v.PID(), socket.inode) {
 			return outcome.VM{PID: v.PID(), Node: v.Node}, true
 		}
 	}
 	return outcome.VM{}, false
+}
+
+// user names who is at the other end of a connection: a user of this host, or else the
+// address of a host.
+func user(conn net.Conn) string {
+	ours, theirs := addrPort(conn.LocalAddr()), addrPort(conn.RemoteAddr())
+	if theirs.Addr().IsLoopback() {
+		if socket, ok := findSocket(theirs, ours); ok {
+			return "user " + strconv.FormatUint(uint64(socket.user), 10)
+		}
+	}
+	return theirs.Addr().String()
+}
+
+// A socket is what the kernel says of one end of a connection.
+type socket struct {
+	inode uint64 // 0 where no process has it any more
+	user  uint32 // the id of its owner
 }
 
 // addrPort returns an address of a TCP connection, with an IPv4 address as such.
@@ -50,37 +68,41 @@ func addrPort(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(p.Addr().Unmap().WithZone(""), p.Port())
 }
 
-// socketInode finds the inode of the socket with these addresses.
-func socketInode(local, remote netip.AddrPort) (uint64, bool) {
+// findSocket finds the socket with these addresses.
+func findSocket(local, remote netip.AddrPort) (socket, bool) {
 	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		f, err := os.Open(name)
 		if err != nil {
 			continue
 		}
-		inode, ok := findInode(f, local, remote)
+		found, ok := readSocket(f, local, remote)
 		f.Close()
 		if ok {
-			return inode, true
+			return found, true
 		}
 	}
-	return 0, false
+	return socket{}, false
 }
 
-// findInode looks for a socket in a table of those of the kernel, as described in
+// readSocket looks for a socket in a table of those of the kernel, as described in
 // Documentation/networking/proc_net_tcp.rst.
-func findInode(table io.Reader, local, remote netip.AddrPort) (uint64, bool) {
+func readSocket(table io.Reader, local, remote netip.AddrPort) (socket, bool) {
 	lines := bufio.NewScanner(table)
 	for lines.Scan() {
-		const localField, remoteField, inodeField = 1, 2, 9
+		const localField, remoteField, userField, inodeField = 1, 2, 7, 9
 		fields := strings.Fields(lines.Text())
 		if len(fields) <= inodeField || kernelAddress(fields[localField]) != local ||
 			kernelAddress(fields[remoteField]) != remote {
 			continue
 		}
+		user, err := strconv.ParseUint(fields[userField], 10, 32)
+		if err != nil {
+			return socket{}, false
+		}
 		inode, err := strconv.ParseUint(fields[inodeField], 10, 64)
-		return inode, err == nil && inode != 0
+		return socket{inode, uint32(user)}, err == nil
 	}
-	return 0, false
+	return socket{}, false
 }
 
 // kernelAddress reads ADDRESS:PORT, in hexadecimal digits: the address as words of

@@ -1,6 +1,7 @@
 package wrapper
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -32,15 +33,19 @@ func connected(t *testing.T, network, address string) (ours, theirs net.Conn) {
 func TestOwner(t *testing.T) {
 	for network, address := range map[string]string{"tcp4": "127.0.0.1:0", "tcp6": "[::1]:0", "tcp": "[::]:0"} {
 		ours, theirs := connected(t, network, address)
-		inode, ok := socketInode(addrPort(ours.RemoteAddr()), addrPort(ours.LocalAddr()))
+		other, ok := findSocket(addrPort(ours.RemoteAddr()), addrPort(ours.LocalAddr()))
+		inode := other.inode
 		if !ok || !holdsSocket(os.Getpid(), inode) {
 			t.Errorf("%s: inode %d, %v", network, inode, ok)
 		}
-		if own, ok := socketInode(addrPort(theirs.RemoteAddr()), addrPort(theirs.LocalAddr())); !ok || own == inode {
-			t.Errorf("%s: both ends are socket %d", network, own)
+		if own, ok := findSocket(addrPort(theirs.RemoteAddr()), addrPort(theirs.LocalAddr())); !ok || own.inode == inode {
+			t.Errorf("%s: both ends are socket %d", network, own.inode)
 		}
 		if holdsSocket(os.Getppid(), inode) || holdsSocket(1<<30, inode) {
 			t.Errorf("%s: others hold it too", network)
+		}
+		if got, want := user(ours), fmt.Sprintf("user %d", os.Getuid()); got != want {
+			t.Errorf("%s: it is of %s, want %s", network, got, want)
 		}
 		if vm, found := owner(ours); found {
 			t.Errorf("%s: %v", network, vm)
@@ -49,10 +54,10 @@ func TestOwner(t *testing.T) {
 }
 
 // Tables of the kernel, with lines that are none.
-func TestFindInode(t *testing.T) {
+func TestReadSocket(t *testing.T) {
 	const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 11 1
-   1: 0100007F:D431 0100007F:1F90 01 00000000:00000000 00:00000000 00000000     0        0 22 1
+   1: 0100007F:D431 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1000        0 22 1
    2: 0000000000000000FFFF00000100007F:D432 0000000000000000FFFF00000100007F:1F90 01 00000000:00000000 00:00000000 00000000     0        0 33 1
    3: 00000000000000000000000001000000:D433 00000000000000000000000001000000:1F90 01 00000000:00000000 00:00000000 00000000     0        0 44 1
    4: 0100007F:D434 0100007F:1F90 06 00000000:00000000 03:00001769 00000000     0        0 0 3
@@ -66,9 +71,13 @@ func TestFindInode(t *testing.T) {
 		if strings.HasPrefix(local, "[") {
 			remote = "[::1]:8080"
 		}
-		got, ok := findInode(strings.NewReader(table), netip.MustParseAddrPort(local), netip.MustParseAddrPort(remote))
-		if got != want || ok != (want != 0) {
-			t.Errorf("%s: inode %d, %v; want %d", local, got, ok, want)
+		got, ok := readSocket(strings.NewReader(table), netip.MustParseAddrPort(local), netip.MustParseAddrPort(remote))
+		user := uint32(0)
+		if want == 22 {
+			user = 1000
+		}
+		if got != (socket{want, user}) || ok != (local != "127.0.0.1:54325") {
+			t.Errorf("%s: %v, %v; want inode %d of user %d", local, got, ok, want, user)
 		}
 	}
 }

@@ -91,6 +91,7 @@ type Config struct {
 type Source struct {
 	clock    clock
 	owner    func(net.Conn) (outcome.VM, bool)
+	user     func(net.Conn) string
 	remote   bool
 	listener net.Listener
 	schedule atomic.Pointer[schedule]
@@ -103,7 +104,7 @@ type Source struct {
 	closed    bool
 	active    bool  // wrappers are to send
 	next      int64 // where the window begins that is collected next
-	accepted  int   // connections, also those that are not in peers yet
+	slots     slots // of connections, also those that are not in peers yet
 	peers     map[*inbound]bool
 	outbounds []*outbound
 	links     map[*link]bool
@@ -115,12 +116,14 @@ var _ outcome.Source = (*Source)(nil)
 // New listens for wrappers, and connects to others. An error wraps [ErrRemote]
 // where an address is not of this host, and [ErrPlan] where the plan cannot be
 // followed. The caller closes the source.
-func New(cfg Config) (*Source, error) { return newSource(cfg, systemClock(), owner) }
+func New(cfg Config) (*Source, error) { return newSource(cfg, systemClock(), owner, user) }
 
-func newSource(cfg Config, c clock, owner func(net.Conn) (outcome.VM, bool)) (*Source, error) {
+func newSource(cfg Config, c clock, owner func(net.Conn) (outcome.VM, bool), user func(net.Conn) string) (*Source, error) {
 	s := &Source{
 		clock:   c,
 		owner:   owner,
+		user:    user,
+		slots:   make(slots),
 		remote:  cfg.Remote,
 		budget:  intake.NewBudget(intake.MaxKept),
 		notices: intake.NewNotices(c.now),

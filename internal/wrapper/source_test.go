@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -34,6 +36,9 @@ type rig struct {
 	t    *testing.T
 	now  atomic.Int64
 	seen []string // notices
+
+	mu   sync.Mutex
+	user string // at the other end of what connects
 }
 
 // newRig listens, and connects to these wrappers.
@@ -48,7 +53,7 @@ func newRig(t *testing.T, p outcome.Plan, wrappers ...*fake) *rig {
 	}
 	nobody := func(net.Conn) (outcome.VM, bool) { return outcome.VM{}, false }
 	var err error
-	if r.Source, err = newSource(cfg, c, nobody); err != nil {
+	if r.Source, err = newSource(cfg, c, nobody, func(conn net.Conn) string { return r.peerOf(conn) }); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -57,6 +62,19 @@ func newRig(t *testing.T, p outcome.Plan, wrappers ...*fake) *rig {
 		}
 	})
 	return r
+}
+
+// as has what connects from now on be of a user.
+func (r *rig) as(user string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.user = user
+}
+
+func (r *rig) peerOf(net.Conn) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.user
 }
 
 // awaitLines waits until all connections together have received so many lines.
@@ -517,6 +535,78 @@ func TestTooManyPeers(t *testing.T) {
 	})
 }
 
+// A user who takes all places locks out nobody else: the oldest of that user's
+// connections that send nothing goes, and never one of a user with fewer.
+func TestIdlePeersMakeRoom(t *testing.T) {
+	r := newRig(t, plan(start, spec("a", 20)))
+	r.as("user 7")
+	busy := newFake(t)
+	busy.connect(r.Source)
+	r.awaitPeers(1)
+	r.as("user 61234")
+	for range MaxPeers - 1 {
+		newFake(t).connect(r.Source)
+	}
+	r.awaitPeers(MaxPeers)
+	r.as("user 7")
+	for n := range 20 {
+		f := newFake(t)
+		f.connect(r.Source)
+		f.send("n:a;b:%d;e:%d;s:ok\n", start, start+ms)
+		r.awaitLines(uint64(n + 1))
+		r.awaitPeers(MaxPeers)
+	}
+	r.noticed(`^closed the connection from 127\.0\.0\.1:\d+ of user 61234, to make room for one of user 7: 64 are served at a time$`)
+	busy.send("n:a;b:%d;e:%d;s:ok\n", start, start+ms)
+	r.awaitLines(21)
+}
+
+// Where each user has one connection, a new user gets the place of one that is idle, and
+// none where all are in use.
+func TestManyPeers(t *testing.T) {
+	r := newRig(t, plan(start, spec("a", 20)))
+	for n := range MaxPeers {
+		r.as(fmt.Sprintf("192.0.2.%d", n))
+		newFake(t).connect(r.Source)
+		r.awaitPeers(n + 1)
+	}
+	r.as("198.51.100.1")
+	one := newFake(t)
+	one.connect(r.Source)
+	if _, err := one.conn.Read(make([]byte, 1)); err == nil {
+		t.Error("one more is served while no other has been idle for long")
+	}
+	r.now.Add(idle)
+	one.connect(r.Source)
+	one.send("n:a;b:%d;e:%d;s:ok\n", start, start+ms)
+	r.awaitLines(1)
+	r.awaitPeers(MaxPeers)
+}
+
+// Of one user's connections, one that has sent nothing for long makes room for another.
+func TestIdleConnectionOfTheSameUserMakesRoom(t *testing.T) {
+	r := newRig(t, plan(start, spec("a", 20)))
+	var all []*fake
+	for range MaxPeers {
+		f := newFake(t)
+		f.connect(r.Source)
+		all = append(all, f)
+	}
+	r.awaitPeers(MaxPeers)
+	r.now.Add(idle)
+	for n, f := range all[1:] { // all but one are in use
+		f.send("n:a;b:%d;e:%d;s:ok\n", start, start+ms)
+		r.awaitLines(uint64(n + 1))
+	}
+	one := newFake(t)
+	one.connect(r.Source)
+	one.send("n:a;b:%d;e:%d;s:ok\n", start, start+ms)
+	r.awaitLines(MaxPeers)
+	if _, err := io.Copy(io.Discard, all[0].conn); err != nil {
+		t.Error(err)
+	}
+}
+
 // Addresses and peers of other hosts are refused unless they are allowed.
 func TestRemote(t *testing.T) {
 	p := plan(start, spec("a", 20))
@@ -534,12 +624,22 @@ func TestRemote(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(s.admit(false), s.Close()); err != nil {
+	_, err = s.admit(elsewhere{})
+	if err := errors.Join(err, s.Close()); err != nil {
 		t.Error(err)
 	}
-	if err := newRig(t, p).admit(false); !errors.Is(err, ErrRemote) {
+	if _, err := newRig(t, p).admit(elsewhere{}); !errors.Is(err, ErrRemote) {
 		t.Errorf("error %v, want %v", err, ErrRemote)
 	}
+}
+
+// elsewhere is a connection from another host.
+type elsewhere struct{ net.Conn }
+
+func (elsewhere) LocalAddr() net.Addr { return elsewhere{}.RemoteAddr() }
+
+func (elsewhere) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort("192.0.2.1:40000"))
 }
 
 // What cannot be listened on, or is no address, is an error.

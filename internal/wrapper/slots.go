@@ -1,0 +1,79 @@
+package wrapper
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"time"
+)
+
+// idle is how long a connection may be without an instance before another one may take
+// its place, where all places are taken.
+const idle = int64(10 * time.Second)
+
+// A slot is the place of a connection among those that are served.
+type slot struct {
+	conn net.Conn
+	peer string // who is at the other end: a user of this host, or another host
+	used int64  // when an instance last came; before that, when it connected
+}
+
+// slots are the places of all connections, at most [MaxPeers].
+type slots map[*slot]bool
+
+// take gives a connection a place. Where all are taken, one of the peer with the most
+// connections makes room: that which has been without an instance for longest. A peer
+// that has as many as others replaces one of its own, and one without any the longest
+// unused of all, but only a connection that is idle. So nobody locks out another one.
+func (s slots) take(conn net.Conn, peer string, now int64) (*slot, *slot, error) {
+	var evicted *slot
+	if len(s) >= MaxPeers {
+		var err error
+		if evicted, err = s.victim(peer, now); err != nil {
+			return nil, nil, err
+		}
+		delete(s, evicted)
+	}
+	added := &slot{conn: conn, peer: peer, used: now}
+	s[added] = true
+	return added, evicted, nil
+}
+
+// victim returns the slot that makes room for a connection of a peer.
+func (s slots) victim(peer string, now int64) (*slot, error) {
+	held := make(map[string]int)
+	for x := range s {
+		held[x.peer]++
+	}
+	largest := peer
+	for other, n := range held {
+		if n > held[largest] || n == held[largest] && largest != peer && other < largest {
+			largest = other
+		}
+	}
+	if held[largest] <= held[peer]+1 {
+		largest = peer
+	}
+	victim := s.oldest(func(x *slot) bool { return x.peer == largest })
+	if held[peer] == 0 && largest == peer {
+		victim = s.oldest(func(*slot) bool { return true })
+	}
+	if largest == peer && now-victim.used < idle {
+		return nil, fmt.Errorf("%d wrappers are connected already", len(s))
+	}
+	return victim, nil
+}
+
+// oldest returns that of some connections that has been without an instance for longest,
+// nil for no connections.
+func (s slots) oldest(some func(*slot) bool) *slot {
+	var oldest *slot
+	for x := range s {
+		if some(x) && (oldest == nil || cmp.Or(cmp.Compare(x.used, oldest.used), cmp.Compare(address(x), address(oldest))) < 0) {
+			oldest = x
+		}
+	}
+	return oldest
+}
+
+func address(s *slot) string { return s.conn.RemoteAddr().String() }
