@@ -30,3 +30,6 @@ func (v Interval) Contains(t time.Duration) bool { return v.Lo <= t && t <= v.Hi
 
 // Finite tells whether the upper end is a delay, not [Unreached].
 func (v Interval) Finite() bool { return v.Hi != Unreached }
+
+// Over is b/x for b ≥ 0 and x > 0, rounded outwards.
+func (b Bounds) Over(x float64) Bounds { return Bounds{divDown(b.Lo, x), divUp(b.Hi, x)} }

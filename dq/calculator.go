@@ -172,15 +172,13 @@ func (c *Calculator) Scale(dst, x *DeltaQ, p float64) error {
 
 // scale sets c.out to x with each probability times a factor.
 func (c *Calculator) scale(x *DeltaQ, factor Bounds) {
-	excess := x.excess
+	beyond := x.excess
 	c.out.resize(x.width, x.Bins())
 	for k := range x.lo {
 		c.out.lo[k] = mulDown(x.lo[k], factor.Lo)
 		c.out.hi[k] = mulUp(x.hi[k], factor.Hi)
 	}
-	if factor.Hi > 0 {
-		c.out.excess = excess
-	}
+	c.out.excess = beyond.scaled(factor.Hi)
 }
 
 // Timeout writes to dst the ΔQ of an outcome that is given up after t: what takes

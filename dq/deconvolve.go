@@ -98,9 +98,7 @@ func residualBounds(w, p *DeltaQ) (*DeltaQ, error) {
 	}
 	out.lo[n] = max(out.lo[n], min(out.hi[n], success.Lo))
 	level(out)
-	if w.excess > 0 {
-		out.excess = w.excess
-	}
+	out.excess = w.excess
 	out.trim()
 	return out, nil
 }

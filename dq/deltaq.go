@@ -7,10 +7,6 @@ import (
 	"time"
 )
 
-// Tolerance is the difference below which two probabilities count as equal where
-// they are compared with each other: a decimal such as 0.07 has no exact float64.
-const Tolerance = 1e-12
-
 // A DeltaQ is a ΔQ known within bounds: two discrete distributions on the edges
 // k·width of bins, one pessimistic, one optimistic. For the exact distribution
 // function F, and every t ≥ 0,
@@ -23,37 +19,47 @@ const Tolerance = 1e-12
 // and what comes out contains the exact result. All arithmetic is rounded outwards.
 //
 // The zero DeltaQ holds no data: operators refuse it with [ErrNoData], and what it
-// is asked is false.
+// is asked is false. A nil one is the same.
 type DeltaQ struct {
 	width  time.Duration
 	lo, hi []float64 // n+1 values each, non-decreasing, 0 ≤ lo ≤ hi ≤ 1
 
-	// excess bounds the mean time by which a success exceeds the horizon n·width,
-	// in nanoseconds: E[max(0, T−n·width); T < ∞]. Where it is 0 no success comes
-	// after the horizon.
-	excess float64
+	excess excess // how much successes exceed the horizon n·width
 }
 
 // Empty tells that there is no data: the zero DeltaQ.
 func (d *DeltaQ) Empty() bool { return d == nil || len(d.lo) == 0 }
 
 // Width is the width of the bins.
-func (d *DeltaQ) Width() time.Duration { return d.width }
+func (d *DeltaQ) Width() time.Duration {
+	if d == nil {
+		return 0
+	}
+	return d.width
+}
 
 // Bins is the number of bins, n; the bounds have n+1 values. It is as small as the
 // distribution allows: 0 for never.
-func (d *DeltaQ) Bins() int { return max(0, len(d.lo)-1) }
+func (d *DeltaQ) Bins() int {
+	if d.Empty() {
+		return 0
+	}
+	return len(d.lo) - 1
+}
 
 // Horizon is n·width. Only a model that has no end, such as [Exponential], can
 // have successes after it; then Bounded is false.
-func (d *DeltaQ) Horizon() time.Duration { return time.Duration(d.Bins()) * d.width }
+func (d *DeltaQ) Horizon() time.Duration { return time.Duration(d.Bins()) * d.Width() }
 
 // Bounded tells that no success comes after the horizon.
-func (d *DeltaQ) Bounded() bool { return d.excess == 0 }
+func (d *DeltaQ) Bounded() bool { return d == nil || d.excess == (excess{}) }
 
 // AppendBounds appends the n+1 values of the lower and of the upper bound at the
 // edges 0..n to lo and hi, and returns them.
 func (d *DeltaQ) AppendBounds(lo, hi []float64) (lower, upper []float64) {
+	if d.Empty() {
+		return lo, hi
+	}
 	return append(lo, d.lo...), append(hi, d.hi...)
 }
 
@@ -108,10 +114,11 @@ func (d *DeltaQ) IntangibleMass() (Bounds, bool) {
 // or after the horizon. Quantile is false where it certainly falls in the
 // intangible mass, without data, and for p outside [0, 1].
 //
-// Where no success comes after the horizon, probabilities are compared with
-// [Tolerance]: Lo is at most the exact quantile of p, and Hi at least the exact
-// quantile of p − Tolerance. A model without end only comes near its probability
-// of success and never reaches it, so there Hi is at least the exact quantile of p.
+// At ties [Tolerance] decides: F(t) ≥ p is [AtLeast], so Hi is at least the exact
+// quantile of p − Tolerance. Only where the exact F stays within Tolerance below p for a
+// while is Hi below the exact quantile of p. A model without end comes near its
+// probability of success and never reaches it, so there Hi is at least the exact
+// quantile of p in every case.
 func (d *DeltaQ) Quantile(p float64) (Interval, bool) {
 	if d.Empty() || !(p >= 0 && p <= 1) {
 		return Interval{}, false
@@ -119,7 +126,7 @@ func (d *DeltaQ) Quantile(p float64) (Interval, bool) {
 	if p == 0 {
 		return Interval{}, true
 	}
-	less := p - min(Tolerance, p/2)
+	less := lessTolerance(p)
 	from := sort.SearchFloat64s(d.hi, less)
 	if from == len(d.hi) {
 		return Interval{}, false
@@ -222,6 +229,9 @@ func nextEdge(d *DeltaQ, k int) time.Duration {
 
 // Clone returns a copy of d that shares nothing with it.
 func (d *DeltaQ) Clone() *DeltaQ {
+	if d.Empty() {
+		return new(DeltaQ)
+	}
 	return &DeltaQ{width: d.width, lo: slices.Clone(d.lo), hi: slices.Clone(d.hi), excess: d.excess}
 }
 
@@ -237,7 +247,7 @@ func (d *DeltaQ) String() string {
 // trim takes away the bins at the end in which nothing can happen any more.
 func (d *DeltaQ) trim() {
 	n := d.Bins()
-	for d.excess == 0 && n > 0 && d.lo[n-1] == d.hi[n] {
+	for d.Bounded() && n > 0 && d.lo[n-1] == d.hi[n] {
 		n--
 	}
 	d.lo, d.hi = d.lo[:n+1], d.hi[:n+1]
@@ -245,7 +255,7 @@ func (d *DeltaQ) trim() {
 
 // resize makes room for n+1 values; they are not cleared.
 func (d *DeltaQ) resize(width time.Duration, n int) {
-	d.width, d.excess = width, 0
+	d.width, d.excess = width, excess{}
 	d.lo = slices.Grow(d.lo[:0], n+1)[:n+1]
 	d.hi = slices.Grow(d.hi[:0], n+1)[:n+1]
 }
@@ -265,7 +275,7 @@ func (d *DeltaQ) setAtom(width time.Duration, k int, mass Bounds) {
 // or a failure.
 func (d *DeltaQ) atom() (k int, mass Bounds, ok bool) {
 	n := d.Bins()
-	if d.excess != 0 || n > 0 && d.hi[n-1] != 0 {
+	if !d.Bounded() || n > 0 && d.hi[n-1] != 0 {
 		return 0, Bounds{}, false
 	}
 	return n, Bounds{d.lo[n], d.hi[n]}, true
@@ -273,7 +283,7 @@ func (d *DeltaQ) atom() (k int, mass Bounds, ok bool) {
 
 // isConstant tells that d is at its only value from the start, as never is: it has
 // no edge that another width could miss.
-func (d *DeltaQ) isConstant() bool { return len(d.lo) == 1 && d.excess == 0 }
+func (d *DeltaQ) isConstant() bool { return len(d.lo) == 1 && d.Bounded() }
 
 func checkProbability(p float64) error {
 	if !(p >= 0 && p <= 1) {
@@ -284,5 +294,8 @@ func checkProbability(p float64) error {
 
 // Clear makes d empty, with no data, and keeps its memory for the next result.
 func (d *DeltaQ) Clear() {
-	d.lo, d.hi, d.excess = d.lo[:0], d.hi[:0], 0
+	if d == nil {
+		return
+	}
+	d.lo, d.hi, d.excess = d.lo[:0], d.hi[:0], excess{}
 }

@@ -112,8 +112,10 @@ func Exponential(g Grid, mean time.Duration) (*DeltaQ, error) {
 		d.hi[k] = min(1, mulUp(f(d.edge(k+1)), above))
 	}
 	d.hi[d.Bins()] = 1
-	d.excess = float64(mean) * math.Exp(-float64(d.Horizon())/float64(mean)) * (1 + 1e-12)
-	d.excess = max(d.excess, math.SmallestNonzeroFloat64)
+	// E[T−H; T>H] = m·exp(−H/m), and E[(T−H)²; T>H] = 2m²·exp(−H/m), for the mean m.
+	beyond := math.Exp(-float64(d.Horizon())/float64(mean)) * (1 + 1e-12)
+	beyond = max(beyond, math.SmallestNonzeroFloat64)
+	d.excess = excess{mulUp(float64(mean), beyond), mulUp(float64(mean), rootUp(mulUp(2, beyond)))}
 	return d, nil
 }
 

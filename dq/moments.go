@@ -2,212 +2,198 @@ package dq
 
 import "math"
 
-// Moments are those of the delay of an execution that succeeds. Each is bounds
-// that contain the exact figure. The Hi of a moment that is not known to be
-// finite, or that is a ratio to what may be 0, is +Inf.
+// Moments are those of the delay of an execution that succeeds, in nanoseconds. Each
+// pair of bounds contains the exact figure. A Hi that is not known to be finite is +Inf.
 type Moments struct {
-	Mean     Bounds // in seconds
-	Variance Bounds // in seconds squared
-	Skewness Bounds // third standardised moment; 0 for a symmetric distribution
-	Kurtosis Bounds // fourth standardised moment, not the excess; 3 for a normal one
+	Mean Bounds
+	SD   Bounds // standard deviation
 }
 
 // Moments returns the moments of the delay on condition of success. It is false
 // where no execution succeeds, and without data.
 //
-// The mean of a bounded delay is ∫(1 − F/s) with s the success probability; the
-// higher moments come from the parts of (T−c)^m above and below a centre c in the
-// middle of the bounds of the mean, each of which grows with T, or falls with it.
-// Where d is not Bounded, only the mean has a finite upper bound.
+// With s the probability of success, n bins of width 1 and T the delay, the mean of a
+// bounded delay is ∫(1 − F/s) = Σ tail(k) over the bins k. The variance is
+// E[(T−c)²] − (E[T]−c)² for any c. Here c is an edge near the mean, so that
+//
+//	E[(T−c)²] = Σ_{k≥c} tail(k)·(2(k−c)+1) + Σ_{k<c} head(k)·(2(c−k)−1)
+//
+// for a T on edges, where head is F/s. The first sum grows with T and the second falls:
+// late delays bound the one from above, early delays the other. All sums are rounded
+// outwards.
+//
+// What exceeds the horizon H adds E[T−H] to the mean, and to the second moment
+// (T−c)² − (H−c)² = (T−H)² + 2(H−c)(T−H).
 func (d *DeltaQ) Moments() (Moments, bool) {
-	n := d.Bins()
-	if d.Empty() || d.hi[n] == 0 {
+	if d.Empty() || d.hi[d.Bins()] == 0 {
 		return Moments{}, false
 	}
-	// All in bins from here on.
-	late := conditional{f: d.lo, success: d.hi[n]}
-	early := conditional{f: d.hi, success: d.lo[n]}
-	mean := widened(Bounds{early.mean(), late.mean()}, n)
-	if d.excess > 0 {
-		mean.Hi += d.excess / float64(d.width) / d.lo[n] * (1 + 1e-12)
+	late, early := late(d), early(d)
+	mean := Bounds{early.mean(), late.mean()}
+	beyond := d.excess.inBins(d)
+	mean.Hi = addUp(mean.Hi, beyond.mean)
+	c := d.edgeNear(mean)
+	second := Bounds{
+		addDown(early.above(c), late.below(c)),
+		addUp(addUp(late.above(c), early.below(c)), beyond.second(d.Bins()-c)),
 	}
-	c := mean.Mid()
-	if !d.Bounded() {
-		c = mean.Lo // Mid may be far off, or infinite
-	}
-	var central [5]Bounds // E[(T−c)^m]
-	for m := 2; m <= 4; m++ {
-		central[m] = about(early, late, c, m, n)
-		if !d.Bounded() {
-			central[m].Hi = math.Inf(1)
-		}
-	}
-	unit := d.width.Seconds()
-	out := standardise(mean.sub(c), central)
-	out.Mean = mean.inUnits(unit)
-	out.Variance = out.Variance.inUnits(unit * unit)
-	return out, true
+	shift := mean.minus(float64(c)).square()
+	variance := Bounds{max(0, subDown(second.Lo, shift.Hi)), subUp(second.Hi, shift.Lo)}
+	width := float64(d.width)
+	return Moments{
+		Mean: Bounds{mulDown(mean.Lo, width), mulUp(mean.Hi, width)},
+		SD:   Bounds{mulDown(rootDown(variance.Lo), width), mulUp(rootUp(variance.Hi), width)},
+	}, true
 }
 
-// A conditional is a step function on edges divided by a success probability: a
-// bound on the distribution of the delay on condition of success.
+// edgeNear is the edge nearest to the middle of a mean in bins; to its lower end where
+// nothing is known of the upper one.
+func (d *DeltaQ) edgeNear(mean Bounds) int {
+	m := mean.Lo
+	if d.Bounded() {
+		m = mean.Mid()
+	}
+	return int(min(math.Round(m), float64(d.Bins())))
+}
+
+// A conditional bounds the distribution of the delay on condition of success, from one
+// side: a step function on edges with the probability of success at the other extreme.
 type conditional struct {
 	f       []float64
 	success float64
+	late    bool // delays are late: tails are rounded up and heads down
 }
 
-// tail is 1 − F/s at edge k, in [0, 1].
+func late(d *DeltaQ) conditional  { return conditional{d.lo, d.hi[d.Bins()], true} }
+func early(d *DeltaQ) conditional { return conditional{d.hi, d.lo[d.Bins()], false} }
+
+// tail bounds 1 − F/s at edge k, in [0, 1].
 func (c conditional) tail(k int) float64 {
-	if c.success <= c.f[k] && c.f[k] > 0 {
-		return 0
-	}
-	if c.success == 0 {
+	switch {
+	case c.f[k] == 0:
 		return 1
+	case c.success <= c.f[k]:
+		return 0
+	case c.late:
+		return min(1, divUp(subUp(c.success, c.f[k]), c.success))
 	}
-	return (c.success - c.f[k]) / c.success // not 1 − …, which would cancel
+	return divDown(subDown(c.success, c.f[k]), c.success)
 }
 
-// head is F/s at edge k, in [0, 1].
+// head bounds F/s at edge k, in [0, 1].
 func (c conditional) head(k int) float64 {
-	if c.success <= c.f[k] && c.f[k] > 0 {
-		return 1
-	}
-	if c.success == 0 {
+	switch {
+	case c.f[k] == 0:
 		return 0
+	case c.success <= c.f[k]:
+		return 1
+	case c.late:
+		return divDown(c.f[k], c.success)
 	}
-	return c.f[k] / c.success
+	return min(1, divUp(c.f[k], c.success))
 }
 
-// mean is the mean in bins.
 func (c conditional) mean() float64 {
-	var a accumulator
+	var sum float64
 	for k := range len(c.f) - 1 {
-		a.add(c.tail(k))
+		sum = c.add(sum, c.tail(k), c.late)
 	}
-	return a.sum()
+	return sum
 }
 
-// above is E[max(0, T−c)^m]: the sum of the tail times what the power grows by
-// over each bin.
-func (c conditional) above(centre float64, m int) float64 {
-	var a accumulator
-	for k := max(0, int(centre)); k < len(c.f)-1; k++ {
-		lower, upper := max(0, float64(k)-centre), float64(k+1)-centre
-		a.add(c.tail(k) * (power(upper, m) - power(lower, m)))
+// above bounds E[max(0, T−c)²].
+func (c conditional) above(centre int) float64 {
+	var sum float64
+	for k := centre; k < len(c.f)-1; k++ {
+		sum = c.add(sum, mulOutwards(c.tail(k), float64(2*(k-centre)+1), c.late), c.late)
 	}
-	return a.sum()
+	return sum
 }
 
-// below is E[max(0, c−T)^m].
-func (c conditional) below(centre float64, m int) float64 {
-	var a accumulator
-	for k := 0; k < len(c.f) && float64(k) < centre; k++ {
-		upper, lower := centre-float64(k), max(0, centre-float64(k+1))
-		a.add(c.head(k) * (power(upper, m) - power(lower, m)))
+// below bounds E[max(0, c−T)²].
+func (c conditional) below(centre int) float64 {
+	var sum float64
+	for k := range centre {
+		sum = c.add(sum, mulOutwards(c.head(k), float64(2*(centre-k)-1), !c.late), !c.late)
 	}
-	return a.sum()
+	return sum
 }
 
-func power(x float64, m int) float64 {
-	out := 1.0
-	for range m {
-		out *= x
+func (c conditional) add(sum, x float64, up bool) float64 {
+	if up {
+		return addUp(sum, x)
 	}
-	return out
+	return addDown(sum, x)
 }
 
-// about bounds E[(T−c)^m]. What lies above the centre is greatest for late delays,
-// what lies below it for early ones.
-func about(early, late conditional, c float64, m, n int) Bounds {
-	above := widened(Bounds{early.above(c, m), late.above(c, m)}, n)
-	below := widened(Bounds{late.below(c, m), early.below(c, m)}, n)
-	if m%2 == 1 {
-		return Bounds{above.Lo - below.Hi, above.Hi - below.Lo}
+func mulOutwards(a, b float64, up bool) float64 {
+	if up {
+		return mulUp(a, b)
 	}
-	return Bounds{above.Lo + below.Lo, above.Hi + below.Hi}
+	return mulDown(a, b)
 }
 
-// widened makes up for the rounding of a sum of non-negative terms over n bins,
-// each a tail or head times a difference of powers. Only the latter cancels, at
-// worst by a factor of n.
-func widened(b Bounds, n int) Bounds {
-	relative := float64(n+16) * 0x1p-50
-	return Bounds{max(0, b.Lo*(1-relative)), b.Hi * (1 + relative)}
-}
+// An excess bounds by how much successes exceed the horizon H: the mean and the root
+// mean square of max(0, T−H) over all executions, with 0 for those that fail. It is in
+// nanoseconds. The zero excess says that no success comes after the horizon.
+//
+// Both are norms, so the excess of a sum of delays, or of any one of several delays, is
+// at most the sum of their excesses (Minkowski).
+type excess struct{ mean, rms float64 }
 
-// standardise makes variance, skewness and kurtosis of the moments about a centre,
-// given the mean's distance from it.
-func standardise(e Bounds, about [5]Bounds) Moments {
-	e2 := e.square()
-	e3 := Bounds{power(e.Lo, 3), power(e.Hi, 3)}
-	e4 := e2.square()
-	variance := about[2].minus(e2).atLeast(0)
-	third := about[3].minus(e.times(about[2]).scale(3)).plus(e3.scale(2))
-	fourth := about[4].minus(e.times(about[3]).scale(4)).plus(e2.times(about[2]).scale(6)).minus(e4.scale(3)).atLeast(0)
-	sd := Bounds{math.Sqrt(variance.Lo), math.Sqrt(variance.Hi)}
-	return Moments{
-		Variance: variance,
-		Skewness: third.over(sd.times(variance)).wider(),
-		Kurtosis: fourth.over(variance.square()).wider().atLeast(1),
+// unbounded is the excess of what nothing is known of.
+func unbounded() excess { return excess{math.Inf(1), math.Inf(1)} }
+
+func (e excess) plus(x excess) excess { return excess{addUp(e.mean, x.mean), addUp(e.rms, x.rms)} }
+
+// scaled is the excess of an execution that happens with probability p and otherwise
+// fails.
+func (e excess) scaled(p float64) excess {
+	if p == 0 {
+		return excess{}
 	}
+	return excess{mulUp(e.mean, p), mulUp(e.rms, rootUp(p))}
 }
 
-// Interval arithmetic. The results are rounded to nearest; wider makes up for it.
+// times is e·n.
+func (e excess) times(n int) excess {
+	return excess{mulUp(e.mean, float64(n)), mulUp(e.rms, float64(n))}
+}
 
-func (b Bounds) wider() Bounds {
-	margin := 1e-12 * max(math.Abs(b.Lo), math.Abs(b.Hi))
-	if math.IsInf(margin, 0) {
-		margin = 0
+// inBins is the excess of d in bins, on condition of success: the mean over successes
+// is that over all executions divided by the probability of success.
+func (e excess) inBins(d *DeltaQ) excess {
+	if e == (excess{}) {
+		return e
 	}
-	return Bounds{b.Lo - margin, b.Hi + margin}
+	success := d.lo[d.Bins()]
+	if success == 0 {
+		return unbounded()
+	}
+	width := float64(d.width)
+	return excess{divUp(divUp(e.mean, width), success), divUp(divUp(e.rms, width), rootDown(success))}
 }
 
-// inUnits is b·x, not negative, rounded outwards: it may be too small for all the
-// digits of a float64.
-func (b Bounds) inUnits(x float64) Bounds { return Bounds{max(0, down(b.Lo*x)), up(b.Hi * x)} }
+// second bounds E[(T−c)² − (H−c)²; T > H] for a horizon H = c + distance.
+func (e excess) second(distance int) float64 {
+	second := mulUp(e.rms, e.rms)
+	if distance > 0 {
+		second = addUp(second, mulUp(2*float64(distance), e.mean))
+	}
+	return second
+}
 
-func (b Bounds) sub(x float64) Bounds     { return Bounds{b.Lo - x, b.Hi - x} }
-func (b Bounds) scale(x float64) Bounds   { return Bounds{b.Lo * x, b.Hi * x} } // x ≥ 0
-func (b Bounds) plus(x Bounds) Bounds     { return Bounds{b.Lo + x.Lo, b.Hi + x.Hi} }
-func (b Bounds) minus(x Bounds) Bounds    { return Bounds{b.Lo - x.Hi, b.Hi - x.Lo} }
-func (b Bounds) atLeast(x float64) Bounds { return Bounds{max(x, b.Lo), max(x, b.Hi)} }
+// minus is b − x.
+func (b Bounds) minus(x float64) Bounds { return Bounds{subDown(b.Lo, x), subUp(b.Hi, x)} }
 
+// square is b².
 func (b Bounds) square() Bounds {
-	s := Bounds{b.Lo * b.Lo, b.Hi * b.Hi}
-	if s.Lo > s.Hi {
-		s.Lo, s.Hi = s.Hi, s.Lo
+	least, most := math.Abs(b.Lo), math.Abs(b.Hi)
+	if least > most {
+		least, most = most, least
 	}
 	if b.Lo < 0 && b.Hi > 0 {
-		s.Lo = 0
+		least = 0
 	}
-	return s
-}
-
-func (b Bounds) times(x Bounds) Bounds {
-	p, q, r, s := zeroTimes(b.Lo, x.Lo), zeroTimes(b.Lo, x.Hi), zeroTimes(b.Hi, x.Lo), zeroTimes(b.Hi, x.Hi)
-	return Bounds{min(p, q, r, s), max(p, q, r, s)}
-}
-
-// zeroTimes is a·b, and 0 for 0·∞: the infinite end is a bound, never reached.
-func zeroTimes(a, b float64) float64 {
-	if a == 0 || b == 0 {
-		return 0
-	}
-	return a * b
-}
-
-// over is b/x for x ≥ 0; anything where x may be 0.
-func (b Bounds) over(x Bounds) Bounds {
-	if x.Lo <= 0 {
-		out := Bounds{math.Inf(-1), math.Inf(1)}
-		if b.Lo >= 0 {
-			out.Lo = 0
-		}
-		return out
-	}
-	out := b.times(Bounds{1 / x.Hi, 1 / x.Lo})
-	if math.IsNaN(out.Lo) || math.IsNaN(out.Hi) {
-		return Bounds{math.Inf(-1), math.Inf(1)}
-	}
-	return out
+	return Bounds{mulDown(least, least), mulUp(most, most)}
 }

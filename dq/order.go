@@ -52,7 +52,7 @@ func (o Order) String() string {
 
 // AtMost tells whether x ≤ y: whether x is at least as good as y, its distribution
 // function nowhere below that of y (thesis, 2.1.4). Yes and No hold for every pair
-// of distributions within the bounds, up to [Tolerance]. Without data it is
+// of distributions within the bounds, by [AtLeast]. Without data it is
 // CannotTell.
 func AtMost(x, y *DeltaQ) Verdict {
 	if x.Empty() || y.Empty() {
@@ -61,9 +61,9 @@ func AtMost(x, y *DeltaQ) Verdict {
 	verdict := Yes
 	eachStep(x, y, func(_ time.Duration, a, b Bounds) bool {
 		switch {
-		case a.Hi < b.Lo-Tolerance:
+		case !AtLeast(a.Hi, b.Lo):
 			verdict = No
-		case a.Lo < b.Hi-Tolerance:
+		case !AtLeast(a.Lo, b.Hi):
 			verdict = CannotTell
 		}
 		return verdict != No

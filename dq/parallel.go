@@ -44,14 +44,10 @@ func (c *Calculator) pointwise(dst *DeltaQ, xs []*DeltaQ, f func(acc, x Bounds) 
 			}
 			c.out.lo[k], c.out.hi[k] = b.Lo, b.Hi
 		}
-		c.out.excess += x.excess
+		c.out.excess = c.out.excess.plus(x.excess)
 	}
-	c.roundExcess(len(xs))
 	return c.finish(dst)
 }
-
-// roundExcess makes up for the rounding of a sum of k excesses.
-func (c *Calculator) roundExcess(k int) { c.out.excess *= 1 + float64(k+2)*0x1p-52 }
 
 // weightSlack is how far the sum of the weights of a choice may be from 1.
 const weightSlack = 1e-9
@@ -79,11 +75,8 @@ func (c *Calculator) Choice(dst *DeltaQ, weights []float64, xs ...*DeltaQ) error
 		c.out.lo[k], c.out.hi[k] = b.Lo, b.Hi
 	}
 	for i, x := range c.aligned {
-		if weights[i] > 0 {
-			c.out.excess += x.excess
-		}
+		c.out.excess = c.out.excess.plus(x.excess.scaled(divUp(weights[i], sum.Lo)))
 	}
-	c.roundExcess(len(xs))
 	return c.finish(dst)
 }
 

@@ -13,7 +13,8 @@ import (
 // requires nothing; there is no verdict on it other than Yes.
 type QTA struct {
 	steps   []Step
-	success float64
+	success float64 // at least
+	failure float64 // at most: 1 − success, as it was given
 }
 
 // NewQTA returns the QTA of any number of steps, in any order, and of a largest
@@ -32,7 +33,7 @@ func NewQTA(maxFailure float64, steps ...Step) (QTA, error) {
 			return QTA{}, fmt.Errorf("point %d: %w: %v", i+1, ErrDelay, s.T)
 		}
 	}
-	q := QTA{steps: slices.Clone(steps), success: 1 - maxFailure}
+	q := QTA{steps: slices.Clone(steps), success: 1 - maxFailure, failure: maxFailure}
 	slices.SortStableFunc(q.steps, func(a, b Step) int {
 		if a.T != b.T {
 			return int(max(-1, min(1, a.T-b.T)))
@@ -61,6 +62,14 @@ func (q QTA) Steps() []Step { return slices.Clone(q.steps) }
 
 // MinSuccess is the fraction of all executions that have to succeed at all.
 func (q QTA) MinSuccess() float64 { return q.success }
+
+// MaxFailure is the fraction of all executions that may fail.
+func (q QTA) MaxFailure() float64 {
+	if q.success == 0 {
+		return 1 // as in the zero QTA
+	}
+	return q.failure
+}
 
 // A Point says how a ΔQ stands at one point of a QTA. What is above 0 in its
 // margins is slack, what is below is hazard.
@@ -107,8 +116,8 @@ type Judgement struct {
 	Hazard *Margin
 }
 
-// Judge tells whether d meets the QTA, and by how much. Probabilities are compared
-// with [Tolerance]. It returns [ErrNoData] without data.
+// Judge tells whether d meets the QTA, and by how much. Whether a point is met is
+// [AtLeast]; the margins are exact bounds. It returns [ErrNoData] without data.
 func (q QTA) Judge(d *DeltaQ) (Judgement, error) {
 	var j Judgement
 	err := q.WriteJudgement(&j, d)
@@ -129,9 +138,7 @@ func (q QTA) WriteJudgement(dst *Judgement, d *DeltaQ) error {
 	for _, s := range q.steps {
 		j.add(pointAt(d, s))
 	}
-	last := d.At(d.Bins())
-	required := Step{P: q.success}
-	j.add(Point{Required: required, Final: true, Met: reaches(last, q.success), Probability: last.sub(q.success)})
+	j.add(q.final(d))
 	if j.Met == Yes {
 		*margin = j.slack()
 		j.Slack = margin
@@ -185,9 +192,9 @@ func (v Verdict) and(x Verdict) Verdict {
 // reaches tells whether a probability within b is at least p.
 func reaches(b Bounds, p float64) Verdict {
 	switch {
-	case b.Lo >= p-Tolerance:
+	case AtLeast(b.Lo, p):
 		return Yes
-	case b.Hi < p-Tolerance:
+	case !AtLeast(b.Hi, p):
 		return No
 	}
 	return CannotTell
@@ -195,11 +202,25 @@ func reaches(b Bounds, p float64) Verdict {
 
 func pointAt(d *DeltaQ, s Step) Point {
 	b := d.At(d.index(s.T))
-	p := Point{Required: s, Met: reaches(b, s.P), Probability: b.sub(s.P)}
+	p := Point{Required: s, Met: reaches(b, s.P), Probability: b.minus(s.P)}
 	if v, ok := d.Quantile(s.P); ok && v.Finite() {
 		p.Time, p.HasTime = TimeMargin{s.T - v.Hi, s.T - v.Lo}, true
 	}
 	return p
+}
+
+// final is the point on success at all. Its margin is that of the failures, which is the
+// same, and exact where nothing fails.
+func (q QTA) final(d *DeltaQ) Point {
+	success := d.At(d.Bins())
+	failure := Bounds{subDown(1, success.Hi), subUp(1, success.Lo)}
+	most := q.MaxFailure()
+	return Point{
+		Required:    Step{P: q.success},
+		Final:       true,
+		Met:         reaches(success, q.success),
+		Probability: Bounds{subDown(most, failure.Hi), subUp(most, failure.Lo)},
+	}
 }
 
 func (j *Judgement) add(p Point) {

@@ -101,8 +101,7 @@ func (c *Calculator) RetryOverlap(dst, x *DeltaQ, t time.Duration, attempts int)
 		c.out.lo[k] = x.overlapDown(x.edge(k), t, attempts)
 		c.out.hi[k] = x.overlapUp(x.edge(k+1), t, attempts)
 	}
-	c.out.excess = float64(attempts) * x.excess
-	c.roundExcess(1)
+	c.out.excess = x.excess.times(attempts)
 	return c.finish(dst)
 }
 

@@ -105,6 +105,24 @@ func divUp(a, b float64) float64   { return div(a, b).Hi }
 func subDown(a, b float64) float64 { return addDown(a, -b) }
 func subUp(a, b float64) float64   { return addUp(a, -b) }
 
+// rootDown and rootUp bound the square root of x ≥ 0. The square root of Go is
+// correctly rounded.
+func rootDown(x float64) float64 {
+	r := math.Sqrt(x)
+	if x < tiny && x > 0 {
+		return down(r)
+	}
+	return previousIf(r, math.FMA(r, r, -x) > 0)
+}
+
+func rootUp(x float64) float64 {
+	r := math.Sqrt(x)
+	if x < tiny && x > 0 {
+		return up(r)
+	}
+	return nextIf(r, math.FMA(r, r, -x) < 0)
+}
+
 // An accumulator sums with the rounding error of about one addition (Neumaier).
 type accumulator struct{ s, rest float64 }
 

@@ -32,7 +32,7 @@ type parts struct {
 	mass   Bounds    // the product of their probabilities; 0 where one operand is never
 	rest   []*DeltaQ // the other operands
 	total  Bounds    // the success probability of the whole
-	excess float64   // of the whole
+	excess excess    // of the whole
 }
 
 // split sorts the aligned operands. It reuses c.aligned for the rest.
@@ -41,7 +41,7 @@ func (c *Calculator) split(width time.Duration) parts {
 	for _, x := range c.aligned {
 		success := x.At(x.Bins())
 		p.total = Bounds{mulDown(p.total.Lo, success.Lo), mulUp(p.total.Hi, success.Hi)}
-		p.excess += x.excess
+		p.excess = p.excess.plus(x.excess)
 		k, mass, ok := x.atom()
 		if !ok {
 			p.rest = append(p.rest, x)
@@ -53,7 +53,6 @@ func (c *Calculator) split(width time.Duration) parts {
 	if p.total.Hi == 0 {
 		p.mass = Bounds{}
 	}
-	p.excess *= 1 + float64(len(c.aligned)+2)*0x1p-52
 	return p
 }
 

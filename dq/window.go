@@ -94,7 +94,7 @@ func (w *Window) InsertCalculated(d *DeltaQ) error {
 	if d.Empty() {
 		return ErrNoData
 	}
-	if d.Width() != w.grid.Width() && !d.isConstant() {
+	if !w.grid.valid() || d.Width() != w.grid.Width() && !d.isConstant() {
 		return fmt.Errorf("%w: bins of %v in a window of %v", ErrGrid, d.Width(), w.grid)
 	}
 	if w.halves == nil {

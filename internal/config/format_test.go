@@ -171,7 +171,7 @@ func anyOutcome(t *rapid.T, name string, c config.Config) config.Outcome {
 	if rapid.Bool().Draw(t, "QTA") {
 		o.QTA = anyQTA(t, grid.DMax())
 	}
-	o.Triggers = anyTriggers(t, o.QTA != nil, name == "o0" && c.Diagram != "")
+	o.Triggers = anyTriggers(t, o.QTA, name == "o0" && c.Diagram != "")
 	return o
 }
 
@@ -205,7 +205,22 @@ func anyProbability() *rapid.Generator[float64] {
 		rapid.Float64Range(1e-9, 1))
 }
 
-func anyTriggers(t *rapid.T, required, calculated bool) []config.Trigger {
+// hazards are settings of a hazard trigger that the QTA leaves room for.
+func hazards(q *config.QTA) []string {
+	if q == nil {
+		return nil
+	}
+	least := q.Failure
+	for _, p := range q.Points {
+		least = min(least, 1-p.P)
+	}
+	if least < 1e-12 {
+		return []string{"true"}
+	}
+	return []string{"true", "1e-12"}
+}
+
+func anyTriggers(t *rapid.T, q *config.QTA, calculated bool) []config.Trigger {
 	var triggers []config.Trigger
 	for _, kind := range []struct {
 		name     string
@@ -214,12 +229,12 @@ func anyTriggers(t *rapid.T, required, calculated bool) []config.Trigger {
 		{"condition", []string{"ok >= 0", "n > 1", "p99 > 20*ms && n > 100 // why", "p50 > 1 ||\n\tn > 1 // 'x' \"y\""}},
 		{"divergence", []string{"true", "0.1"}},
 		{"failure", []string{"0", "0.05", "1e-09"}},
-		{"hazard", []string{"true", "1e-12"}},
+		{"hazard", hazards(q)},
 		{"load", []string{"0", "5000"}},
 		{"loss", []string{"true", "10"}},
 		{"qta", []string{"true"}},
 	} {
-		possible := (required || kind.name != "qta" && kind.name != "hazard") && (calculated || kind.name != "divergence")
+		possible := (q != nil || kind.name != "qta" && kind.name != "hazard") && (calculated || kind.name != "divergence")
 		if possible && rapid.Bool().Draw(t, kind.name) {
 			setting := rapid.SampledFrom(kind.settings).Draw(t, "setting")
 			triggers = append(triggers, config.Trigger{Kind: kind.name, Setting: setting})

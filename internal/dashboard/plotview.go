@@ -371,7 +371,7 @@ func (v *plotView) roundShare() float64 {
 	}
 	round := 0.0
 	for _, p := range roundShares() {
-		if p <= reached+dq.Tolerance {
+		if dq.AtLeast(reached, p) {
 			round = p
 		}
 	}

@@ -487,7 +487,7 @@ func (w writer) failing(c chart) {
 // said that they failed, or some of them did this and some that.
 func howFailed(s *plot.Series) string {
 	switch {
-	case s.TimedOut >= s.Failed-dq.Tolerance:
+	case dq.AtLeast(s.TimedOut, s.Failed):
 		return "timed out"
 	case s.TimedOut == 0:
 		return "failed"

@@ -257,7 +257,7 @@ func (v *plotView) withinItems(s *plot.Series, t time.Duration) []string {
 	if p := s.RequiredWithin(t); p > 0 {
 		item := "QTA " + exactly(p)
 		if c := s.Curve(plot.Observed); c != nil {
-			if b, ok := c.Within(t); ok && b.Hi < p-dq.Tolerance {
+			if b, ok := c.Within(t); ok && !dq.AtLeast(b.Hi, p) {
 				item += " missed"
 			}
 		}

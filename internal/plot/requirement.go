@@ -57,7 +57,7 @@ func (s *Series) missedUntil(x Stretch) time.Duration {
 	if c == nil {
 		return x.From
 	}
-	if b, ok := c.Within(x.From); !ok || b.Hi >= x.P-dq.Tolerance {
+	if b, ok := c.Within(x.From); !ok || dq.AtLeast(b.Hi, x.P) {
 		return x.From
 	}
 	if v, ok := c.Quantile(x.P); ok {

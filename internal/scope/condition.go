@@ -175,18 +175,22 @@ func figuresOf(p *Probe) figures {
 		f.Failure = math.NaN()
 	}
 	if mass, ok := p.Calculated.IntangibleMass(); ok {
-		f.CalculatedFailure = mass.Hi
+		f.CalculatedFailure = decimal(mass.Hi)
 	}
 	if p.Divergence != nil {
-		f.Divergence = p.Divergence.Distance.Lo
+		f.Divergence = decimal(p.Divergence.Distance.Lo)
 	}
 	if j := p.Judgement; j != nil && j.Slack != nil {
-		f.Slack = j.Slack.Probability
+		f.Slack = decimal(j.Slack.Probability)
 	} else if j != nil {
-		f.Slack = -j.Hazard.Probability
+		f.Slack = -decimal(j.Hazard.Probability)
 	}
 	return f
 }
+
+// decimal returns the multiple of [dq.Tolerance] next to a probability. A condition
+// compares with decimals: a slack of 1 − 0.9 is to be 0.1 and not less.
+func decimal(p float64) float64 { return math.Round(p*1e12) / 1e12 }
 
 // observedQuantile returns the upper bound of a quantile in seconds.
 func observedQuantile(p *Probe, q float64) float64 {

@@ -99,7 +99,7 @@ func (m *Mean) Bounded() bool { return m.Windows > 1 }
 func (m *Mean) Quantile(p float64) (at time.Duration, within dq.Interval) {
 	reached := func(f []float64) time.Duration {
 		// Bounds need not rise all the way.
-		k := slices.IndexFunc(f, func(x float64) bool { return x >= p-dq.Tolerance })
+		k := slices.IndexFunc(f, func(x float64) bool { return dq.AtLeast(x, p) })
 		if k < 0 {
 			return dq.Unreached
 		}

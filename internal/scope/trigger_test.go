@@ -2,6 +2,9 @@ package scope_test
 
 import (
 	"errors"
+	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -132,6 +135,10 @@ func TestTriggersFire(t *testing.T) {
 			"the observed ΔQ violates the QTA: 45 % succeed within 1ms, 50 % have to"},
 		{"hazard", "0.05", counts("a", 12, 8, 0, 0), counts("a", 10, 10, 0, 0),
 			"the observed ΔQ has a slack of 0 in probability, less than 0.05"},
+		{"hazard", "0.1", counts("a", 20, 0, 0, 0), failing(counts("a", 19, 0, 0, 0), 1),
+			"the observed ΔQ has a slack of 0.05 in probability, less than 0.1"},
+		{"condition", "slack < 0.1", counts("a", 20, 0, 0, 0), failing(counts("a", 19, 0, 0, 0), 1),
+			"slack < 0.1: n 20, failure 0.05, p50 1ms, p99 ∞"},
 		{"loss", "true", counts("a", 20, 0, 0, 0), losing(counts("a", 20, 0, 0, 0), 1), "1 lost, more than 0"},
 		{"loss", "5", losing(counts("a", 20, 0, 0, 0), 5), losing(counts("a", 20, 0, 0, 0), 6), "6 lost, more than 5"},
 		{"loss", "5", counts("a", 20, 0, 0, 0), outcome.Counts{Outcome: "a", VM: beam, Unobserved: true},
@@ -162,6 +169,39 @@ func TestTriggersFire(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// A slack that is exactly what is asked for is enough, though binary numbers cannot say
+// most of these decimals; a slack that is less is not.
+func TestHazardAtTheSlackAskedFor(t *testing.T) {
+	for percent := 1; percent <= 99; percent++ {
+		slack := float64(percent) / 100
+		qta, err := dq.NewQTA(slack, dq.Step{T: ms, P: 1 - slack}, dq.Step{T: 2 * ms, P: float64(100-percent) / 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := watching(t, "hazard", strconv.FormatFloat(slack, 'g', -1, 64), "condition", fmt.Sprintf("slack < %v", slack))
+		s.Probes[0].QTA = &qta
+		for _, trigger := range s.Probes[0].Triggers {
+			if err := trigger.Possible(&s.Probes[0], false); err != nil {
+				t.Errorf("slack %v: %s: %v", slack, trigger.Kind(), err)
+			}
+		}
+		p := newPlay(t, s)
+		for range 5 {
+			if f := p.step(counts("a", 100, 0, 0, 0)); len(f.Fired) > 0 {
+				t.Fatalf("slack %v: fired on what is asked for: %+v", slack, f.Fired)
+			}
+		}
+		var got []string
+		for range 5 {
+			got = append(got, fired(p.step(failing(counts("a", 199, 0, 0, 0), 1)))...)
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff([]string{"condition a", "hazard a"}, got); diff != "" {
+			t.Errorf("slack %v: %s", slack, diff)
+		}
 	}
 }
 

@@ -113,7 +113,8 @@ func failureRate(p *Probe) float64 {
 }
 
 // A hazard trigger fires where the observed or the calculated ΔQ violates the QTA,
-// or meets it with less slack in probability than it says.
+// or meets it with less slack in probability than it says. A slack of just what it says
+// is enough, by [dq.AtLeast].
 type hazard struct{ slack float64 }
 
 func parseHazard(setting string) (Trigger, error) {
@@ -142,11 +143,11 @@ func (t hazard) Possible(p *ProbeSystem, _ bool) error {
 	if err := requiring(p); err != nil {
 		return err
 	}
-	most := 1 - p.QTA.MinSuccess()
+	most := p.QTA.MaxFailure()
 	for _, s := range p.QTA.Steps() {
 		most = min(most, 1-s.P)
 	}
-	if t.slack > most+dq.Tolerance {
+	if !dq.AtLeast(most, t.slack) {
 		return fmt.Errorf("with this QTA the slack is %.3g where everything succeeds at once: write less, or true", most)
 	}
 	return nil
@@ -168,7 +169,7 @@ func (t hazard) state(j *dq.Judgement, insufficient string) State {
 	if j == nil || insufficient != "" {
 		return Insufficient
 	}
-	return alarmIf(j.Met == dq.No || j.Slack != nil && j.Slack.Probability < t.slack)
+	return alarmIf(j.Met == dq.No || j.Slack != nil && !dq.AtLeast(j.Slack.Probability, t.slack))
 }
 
 func (t hazard) Cause(p *Probe) string {
