@@ -74,10 +74,11 @@ func newEvalCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringArrayVar(&f.sets, "set", nil, "model of an outcome, outcome=model; one for each outcome")
-	cmd.Flags().DurationVar(&f.base, "base", time.Millisecond, "width of a bin, 1us at the least")
+	f.base = time.Millisecond
+	cmd.Flags().Var(delayFlag{&f.base}, "base", "width of a bin, 1us at the least")
 	cmd.Flags().IntVar(&f.bins, "bins", 10000, "number of bins of a model that has no end")
 	cmd.Flags().Float64SliceVar(&f.quantiles, "quantile", []float64{0.5, 0.95, 0.99}, "within which delay is this share of all executions done")
-	cmd.Flags().DurationSliceVar(&f.within, "within", nil, "which share of all executions is done within this delay")
+	cmd.Flags().Var(delaysFlag{&f.within}, "within", "which share of all executions is done within this delay")
 	cmd.Flags().StringVar(&f.qta, "qta", "", "requirement on the last definition, such as 0.5@1s,0.95@4s,failure@0.01")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	cmd.Flags().BoolVar(&f.plot, "plot", false, "plot the distributions in the terminal too")

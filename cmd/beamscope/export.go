@@ -75,8 +75,8 @@ Without it a picture is of the window that fired the snapshot, or of the last on
 		}
 	}
 	flags.BoolVar(&f.log, "log", false, "pictures: a logarithmic axis of delays")
-	flags.DurationVar(&f.from, "from", 0, "pictures: least delay shown")
-	flags.DurationVar(&f.to, "to", 0, "pictures: greatest delay shown (default: a tenth more than dMax)")
+	flags.Var(delayFlag{&f.from}, "from", "pictures: least delay shown")
+	flags.Var(delayFlag{&f.to}, "to", "pictures: greatest delay shown (default: a tenth more than dMax)")
 	flags.StringVar(&f.size, "size", "", "pictures: WIDTHxHEIGHT in pixels (default: what suits the number of plots)")
 	flags.BoolVar(&f.force, "force", false, "write over a file that exists")
 	flags.StringVarP(&f.config, "config", "c", "", "scope file to use instead of the recorded one")

@@ -117,6 +117,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	switch t := flag.Value.Type(); {
 	case t == "duration" || t == "durationSlice":
 		what = "not a duration: write a number and a unit, as in 500ms or 30s"
+	case t == "delay":
+		what = errors.Unwrap(invalid).Error()
 	case t == "bool":
 		what = "not true or false"
 	case errors.Is(err, strconv.ErrRange):

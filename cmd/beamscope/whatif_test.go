@@ -26,6 +26,7 @@ type answer struct {
 	Probes map[string]struct {
 		Failure   span             `json:"failure"`
 		Mean      *span            `json:"mean_s"`
+		SD        *span            `json:"sd_s"`
 		Quantiles []quantileAnswer `json:"quantiles"`
 		Within    []withinAnswer   `json:"within"`
 		QTA       *struct {
@@ -71,7 +72,7 @@ func strictly(ts *testscript.TestScript) answer {
 }
 
 // bounds is the command "bounds PROBE FIGURE LO EXACT HI" on the answer in standard
-// output, in seconds: the figure (failure, mean, q:P or t:SECONDS) has the bounds
+// output, in seconds: the figure (failure, mean, sd, q:P or t:SECONDS) has the bounds
 // LO and HI, worked out by hand, up to rounding, and they contain EXACT.
 func bounds(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 5 {
@@ -88,6 +89,8 @@ func bounds(ts *testscript.TestScript, neg bool, args []string) {
 		got = &probe.Failure
 	case "mean":
 		got = probe.Mean
+	case "sd":
+		got = probe.SD
 	case "q":
 		for _, q := range probe.Quantiles {
 			if q.P == number(ts, at) {

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/beamscope/beamscope/dq"
 )
 
 var (
@@ -23,7 +25,7 @@ func parseNumber(text string) (float64, bool) {
 func formatNumber(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
 func parseDuration(text string) (time.Duration, bool) {
-	d, err := time.ParseDuration(text)
+	d, err := dq.ParseDelay(text)
 	return d, err == nil && durationForm.MatchString(text)
 }
 

@@ -177,6 +177,9 @@ func (r *reader) duration(v value, low, high time.Duration) (time.Duration, erro
 	what := "is out of range"
 	if v.node.Kind != yaml.ScalarNode || !ok {
 		what, ok = "is not a duration", false
+		if _, err := time.ParseDuration(v.node.Value); err == nil && durationForm.MatchString(v.node.Value) {
+			what = "is not a whole number of nanoseconds"
+		}
 	}
 	if !ok || d < low || d > high {
 		return 0, r.errorf(v, "%s %s: write a number and a unit (ns, us, ms, s, m, h), as in 500ms, from %s to %s",

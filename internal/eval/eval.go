@@ -44,9 +44,14 @@ type Report struct {
 type Probe struct {
 	Failure   Bounds       `json:"failure"`
 	Mean      *Bounds      `json:"mean_s"` // on condition of success; null where nothing succeeds
+	SD        *Bounds      `json:"sd_s"`   // standard deviation, likewise
 	Quantiles []Quantile   `json:"quantiles"`
 	Within    []Within     `json:"within"`
 	QTA       *figures.QTA `json:"qta,omitempty"`
+
+	// What the table is written from: exact where floating-point seconds are not.
+	failure dq.Bounds
+	moments *dq.Moments // in nanoseconds; nil where nothing succeeds
 }
 
 // Bounds contain an exact figure; null is not known to be finite.
@@ -61,6 +66,9 @@ type Quantile struct {
 	P  float64  `json:"p"`
 	Lo *float64 `json:"lo_s"`
 	Hi *float64 `json:"hi_s"`
+
+	interval dq.Interval
+	reached  bool // it is not certain to be in the intangible mass
 }
 
 // Within bounds the probability of success within T seconds.
@@ -68,6 +76,8 @@ type Within struct {
 	T  float64 `json:"t_s"`
 	Lo float64 `json:"lo"`
 	Hi float64 `json:"hi"`
+
+	t time.Duration
 }
 
 // ErrQuestion is a question that cannot be asked: a model that is missing, or of no
@@ -154,16 +164,17 @@ func (q Question) models() (map[string]*dq.DeltaQ, error) {
 
 func (q Question) probe(d *dq.DeltaQ) *Probe {
 	failure, _ := d.IntangibleMass()
-	p := &Probe{Failure: *bounds(failure), Quantiles: []Quantile{}, Within: []Within{}}
+	p := &Probe{Failure: *bounds(failure), Quantiles: []Quantile{}, Within: []Within{}, failure: failure}
 	if m, ok := d.Moments(); ok {
-		p.Mean = bounds(m.Mean)
+		p.moments = &m
+		p.Mean, p.SD = seconds(m.Mean), seconds(m.SD)
 	}
 	for _, x := range q.Quantiles {
 		p.Quantiles = append(p.Quantiles, quantile(d, x))
 	}
 	for _, t := range q.Within {
 		b, _ := d.ProbabilityWithin(t)
-		p.Within = append(p.Within, Within{T: t.Seconds(), Lo: b.Lo, Hi: b.Hi})
+		p.Within = append(p.Within, Within{T: t.Seconds(), Lo: b.Lo, Hi: b.Hi, t: t})
 	}
 	return p
 }
@@ -174,11 +185,15 @@ func quantile(d *dq.DeltaQ, p float64) Quantile {
 	if !ok {
 		return q
 	}
+	q.interval, q.reached = v, true
 	q.Lo = figures.Number(v.Lo.Seconds())
 	if v.Finite() {
 		q.Hi = figures.Number(v.Hi.Seconds())
 	}
 	return q
 }
+
+// seconds are bounds in nanoseconds in seconds.
+func seconds(b dq.Bounds) *Bounds { return bounds(b.Over(1e9)) }
 
 func bounds(b dq.Bounds) *Bounds { return &Bounds{figures.Number(b.Lo), figures.Number(b.Hi)} }

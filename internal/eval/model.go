@@ -233,9 +233,9 @@ func step(t, p string) (dq.Step, error) {
 
 // delay reads a duration with its unit, such as 1.5ms.
 func delay(text string) (time.Duration, error) {
-	d, err := time.ParseDuration(strings.TrimSpace(text))
+	d, err := dq.ParseDelay(strings.TrimSpace(text))
 	if err != nil {
-		return 0, fmt.Errorf("%w: delay %q: want a number with a unit, such as 1.5ms", ErrModel, text)
+		return 0, fmt.Errorf("%w: %w", ErrModel, err)
 	}
 	return d, nil
 }

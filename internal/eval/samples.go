@@ -41,12 +41,16 @@ const MaxSamples = 1 << 24
 func ReadSamples(r io.Reader) (delays []time.Duration, failures uint64, err error) {
 	lines := bufio.NewScanner(r)
 	for n := 1; lines.Scan(); n++ {
-		switch text := strings.TrimSpace(lines.Text()); {
+		line := lines.Text()
+		if n == 1 {
+			line = strings.TrimPrefix(line, "\ufeff") // a byte-order mark
+		}
+		switch text := strings.TrimSpace(line); {
 		case text == "" || text[0] == '#':
 		case text == "fail" || text == "timeout":
 			failures++
 		default:
-			d, err := seconds(text)
+			d, err := secondsOf(text)
 			if err != nil {
 				return nil, 0, fmt.Errorf("line %d: %w", n, err)
 			}
@@ -62,7 +66,7 @@ func ReadSamples(r io.Reader) (delays []time.Duration, failures uint64, err erro
 	return delays, failures, nil
 }
 
-func seconds(text string) (time.Duration, error) {
+func secondsOf(text string) (time.Duration, error) {
 	s, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(s >= 0 && s <= dq.MaxModelDelay.Seconds()) {
 		return 0, fmt.Errorf("%w: %q: want a delay in seconds, fail or timeout", ErrModel, text)

@@ -3,10 +3,10 @@ package eval
 import (
 	"fmt"
 	"io"
-	"math"
-	"slices"
+	"math/big"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/beamscope/beamscope/dq"
@@ -14,8 +14,8 @@ import (
 )
 
 // Table writes a report for people: a line for each definition and operator, and
-// what became of the requirement. Bounds are rounded outwards, to about four
-// digits; a figure that is exact but for rounding errors is rounded to the nearest.
+// what became of the requirement. All figures are written by [figures.Outward]: what is
+// written contains the bounds.
 func Table(w io.Writer, r *Report) error {
 	rows := [][]string{header(r)}
 	for _, name := range r.Names {
@@ -39,23 +39,30 @@ func header(r *Report) []string {
 		cells = append(cells, "p"+plain(q.P*100))
 	}
 	for _, w := range p.Within {
-		cells = append(cells, "within "+exactDelay(w.T))
+		cells = append(cells, "within "+exactDelay(w.t))
 	}
 	return cells
 }
 
 func row(name string, p *Probe) []string {
-	cells := []string{name, percent(p.Failure.Lo, p.Failure.Hi), "-"}
-	if p.Mean != nil {
-		cells[2] = delays(p.Mean.Lo, p.Mean.Hi)
+	cells := []string{name, percent(p.failure), "-"}
+	if p.moments != nil {
+		cells[2] = moment(p.moments.Mean)
 	}
 	for _, q := range p.Quantiles {
-		cells = append(cells, delays(q.Lo, q.Hi))
+		cells = append(cells, q.text())
 	}
 	for _, w := range p.Within {
-		cells = append(cells, percent(&w.Lo, &w.Hi))
+		cells = append(cells, percent(dq.Bounds{Lo: w.Lo, Hi: w.Hi}))
 	}
 	return cells
+}
+
+func (q Quantile) text() string {
+	if !q.reached {
+		return "∞"
+	}
+	return interval(q.interval)
 }
 
 // align puts cells below each other: the first of a row to the left, the others to
@@ -95,17 +102,17 @@ func judgement(name string, j dq.Judgement) string {
 	}
 	if m := j.Slack; m != nil {
 		if m.HasTime {
-			fmt.Fprintf(&b, "  slack, at least: %s at %s\n", exactDelay(m.Time.Seconds()), place(j.Points[m.TimeAt]))
+			fmt.Fprintf(&b, "  slack, at least: %s at %s\n", exactDelay(m.Time), place(j.Points[m.TimeAt]))
 		}
-		fmt.Fprintf(&b, "  slack, at least: %s at %s\n", share(m.Probability, figures.Down), place(j.Points[m.ProbabilityAt]))
+		fmt.Fprintf(&b, "  slack, at least: %s at %s\n", share(m.Probability, figures.RoundDown), place(j.Points[m.ProbabilityAt]))
 	}
 	if m := j.Hazard; m != nil {
 		if m.HasTime {
-			fmt.Fprintf(&b, "  hazard, at most: %s at %s\n", exactDelay(m.Time.Seconds()), place(j.Points[m.TimeAt]))
+			fmt.Fprintf(&b, "  hazard, at most: %s at %s\n", exactDelay(m.Time), place(j.Points[m.TimeAt]))
 		} else {
 			fmt.Fprintf(&b, "  hazard in time: there may be no delay that is long enough\n")
 		}
-		fmt.Fprintf(&b, "  hazard, at most: %s at %s\n", share(m.Probability, figures.Up), place(j.Points[m.ProbabilityAt]))
+		fmt.Fprintf(&b, "  hazard, at most: %s at %s\n", share(m.Probability, figures.RoundUp), place(j.Points[m.ProbabilityAt]))
 	}
 	return b.String()
 }
@@ -115,7 +122,7 @@ func place(p dq.Point) string {
 	if p.Final {
 		return "failure@" + plain(1-p.Required.P)
 	}
-	return plain(p.Required.P) + "@" + exactDelay(p.Required.T.Seconds())
+	return plain(p.Required.P) + "@" + exactDelay(p.Required.T)
 }
 
 // plain is a number without what rounding in binary adds.
@@ -123,93 +130,117 @@ func plain(x float64) string { return strconv.FormatFloat(x, 'g', 12, 64) }
 
 // A unit is what delays are written in.
 type unit struct {
-	name    string
-	seconds float64
+	name string
+	ns   int64
 }
 
-// unitOf is the largest unit that a delay has at least one of.
-func unitOf(seconds float64) unit {
-	units := []unit{{"s", 1}, {"ms", 1e-3}, {"µs", 1e-6}}
-	for _, u := range units {
-		if seconds >= u.seconds*(1-1e-9) {
+// unitOf is the largest unit that a delay in nanoseconds has at least one of.
+func unitOf(ns *big.Rat) unit {
+	for _, u := range []unit{{"s", 1e9}, {"ms", 1e6}, {"µs", 1e3}} {
+		if ns.Cmp(big.NewRat(u.ns, 1)) >= 0 {
 			return u
 		}
 	}
-	return unit{"ns", 1e-9}
+	return unit{"ns", 1}
 }
 
-// exactDelay is a delay to the nanosecond.
-func exactDelay(seconds float64) string {
-	if seconds == 0 {
+// in is a delay in nanoseconds in a unit.
+func (u unit) in(ns *big.Rat) *big.Rat { return new(big.Rat).Quo(ns, big.NewRat(u.ns, 1)) }
+
+// exactDelay is a delay with all its digits.
+func exactDelay(d time.Duration) string {
+	if d == 0 {
 		return "0"
 	}
-	u := unitOf(seconds)
-	return plain(math.Round(seconds*1e9)/(u.seconds*1e9)) + u.name
+	ns := big.NewRat(int64(d), 1)
+	u := unitOf(ns)
+	return figures.Outward(u.in(ns), u.in(ns), 9) + u.name
 }
 
-// delays are the bounds of a delay in seconds; nil is without end.
-func delays(lo, hi *float64) string {
-	switch {
-	case lo == nil:
-		return "∞"
-	case hi == nil:
-		return delays(lo, lo) + "–∞"
-	case *hi == 0:
+// The digits of a figure of a table, and the most decimals that it has: of nanoseconds,
+// and of percent.
+const (
+	delayDigits     = 4
+	shareDigits     = 2
+	delayDecimals   = 9
+	percentDecimals = 12
+)
+
+// interval writes the bounds of a delay; one that may not be reached has no end.
+func interval(v dq.Interval) string {
+	lo := big.NewRat(int64(v.Lo), 1)
+	if !v.Finite() {
+		return delays(lo, nil)
+	}
+	return delays(lo, big.NewRat(int64(v.Hi), 1))
+}
+
+// moment writes the bounds of a mean or a standard deviation, in nanoseconds.
+func moment(b dq.Bounds) string {
+	return delays(new(big.Rat).SetFloat64(b.Lo), new(big.Rat).SetFloat64(b.Hi)) // nil for what is infinite
+}
+
+// delays writes the bounds of a delay in nanoseconds, rounded outwards; a hi of nil is
+// without end. Both ends are in the unit and with the decimals of the upper one, unless
+// nothing would be left of the lower one.
+func delays(lo, hi *big.Rat) string {
+	if hi == nil {
+		u := unitOf(lo)
+		return figures.RoundDown(u.in(lo), decimals(u.in(lo), delayDigits, delayDecimals)) + u.name + "–∞"
+	}
+	if hi.Sign() == 0 {
 		return "0"
 	}
-	u := unitOf(*hi)
-	a, b := *lo/u.seconds, *hi/u.seconds
-	return interval(a, b, 1e-9*b, decimals(b, 4)) + u.name
-}
-
-// percent are the bounds of a probability.
-func percent(lo, hi *float64) string {
-	if lo == nil || hi == nil {
-		return "-"
+	u := unitOf(hi)
+	digits := decimals(u.in(hi), delayDigits, delayDecimals)
+	text := figures.Outward(u.in(lo), u.in(hi), digits) + u.name
+	if lo.Sign() == 0 || !strings.HasPrefix(text, "0–") {
+		return text
 	}
-	a, b := 100**lo, 100**hi
-	return interval(a, b, figures.PercentSlack, percentDecimals(a, b)) + "%"
+	v := unitOf(lo)
+	return figures.RoundDown(v.in(lo), decimals(v.in(lo), delayDigits, delayDecimals)) + v.name + "–" + figures.RoundUp(u.in(hi), digits) + u.name
 }
 
-// percentDecimals are the more, the closer percentages are to 0 or 100.
-func percentDecimals(lo, hi float64) int {
-	if least := min(hi, 100-lo); least > 2*figures.PercentSlack {
-		return max(2, decimals(least, 2))
+// percent writes the bounds of a probability, rounded outwards.
+func percent(b dq.Bounds) string {
+	lo, hi := inPercent(b.Lo), inPercent(b.Hi)
+	return figures.OutwardPercent(lo, hi, decimalsOfPercent(lo, hi)) + "%"
+}
+
+func inPercent(p float64) *big.Rat {
+	x := new(big.Rat).SetFloat64(p)
+	return x.Mul(x, big.NewRat(100, 1))
+}
+
+// decimalsOfPercent are two, or more where percentages are close to 0 or 100.
+func decimalsOfPercent(lo, hi *big.Rat) int {
+	least := new(big.Rat).Sub(big.NewRat(100, 1), lo)
+	if hi.Cmp(least) < 0 {
+		least = hi
 	}
-	return 2
+	return max(2, decimals(least, shareDigits, percentDecimals))
 }
 
-// share is one probability, rounded down or up.
-func share(p float64, round func(x float64, decimals int, slack float64) float64) string {
-	digits := percentDecimals(100*p, 100*p)
-	return trimmed(round(100*p, digits, figures.PercentSlack), digits) + "%"
-}
-
-// decimals is how many decimals a number needs to have so many digits.
-func decimals(x float64, digits int) int {
-	if x <= 0 {
-		return 0
+// share writes one probability that is a bound on one side: rounded to that side,
+// unless it is near enough to a decimal.
+func share(p float64, round func(x *big.Rat, decimals int) string) string {
+	text := percent(dq.Bounds{Lo: p, Hi: p})
+	if !strings.Contains(text, "–") {
+		return text
 	}
-	return max(0, digits-1-int(math.Floor(math.Log10(x))))
+	x := inPercent(p)
+	return round(x, decimalsOfPercent(x, x)) + "%"
 }
 
-// interval is two numbers rounded outwards, unless they are within slack of a
-// rounded one, or one number where they come out the same.
-func interval(lo, hi, slack float64, decimals int) string {
-	scale := math.Pow10(decimals)
-	if hi-lo <= 2*slack {
-		return trimmed(math.Round((lo+hi)/2*scale)/scale, decimals)
+// decimals is how many decimals a number needs to have so many digits, at most most.
+func decimals(x *big.Rat, digits, most int) int {
+	limit := big.NewRat(1, 1)
+	for range digits - 1 {
+		limit.Mul(limit, big.NewRat(10, 1))
 	}
-	a := trimmed(figures.Down(lo, decimals, slack), decimals)
-	b := trimmed(figures.Up(hi, decimals, slack), decimals)
-	return strings.Join(slices.Compact([]string{a, b}), "–")
-}
-
-// trimmed has no zeros at its end.
-func trimmed(x float64, decimals int) string {
-	text := strconv.FormatFloat(math.Abs(x), 'f', decimals, 64) // no -0
-	if decimals > 0 {
-		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	n := 0
+	for y := new(big.Rat).Set(x); y.Sign() > 0 && y.Cmp(limit) < 0 && n < most; n++ {
+		y.Mul(y, big.NewRat(10, 1))
 	}
-	return text
+	return n
 }

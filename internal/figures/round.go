@@ -1,7 +1,7 @@
 package figures
 
 import (
-	"math"
+	"math/big"
 	"strconv"
 	"strings"
 	"time"
@@ -9,28 +9,24 @@ import (
 	"github.com/beamscope/beamscope/dq"
 )
 
-// Down and Up round to so many decimals, downwards and upwards; what is within slack of
-// a rounded number already, stays that.
-func Down(x float64, decimals int, slack float64) float64 {
-	scale := math.Pow10(decimals)
-	return math.Floor((x+slack)*scale) / scale
+// PercentDown shows a share as [Percent] does, rounded down: it is at least so much. A
+// share within 1e-12 of a decimal, relative to it, is that decimal, as 0.07 has no exact
+// float64.
+func PercentDown(share float64) string { return percentRounded(share, floor) }
+
+// PercentUp shows a share as [PercentDown] does, rounded up: it is at most so much.
+func PercentUp(share float64) string { return percentRounded(share, ceil) }
+
+func percentRounded(share float64, round func(*big.Rat, int) *big.Rat) string {
+	x := new(big.Rat).SetFloat64(share)
+	x.Mul(x, big.NewRat(100, 1))
+	n := nearest(x, 2)
+	limit := new(big.Rat).Mul(n, new(big.Rat).SetFloat64(dq.Tolerance))
+	if d := new(big.Rat).Sub(x, n); d.Abs(d).Cmp(limit) > 0 {
+		n = round(x, 2)
+	}
+	return n.FloatString(2) + "%"
 }
-
-// Up is told of at [Down].
-func Up(x float64, decimals int, slack float64) float64 {
-	scale := math.Pow10(decimals)
-	return math.Ceil((x-slack)*scale) / scale
-}
-
-// PercentSlack is the difference up to which two percentages count as equal.
-const PercentSlack = 100 * dq.Tolerance
-
-// PercentDown and PercentUp show a share as [Percent] does, one that is at least so
-// much, and at most.
-func PercentDown(share float64) string { return percent(Down(share*100, 2, PercentSlack)) }
-
-// PercentUp is told of at [PercentDown].
-func PercentUp(share float64) string { return percent(Up(share*100, 2, PercentSlack)) }
 
 // DelayDown and DelayUp show a delay as [Delay] does, one that is at least so long, and
 // at most.
