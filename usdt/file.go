@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 )
 
 // A File is an ELF executable or shared object whose probes can be read. Its
@@ -125,6 +126,28 @@ func (f *File) Variable(name string) (address uint64, err error) {
 		return 0, fmt.Errorf("symbol %q: %w", name, err)
 	}
 	return address, nil
+}
+
+// Function returns the name of the function that an address, as linked, is in. The
+// functions of .symtab count, and those of .dynsym where .symtab has none there.
+//
+// The error is ErrNoSymbol where no function is there, or functions of several names are,
+// and ErrFormat where a symbol table is malformed.
+func (f *File) Function(address uint64) (string, error) {
+	for _, kind := range []elf.SectionType{elf.SHT_SYMTAB, elf.SHT_DYNSYM} {
+		i := slices.IndexFunc(f.image.sections, func(s section) bool { return s.kind == kind })
+		if i < 0 {
+			continue
+		}
+		name, err := f.image.function(f.image.sections[i], address)
+		if err != nil {
+			return "", fmt.Errorf("function at %#x: symbol table %q: %w", address, f.image.sections[i].name, err)
+		}
+		if name != "" {
+			return name, nil
+		}
+	}
+	return "", fmt.Errorf("function at %#x: %w", address, ErrNoSymbol)
 }
 
 // symbolAddress returns the address that a name is linked at.

@@ -235,6 +235,48 @@ func TestSymbol(t *testing.T) {
 	}
 }
 
+// sized returns a function's symbol of so many bytes.
+func sized(name string, address, size uint64) testSymbol {
+	s := symbol(name, elf.STB_LOCAL, elf.STT_FUNC, address)
+	s.Size = size
+	return s
+}
+
+func TestFunction(t *testing.T) {
+	f := newELF(elf.EM_X86_64)
+	f.addSymbols(elf.SHT_DYNSYM, 0x4000,
+		sized("exported", textAddress+0x10, 0x10),
+		sized("public", textAddress+0x20, 0x10))
+	f.addSymbols(elf.SHT_SYMTAB, 0x5000,
+		sized("local", textAddress+0x20, 0x10),
+		sized("local.cold", textAddress+0x60, 0x10),
+		sized("empty", textAddress+0x30, 0),
+		sized("this", textAddress+0x40, 0x10),
+		sized("that", textAddress+0x48, 0x10),
+		sized("last", 1<<64-8, 16))
+	file := open(t, f)
+	for address, want := range map[uint64]string{
+		textAddress + 0x10: "exported", textAddress + 0x1f: "exported",
+		textAddress + 0x20: "local", textAddress + 0x2f: "local", textAddress + 0x6f: "local.cold",
+		textAddress + 0x40: "this", textAddress + 0x57: "that", 1<<64 - 1: "last",
+	} {
+		if name, err := file.Function(address); err != nil || name != want {
+			t.Errorf("at %#x: %q, error %v, want %q", address, name, err, want)
+		}
+	}
+	for _, address := range []uint64{0, textAddress, textAddress + 0x30, textAddress + 0x48} {
+		if name, err := file.Function(address); !errors.Is(err, ErrNoSymbol) {
+			t.Errorf("at %#x: %q, error %v", address, name, err)
+		}
+	}
+	f = newELF(elf.EM_X86_64)
+	f.addSymbols(elf.SHT_DYNSYM, 0x4000, sized("exported", textAddress, 8))
+	f.sections[1].Size = maxSymbolTable + 1
+	if _, err := open(t, f).Function(textAddress); !errors.Is(err, ErrFormat) {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestBuildID(t *testing.T) {
 	id := rawNote("GNU", 3, []byte{1, 0xab})
 	for _, test := range []struct {

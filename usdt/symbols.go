@@ -88,33 +88,10 @@ func (img *image) lookup(names map[string]bool) (map[string]definition, error) {
 
 // lookupIn returns the definitions that one symbol table has of names.
 func (img *image) lookupIn(table section, names map[string]bool) (map[string]definition, error) {
-	if err := table.check(maxSymbolTable); err != nil {
-		return nil, err
-	}
-	if uint64(table.link) >= uint64(len(img.sections)) {
-		return nil, fmt.Errorf("%w: strings are in section %d of %d", ErrFormat, table.link, len(img.sections))
-	}
-	text, err := img.readSection(img.sections[table.link], maxSymbolStrings)
-	if err != nil {
-		return nil, fmt.Errorf("strings: %w", err)
-	}
-	entries, err := sectionReader(img.r, table.offset, table.size)
-	if err != nil {
-		return nil, err
-	}
 	found := make(map[string]definition)
-	r := bufio.NewReader(entries)
-	var raw [symbolSize]byte
-	for range table.size / symbolSize {
-		if _, err := io.ReadFull(r, raw[:]); err != nil {
-			return nil, readError(err)
-		}
-		if !defines(raw) {
-			continue
-		}
-		name, ok := cString(text, uint64(binary.LittleEndian.Uint32(raw[:])))
-		if !ok || !names[string(name)] {
-			continue
+	err := img.symbols(table, func(raw *[symbolSize]byte, name []byte) {
+		if !names[string(name)] {
+			return
 		}
 		d := found[string(name)]
 		address := binary.LittleEndian.Uint64(raw[8:])
@@ -124,8 +101,62 @@ func (img *image) lookupIn(table section, names map[string]bool) (map[string]def
 			d.global.add(address)
 		}
 		found[string(name)] = d
+	})
+	if err != nil {
+		return nil, err
 	}
 	return found, nil
+}
+
+// function returns the name of the function of a symbol table that an address is in, ""
+// where there is none, or where several functions of different names are there.
+func (img *image) function(table section, address uint64) (string, error) {
+	found, several := "", false
+	err := img.symbols(table, func(raw *[symbolSize]byte, name []byte) {
+		from, size := binary.LittleEndian.Uint64(raw[8:]), binary.LittleEndian.Uint64(raw[16:])
+		if elf.ST_TYPE(raw[4]) != elf.STT_FUNC || address < from || address-from >= size {
+			return
+		}
+		several = several || found != "" && found != string(name)
+		found = string(name)
+	})
+	if several {
+		found = ""
+	}
+	return found, err
+}
+
+// symbols calls fn for each entry of a symbol table that gives an address, and has a
+// name.
+func (img *image) symbols(table section, fn func(raw *[symbolSize]byte, name []byte)) error {
+	if err := table.check(maxSymbolTable); err != nil {
+		return err
+	}
+	if uint64(table.link) >= uint64(len(img.sections)) {
+		return fmt.Errorf("%w: strings are in section %d of %d", ErrFormat, table.link, len(img.sections))
+	}
+	text, err := img.readSection(img.sections[table.link], maxSymbolStrings)
+	if err != nil {
+		return fmt.Errorf("strings: %w", err)
+	}
+	entries, err := sectionReader(img.r, table.offset, table.size)
+	if err != nil {
+		return err
+	}
+	r := bufio.NewReader(entries)
+	var raw [symbolSize]byte
+	for range table.size / symbolSize {
+		if _, err := io.ReadFull(r, raw[:]); err != nil {
+			return readError(err)
+		}
+		if !defines(raw) {
+			continue
+		}
+		if name, ok := cString(text, uint64(binary.LittleEndian.Uint32(raw[:]))); ok {
+			fn(&raw, name)
+		}
+	}
+	return nil
 }
 
 // defines tells whether a symbol table's entry gives the address of code or data
