@@ -204,6 +204,7 @@ struct token {
 const volatile __u32 process_state;
 const volatile __u32 process_seq_clock;
 const volatile __u32 process_seq_lastcnt;
+const volatile __u32 process_suspensions;
 
 /* The process that an alias is of; 0 where it is none. */
 static __always_inline __u64 alias_process(__u64 term)
@@ -390,6 +391,7 @@ SEC("uprobe.multi")
 int detail_suspend(void *ctx)
 {
 	__u64 port = param(ctx, 3), term = 0;
+	struct writing rec;
 	struct detail d;
 
 	if (!begin_detail(&d) || !process_arg(ctx, &d) || !find_watch(&d.key, d.now))
@@ -398,8 +400,98 @@ int detail_suspend(void *ctx)
 	 * is in the lower half of the term. */
 	if (port)
 		bpf_probe_read_user(&term, sizeof(term), (void *)port);
-	port = TERM_TAG(term) == TERM_TAG_PORT ? (__u32)term >> TERM_TAG_BITS : 0;
-	log_plain(LOG_SUSPEND, d.now, d.key.pid, d.key.process, port);
+	rec = begin_record(LOG_SUSPEND, d.now, d.key.pid, d.key.process);
+	if (!rec.to)
+		return 0;
+	rec.to->other = TERM_TAG(term) == TERM_TAG_PORT ? (__u32)term >> TERM_TAG_BITS : 0;
+	rec.to->flags = port ? LOG_PORT : 0;
+	rec.to->details[0] = caller(ctx);
+	end_record(&rec);
+	return 0;
+}
+
+/* Logs that d->key.process is resumed, which had been suspended so many times; 0: not
+ * known. */
+static __noinline int resumed(struct detail *d, __u64 suspensions)
+{
+	struct watch *w = find_watch(&d->key, d->now);
+
+	if (!w)
+		return 0;
+	if (!w->ready_ns)
+		*(volatile __u64 *)&w->ready_ns = d->now;
+	log_plain(LOG_RESUME, d->now, d->key.pid, d->key.process, suspensions);
+	return 0;
+}
+
+/* At process__resume, the entry of erts_resume(Process *process, ErtsProcLocks locks). */
+SEC("uprobe.multi")
+int detail_resume(void *ctx)
+{
+	__u32 suspensions = 0;
+	struct detail d;
+
+	if (!begin_detail(&d) || !process_arg(ctx, &d))
+		return 0;
+	if (process_suspensions)
+		bpf_probe_read_user(&suspensions, sizeof(suspensions), (void *)(param(ctx, 1) + process_suspensions));
+	return resumed(&d, suspensions);
+}
+
+/* The beginning of struct ErtsProcList_, erts/emulator/beam/erl_process.h of OTP 25. */
+struct process_list {
+	__u64 process; /* a pid, or a pointer to the process */
+	__u64 started;
+	__u64 next;
+};
+
+/* So many processes of a list are resumed at most, as far as is logged. */
+#define RESUMED_MOST 256
+
+struct resuming {
+	struct detail d;
+	__u64 at; /* in the list */
+};
+
+static long resume_next(__u32 i, struct resuming *r)
+{
+	struct process_list item;
+
+	if (!r->at || bpf_probe_read_user(&item, sizeof(item), (void *)r->at))
+		return 1;
+	r->at = item.next;
+	if (TERM_TAG(item.process) != TERM_TAG_PID &&
+	    bpf_probe_read_user(&item.process, sizeof(item.process), (void *)item.process))
+		return 0;
+	r->d.key.process = term_pid(item.process);
+	resumed(&r->d, 0);
+	return 0;
+}
+
+/* At processes__resume, the entry of erts_resume_processes(ErtsProcList *list). */
+SEC("uprobe.multi")
+int detail_resume_list(void *ctx)
+{
+	struct resuming r;
+
+	if (!begin_detail(&r.d))
+		return 0;
+	r.at = param(ctx, 1);
+	bpf_loop(RESUMED_MOST, resume_next, &r, 0);
+	return 0;
+}
+
+/* At process__suspend__by and process__resume__by, the entries of the functions that
+ * erlang:suspend_process and erlang:resume_process call. The cookie is the kind. */
+SEC("uprobe.multi")
+int detail_by(void *ctx)
+{
+	struct detail d;
+	__u64 by;
+
+	if (begin_detail(&d) && process_arg(ctx, &d) && find_watch(&d.key, d.now) &&
+	    !read_arg(ctx, &d.block, 1, &by))
+		log_plain(bpf_get_attach_cookie(ctx), d.now, d.key.pid, d.key.process, term_pid(by));
 	return 0;
 }
 

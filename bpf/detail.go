@@ -16,6 +16,7 @@ import (
 type ProcessLayout struct {
 	State                            uint32 // what [Event.State] tells; 32 bits
 	SeqTraceClock, SeqTraceLastCount uint32 // the token of a message to an alias; 64 bits each
+	Suspensions                      uint32 // how many times it is suspended; 32 bits
 }
 
 // A detail is a program that logs what a probe tells of processes that take part in open
@@ -32,6 +33,10 @@ func details() []detail {
 		{"process__in", kernelProgDetailIn, 0},
 		{"process__out", kernelProgDetailOut, 0},
 		{"process__suspend", kernelProgDetailSuspend, 0},
+		{"process__suspend__by", kernelProgDetailBy, kernelLoggedLOG_HOLD},
+		{"process__resume", kernelProgDetailResume, 0},
+		{"processes__resume", kernelProgDetailResumeList, 0},
+		{"process__resume__by", kernelProgDetailBy, kernelLoggedLOG_RELEASE},
 		{"gc_minor__end", kernelProgDetailPlain, kernelLoggedLOG_GC_END},
 		{"gc_major__end", kernelProgDetailPlain, kernelLoggedLOG_GC_END},
 		{"gc_minor__start", kernelProgDetailPlain, kernelLoggedLOG_GC_START},

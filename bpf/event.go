@@ -18,10 +18,13 @@ const (
 	EventSend    // Process sends a message to Other
 	EventQueued  // Process fetches a message from its outer queue
 	EventReceive // Process takes a message out of its mailbox
-	EventSuspend // Process is suspended; Other is the number of the port that is busy, 0 where it is none
+	EventSuspend // Process is suspended; Port, Other and Caller tell why
 	EventExit
 	EventOSWait    // Thread, of the VM's schedulers, waited for a processor from From until Time; no Process
 	EventNeighbour // Process, which begins to run on Thread, could not before: Other ran there from From until To
+	EventResume    // Process is resumed; Other is how many suspensions it had, 0 where that is not known
+	EventHold      // Other asks the VM to suspend Process, by erlang:suspend_process
+	EventRelease   // Other asks the VM to resume Process, or to count one suspension less
 )
 
 // States of [Event.State], and whether there is one.
@@ -62,6 +65,14 @@ type Event struct {
 
 	// Again, of EventIn, says that no other process ran on Thread since it stopped there.
 	Again bool
+
+	// Of EventSuspend: Port says that a port is busy, and Other is its number, 0 where that
+	// is not known. Otherwise Caller tells which function of the VM suspends the process:
+	// the distance in bytes from the place of the probe process__suspend to where that
+	// function goes on, 0 where it is not known; and Text is the function's name, where
+	// whoever reads the events has put it there.
+	Port   bool
+	Caller int64
 
 	State      uint8 // of EventOut: a set of States
 	Reductions int32 // of EventOut

@@ -109,6 +109,7 @@ var kindNames = map[bpf.EventKind]string{
 	bpf.EventIn: "in", bpf.EventOut: "out", bpf.EventGCStart: "gc", bpf.EventGCEnd: "gc-end",
 	bpf.EventNIFStart: "nif", bpf.EventNIFEnd: "nif-end", bpf.EventSend: "send", bpf.EventQueued: "queued",
 	bpf.EventReceive: "receive", bpf.EventSuspend: "suspend", bpf.EventExit: "exit",
+	bpf.EventResume: "resume", bpf.EventHold: "hold", bpf.EventRelease: "release",
 }
 
 func kindsOf(events []bpf.Event) string {
@@ -141,16 +142,17 @@ func TestEvents(t *testing.T) {
 		a, events := r.call("congestion", "[]")
 		own := of(events, a.process())
 		// Behind that there may be a message from the port.
-		if got := kindsOf(own); !strings.HasPrefix(got, "watch start suspend out in ") || !strings.HasSuffix(got, " end") {
+		if got := kindsOf(own); !strings.HasPrefix(got, "watch start suspend out resume in ") || !strings.HasSuffix(got, " end") {
 			t.Fatalf("owner: %s", got)
 		}
-		if port := uint64(a.number()); own[2].Other != port {
-			t.Errorf("suspended by port %d, want %d", own[2].Other, port)
+		if port := uint64(a.number()); own[2].Other != port || !own[2].Port {
+			t.Errorf("suspended: %+v, want by port %d", own[2], port)
 		}
 		if want := uint8(bpf.StateKnown | bpf.StateActive | bpf.StateSuspended); own[3].State != want {
 			t.Errorf("state %b, want %b", own[3].State, want)
 		}
 	})
+	t.Run("suspensions", func(t *testing.T) { testSuspensions(t, r) })
 	t.Run("nested", func(t *testing.T) {
 		a, events := r.call("nested", "[300]")
 		checkKinds(t, "owner", of(events, a.process()), "watch start start gc gc-end end gc gc-end end gc gc-end out")
@@ -192,6 +194,52 @@ func TestEvents(t *testing.T) {
 			t.Errorf("of %d ns the other one ran %d", waited, ran)
 		}
 	})
+}
+
+// A process is suspended by the VM while it changes a persistent term, and by another
+// process. Those signals that are for a process that does not run are handled unseen.
+func testSuspensions(t *testing.T, r *recorder) {
+	a, events := r.call("suspensions", "[]")
+	process, holder := a.process(), a.process()
+	own := of(events, process)
+	kinds := kindsOf(own)
+	const until, then = "watch start suspend out resume in out hold release resume ", " hold release resume in "
+	if !strings.HasPrefix(kinds, until) || !strings.Contains(kinds[len(until):], then) {
+		t.Fatalf("owner: %s", kinds)
+	}
+	term := own[2]
+	if name := functionOf(t, r.vm, term.Caller); term.Port || term.Other != 0 || name != "persistent_term_put_2" {
+		t.Errorf("suspended by %q: %+v", name, term)
+	}
+	if want := uint8(bpf.StateKnown | bpf.StateActive | bpf.StateSuspended); own[3].State != want {
+		t.Errorf("state %b, want %b", own[3].State, want)
+	}
+	for _, e := range own {
+		switch {
+		case (e.Kind == bpf.EventHold || e.Kind == bpf.EventRelease) && e.Other != holder:
+			t.Errorf("%s by %x, want %x", kindNames[e.Kind], e.Other, holder)
+		case e.Kind == bpf.EventResume && e.Other != 1:
+			t.Errorf("resumed of %d suspensions", e.Other)
+		}
+	}
+}
+
+// functionOf returns the function of a VM that goes on so far behind the place of the probe
+// process__suspend.
+func functionOf(t *testing.T, vm *erlang.VM, caller int64) string {
+	t.Helper()
+	target := vmtest.Target(t, vm)
+	i := slices.IndexFunc(target.Probes, func(p usdt.Probe) bool { return p.Name == "process__suspend" })
+	file, err := usdt.Open(target.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	name, err := file.Function(target.Probes[i].Sites[0].Address + uint64(caller) - 1)
+	if err != nil {
+		t.Error(err)
+	}
+	return name
 }
 
 func testStory(t *testing.T, r *recorder) {
@@ -410,7 +458,7 @@ func TestDetailsAttached(t *testing.T) {
 	if err := a.Missing(); !errors.Is(err, bpf.ErrNoProbe) || !strings.Contains(err.Error(), "process__suspend") {
 		t.Errorf("missing: %v", err)
 	}
-	if names := probeNames(a); len(names) != 14 || !slices.Contains(names, "message__send__alias") {
+	if names := probeNames(a); len(names) != 18 || !slices.Contains(names, "message__send__alias") {
 		t.Errorf("attached to %q", names)
 	}
 	for _, explain := range []bool{false, true, false} {
@@ -425,7 +473,7 @@ func TestDetailsAttached(t *testing.T) {
 		c.ReadTo(from)
 		want := 1
 		if explain {
-			want = 14
+			want = 18
 		}
 		if names := probeNames(a); len(names) != want || c.Explains() != explain {
 			t.Errorf("explain %v: attached to %q", explain, names)

@@ -150,6 +150,9 @@ const (
 	kernelLoggedLOG_EXIT       kernelLogged = 15
 	kernelLoggedLOG_OS_WAIT    kernelLogged = 16
 	kernelLoggedLOG_NEIGHBOUR  kernelLogged = 17
+	kernelLoggedLOG_RESUME     kernelLogged = 18
+	kernelLoggedLOG_HOLD       kernelLogged = 19
+	kernelLoggedLOG_RELEASE    kernelLogged = 20
 )
 
 type kernelOperandKind uint32
@@ -416,12 +419,15 @@ const (
 	kernelMapWatches            = "watches"
 	kernelMapWatchings          = "watchings"
 	kernelMapWorsts             = "worsts"
+	kernelProgDetailBy          = "detail_by"
 	kernelProgDetailExit        = "detail_exit"
 	kernelProgDetailIn          = "detail_in"
 	kernelProgDetailNif         = "detail_nif"
 	kernelProgDetailOut         = "detail_out"
 	kernelProgDetailPlain       = "detail_plain"
 	kernelProgDetailReceived    = "detail_received"
+	kernelProgDetailResume      = "detail_resume"
+	kernelProgDetailResumeList  = "detail_resume_list"
 	kernelProgDetailSend        = "detail_send"
 	kernelProgDetailSendAlias   = "detail_send_alias"
 	kernelProgDetailSuspend     = "detail_suspend"
@@ -457,6 +463,7 @@ const (
 	kernelVarProcessSeqClock    = "process_seq_clock"
 	kernelVarProcessSeqLastcnt  = "process_seq_lastcnt"
 	kernelVarProcessState       = "process_state"
+	kernelVarProcessSuspensions = "process_suspensions"
 	kernelVarRule               = "rule"
 	kernelVarRunqueueOutcome    = "runqueue_outcome"
 	kernelVarStripeCells        = "stripe_cells"
@@ -509,28 +516,31 @@ type kernelSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type kernelProgramSpecs struct {
-	DetailExit      *ebpf.ProgramSpec `ebpf:"detail_exit"`
-	DetailIn        *ebpf.ProgramSpec `ebpf:"detail_in"`
-	DetailNif       *ebpf.ProgramSpec `ebpf:"detail_nif"`
-	DetailOut       *ebpf.ProgramSpec `ebpf:"detail_out"`
-	DetailPlain     *ebpf.ProgramSpec `ebpf:"detail_plain"`
-	DetailReceived  *ebpf.ProgramSpec `ebpf:"detail_received"`
-	DetailSend      *ebpf.ProgramSpec `ebpf:"detail_send"`
-	DetailSendAlias *ebpf.ProgramSpec `ebpf:"detail_send_alias"`
-	DetailSuspend   *ebpf.ProgramSpec `ebpf:"detail_suspend"`
-	DetailSwitch    *ebpf.ProgramSpec `ebpf:"detail_switch"`
-	DetailWakeup    *ebpf.ProgramSpec `ebpf:"detail_wakeup"`
-	ProcessExit     *ebpf.ProgramSpec `ebpf:"process_exit"`
-	ProcessSpawn    *ebpf.ProgramSpec `ebpf:"process_spawn"`
-	RuleArmProbe    *ebpf.ProgramSpec `ebpf:"rule_arm_probe"`
-	RuleEndProbe    *ebpf.ProgramSpec `ebpf:"rule_end_probe"`
-	RuleStartProbe  *ebpf.ProgramSpec `ebpf:"rule_start_probe"`
-	RuleSyncProbe   *ebpf.ProgramSpec `ebpf:"rule_sync_probe"`
-	RuleViaProbe    *ebpf.ProgramSpec `ebpf:"rule_via_probe"`
-	Span            *ebpf.ProgramSpec `ebpf:"span"`
-	Sweep           *ebpf.ProgramSpec `ebpf:"sweep"`
-	ThreadSwitch    *ebpf.ProgramSpec `ebpf:"thread_switch"`
-	ThreadWakeup    *ebpf.ProgramSpec `ebpf:"thread_wakeup"`
+	DetailBy         *ebpf.ProgramSpec `ebpf:"detail_by"`
+	DetailExit       *ebpf.ProgramSpec `ebpf:"detail_exit"`
+	DetailIn         *ebpf.ProgramSpec `ebpf:"detail_in"`
+	DetailNif        *ebpf.ProgramSpec `ebpf:"detail_nif"`
+	DetailOut        *ebpf.ProgramSpec `ebpf:"detail_out"`
+	DetailPlain      *ebpf.ProgramSpec `ebpf:"detail_plain"`
+	DetailReceived   *ebpf.ProgramSpec `ebpf:"detail_received"`
+	DetailResume     *ebpf.ProgramSpec `ebpf:"detail_resume"`
+	DetailResumeList *ebpf.ProgramSpec `ebpf:"detail_resume_list"`
+	DetailSend       *ebpf.ProgramSpec `ebpf:"detail_send"`
+	DetailSendAlias  *ebpf.ProgramSpec `ebpf:"detail_send_alias"`
+	DetailSuspend    *ebpf.ProgramSpec `ebpf:"detail_suspend"`
+	DetailSwitch     *ebpf.ProgramSpec `ebpf:"detail_switch"`
+	DetailWakeup     *ebpf.ProgramSpec `ebpf:"detail_wakeup"`
+	ProcessExit      *ebpf.ProgramSpec `ebpf:"process_exit"`
+	ProcessSpawn     *ebpf.ProgramSpec `ebpf:"process_spawn"`
+	RuleArmProbe     *ebpf.ProgramSpec `ebpf:"rule_arm_probe"`
+	RuleEndProbe     *ebpf.ProgramSpec `ebpf:"rule_end_probe"`
+	RuleStartProbe   *ebpf.ProgramSpec `ebpf:"rule_start_probe"`
+	RuleSyncProbe    *ebpf.ProgramSpec `ebpf:"rule_sync_probe"`
+	RuleViaProbe     *ebpf.ProgramSpec `ebpf:"rule_via_probe"`
+	Span             *ebpf.ProgramSpec `ebpf:"span"`
+	Sweep            *ebpf.ProgramSpec `ebpf:"sweep"`
+	ThreadSwitch     *ebpf.ProgramSpec `ebpf:"thread_switch"`
+	ThreadWakeup     *ebpf.ProgramSpec `ebpf:"thread_wakeup"`
 }
 
 // kernelMapSpecs contains maps before they are loaded into the kernel.
@@ -596,6 +606,7 @@ type kernelVariableSpecs struct {
 	ProcessSeqClock    *ebpf.VariableSpec `ebpf:"process_seq_clock"`
 	ProcessSeqLastcnt  *ebpf.VariableSpec `ebpf:"process_seq_lastcnt"`
 	ProcessState       *ebpf.VariableSpec `ebpf:"process_state"`
+	ProcessSuspensions *ebpf.VariableSpec `ebpf:"process_suspensions"`
 	Rule               *ebpf.VariableSpec `ebpf:"rule"`
 	RunqueueOutcome    *ebpf.VariableSpec `ebpf:"runqueue_outcome"`
 	StripeCells        *ebpf.VariableSpec `ebpf:"stripe_cells"`
@@ -724,6 +735,7 @@ type kernelVariables struct {
 	ProcessSeqClock    *ebpf.Variable `ebpf:"process_seq_clock"`
 	ProcessSeqLastcnt  *ebpf.Variable `ebpf:"process_seq_lastcnt"`
 	ProcessState       *ebpf.Variable `ebpf:"process_state"`
+	ProcessSuspensions *ebpf.Variable `ebpf:"process_suspensions"`
 	Rule               *ebpf.Variable `ebpf:"rule"`
 	RunqueueOutcome    *ebpf.Variable `ebpf:"runqueue_outcome"`
 	StripeCells        *ebpf.Variable `ebpf:"stripe_cells"`
@@ -738,38 +750,44 @@ type kernelVariables struct {
 //
 // It can be passed to loadKernelObjects or ebpf.CollectionSpec.LoadAndAssign.
 type kernelPrograms struct {
-	DetailExit      *ebpf.Program `ebpf:"detail_exit"`
-	DetailIn        *ebpf.Program `ebpf:"detail_in"`
-	DetailNif       *ebpf.Program `ebpf:"detail_nif"`
-	DetailOut       *ebpf.Program `ebpf:"detail_out"`
-	DetailPlain     *ebpf.Program `ebpf:"detail_plain"`
-	DetailReceived  *ebpf.Program `ebpf:"detail_received"`
-	DetailSend      *ebpf.Program `ebpf:"detail_send"`
-	DetailSendAlias *ebpf.Program `ebpf:"detail_send_alias"`
-	DetailSuspend   *ebpf.Program `ebpf:"detail_suspend"`
-	DetailSwitch    *ebpf.Program `ebpf:"detail_switch"`
-	DetailWakeup    *ebpf.Program `ebpf:"detail_wakeup"`
-	ProcessExit     *ebpf.Program `ebpf:"process_exit"`
-	ProcessSpawn    *ebpf.Program `ebpf:"process_spawn"`
-	RuleArmProbe    *ebpf.Program `ebpf:"rule_arm_probe"`
-	RuleEndProbe    *ebpf.Program `ebpf:"rule_end_probe"`
-	RuleStartProbe  *ebpf.Program `ebpf:"rule_start_probe"`
-	RuleSyncProbe   *ebpf.Program `ebpf:"rule_sync_probe"`
-	RuleViaProbe    *ebpf.Program `ebpf:"rule_via_probe"`
-	Span            *ebpf.Program `ebpf:"span"`
-	Sweep           *ebpf.Program `ebpf:"sweep"`
-	ThreadSwitch    *ebpf.Program `ebpf:"thread_switch"`
-	ThreadWakeup    *ebpf.Program `ebpf:"thread_wakeup"`
+	DetailBy         *ebpf.Program `ebpf:"detail_by"`
+	DetailExit       *ebpf.Program `ebpf:"detail_exit"`
+	DetailIn         *ebpf.Program `ebpf:"detail_in"`
+	DetailNif        *ebpf.Program `ebpf:"detail_nif"`
+	DetailOut        *ebpf.Program `ebpf:"detail_out"`
+	DetailPlain      *ebpf.Program `ebpf:"detail_plain"`
+	DetailReceived   *ebpf.Program `ebpf:"detail_received"`
+	DetailResume     *ebpf.Program `ebpf:"detail_resume"`
+	DetailResumeList *ebpf.Program `ebpf:"detail_resume_list"`
+	DetailSend       *ebpf.Program `ebpf:"detail_send"`
+	DetailSendAlias  *ebpf.Program `ebpf:"detail_send_alias"`
+	DetailSuspend    *ebpf.Program `ebpf:"detail_suspend"`
+	DetailSwitch     *ebpf.Program `ebpf:"detail_switch"`
+	DetailWakeup     *ebpf.Program `ebpf:"detail_wakeup"`
+	ProcessExit      *ebpf.Program `ebpf:"process_exit"`
+	ProcessSpawn     *ebpf.Program `ebpf:"process_spawn"`
+	RuleArmProbe     *ebpf.Program `ebpf:"rule_arm_probe"`
+	RuleEndProbe     *ebpf.Program `ebpf:"rule_end_probe"`
+	RuleStartProbe   *ebpf.Program `ebpf:"rule_start_probe"`
+	RuleSyncProbe    *ebpf.Program `ebpf:"rule_sync_probe"`
+	RuleViaProbe     *ebpf.Program `ebpf:"rule_via_probe"`
+	Span             *ebpf.Program `ebpf:"span"`
+	Sweep            *ebpf.Program `ebpf:"sweep"`
+	ThreadSwitch     *ebpf.Program `ebpf:"thread_switch"`
+	ThreadWakeup     *ebpf.Program `ebpf:"thread_wakeup"`
 }
 
 func (p *kernelPrograms) Close() error {
 	return _KernelClose(
+		p.DetailBy,
 		p.DetailExit,
 		p.DetailIn,
 		p.DetailNif,
 		p.DetailOut,
 		p.DetailPlain,
 		p.DetailReceived,
+		p.DetailResume,
+		p.DetailResumeList,
 		p.DetailSend,
 		p.DetailSendAlias,
 		p.DetailSuspend,

@@ -32,12 +32,16 @@ enum logged {
 	LOG_EXIT,
 	LOG_OS_WAIT,
 	LOG_NEIGHBOUR,
+	LOG_RESUME,
+	LOG_HOLD,
+	LOG_RELEASE,
 };
 
 /* Flags of a record. */
 #define LOG_ALIAS (1 << 0)    /* a message was sent to an alias */
 #define LOG_STRANGER (1 << 1) /* who sent it, or ends the span, is not watched */
 #define LOG_AGAIN (1 << 2)    /* a process runs, and was the last one that ran on the thread */
+#define LOG_PORT (1 << 3)     /* a process is suspended because of a port */
 
 struct record {
 	__u64 place; /* 1 + its number in its stripe, 0 while it is being written */
@@ -50,8 +54,9 @@ struct record {
 	__u8 flags;
 	__u16 pad;
 	__u32 size;        /* of a message; number of the name of a span's outcome */
-	__u64 details[2];  /* label, prev, cur and inner, four times 32 bits; from and to; or
-			    * state and reductions, in the lower halves */
+	__u64 details[2];  /* label, prev, cur and inner, four times 32 bits; from and to; state
+			    * and reductions, in the lower halves; or, of a suspension, its
+			    * caller */
 };
 
 /* Stripe s has its records from s * (log_mask + 1) on. User space maps it. */

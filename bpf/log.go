@@ -200,6 +200,7 @@ const (
 	logAlias    = 1 << 0
 	logStranger = 1 << 1
 	logAgain    = 1 << 2
+	logPort     = 1 << 3
 )
 
 // decodeEvent returns the event of a record; false where it is none.
@@ -229,7 +230,9 @@ func decodeEvent(r *kernelRecord, texts *textReader) (Event, bool) {
 		e.Alias, e.Unwatched = r.Flags&logAlias != 0, r.Flags&logStranger != 0
 	case EventOSWait, EventNeighbour:
 		e.From, e.To = int64(r.Details[0]), int64(r.Details[1])
-	case EventWatch, EventUnwatched, EventGCStart, EventGCEnd, EventNIFEnd, EventSuspend, EventExit:
+	case EventSuspend:
+		e.Port, e.Caller = r.Flags&logPort != 0, int64(r.Details[0])
+	case EventWatch, EventUnwatched, EventGCStart, EventGCEnd, EventNIFEnd, EventExit, EventResume, EventHold, EventRelease:
 	default:
 		return Event{}, false
 	}

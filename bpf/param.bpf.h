@@ -30,4 +30,18 @@ static __always_inline __u64 param(void *ctx, int n)
 #endif
 }
 
+/* At the entry of a function: how far behind the place of the probe the function returns
+ * to; 0 where that cannot be read. */
+static __always_inline __u64 caller(void *ctx)
+{
+#ifdef __TARGET_ARCH_x86
+	__u64 to;
+
+	/* rsp, where the call has pushed it, and rip */
+	return bpf_probe_read_user(&to, sizeof(to), (void *)word_of(ctx, 19)) ? 0 : to - word_of(ctx, 16);
+#else
+	return word_of(ctx, 30) - word_of(ctx, 32); /* lr and pc */
+#endif
+}
+
 #endif

@@ -61,10 +61,11 @@ func (v variant) set(spec *ebpf.CollectionSpec) error {
 		}
 	}
 	if err := setVariables(spec, map[string]any{
-		kernelVarRunqueueOutcome:   uint32(v.entry),
-		kernelVarProcessState:      v.layout.State,
-		kernelVarProcessSeqClock:   v.layout.SeqTraceClock,
-		kernelVarProcessSeqLastcnt: v.layout.SeqTraceLastCount,
+		kernelVarRunqueueOutcome:    uint32(v.entry),
+		kernelVarProcessState:       v.layout.State,
+		kernelVarProcessSeqClock:    v.layout.SeqTraceClock,
+		kernelVarProcessSeqLastcnt:  v.layout.SeqTraceLastCount,
+		kernelVarProcessSuspensions: v.layout.Suspensions,
 	}); err != nil {
 		return err
 	}

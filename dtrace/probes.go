@@ -123,8 +123,34 @@ func standIns() []Probe {
 		{
 			Name: "process__suspend", State: Alive, Hot: Rare,
 			Args:     []Arg{{"pid", PID, ""}},
-			Doc:      "A process is suspended by what it calls: because a port is busy that it writes to or, for a moment, because the VM has to do something first. The entry of erts_suspend stands in for it, as no probe tells of busy ports before the process may go on.",
+			Doc:      "A process is suspended by what it calls: because a port is busy that it writes to or, for a moment, because the VM has to do something first. The entry of erts_suspend stands in for it, as no probe tells of busy ports before the process may go on, nor of the rest.",
 			Function: &Function{Symbol: "erts_suspend", Params: []Param{{Number: 1, Deref: true}}},
+		},
+		{
+			Name: "process__resume", State: Alive, Hot: Rare,
+			Args:     []Arg{{"pid", PID, ""}},
+			Doc:      "A process that is suspended is resumed, unless it was suspended several times. The entry of erts_resume stands in for it, as no probe tells of that.",
+			Function: &Function{Symbol: "erts_resume", Params: []Param{{Number: 1, Deref: true}}},
+		},
+		{
+			Name: "processes__resume", State: Alive, Hot: Rare,
+			Args:     []Arg{{"pid", PID, "the first of them"}},
+			Doc:      "The processes that waited for a port or another node are resumed. The entry of erts_resume_processes stands in for it, as no probe tells of that.",
+			Function: &Function{Symbol: "erts_resume_processes", Params: []Param{{Number: 1, Deref: true}}},
+		},
+		{
+			Name: "process__suspend__by", State: Alive, Hot: Rare,
+			Args:     []Arg{{"pid", PID, "that is to be suspended"}, {"by", PID, "that suspends it"}},
+			Doc:      "A process calls erlang:suspend_process. The entry of erts_internal:suspend_process/2 stands in for it, as no probe tells of that.",
+			Subject:  "pid",
+			Function: &Function{Symbol: "erts_internal_suspend_process_2", Params: []Param{{Number: 2, Deref: true}, {Number: 1, Deref: true}}},
+		},
+		{
+			Name: "process__resume__by", State: Alive, Hot: Rare,
+			Args:     []Arg{{"pid", PID, "that is to be resumed"}, {"by", PID, "that suspended it"}},
+			Doc:      "A process calls erlang:resume_process. The entry of erlang:resume_process/1 stands in for it, as no probe tells of that.",
+			Subject:  "pid",
+			Function: &Function{Symbol: "resume_process_1", Params: []Param{{Number: 2, Deref: true}, {Number: 1, Deref: true}}},
 		},
 		{
 			Name: "message__send__alias", State: Alive, Hot: Hot,

@@ -115,6 +115,7 @@ func scenarios(flavour vm.Flavour) []scenario {
 		{name: "exit_signals", times: times, makes: all(exactly(times, "process__exit_signal", "process__exit"), silent("process__exit_signal__remote"))},
 		{name: "hibernations", times: times, makes: exactly(times, "process__hibernate")},
 		{name: "monitors", times: times, makes: exactly(times, "process__monitor", "process__demonitor")},
+		{name: "suspensions", times: times, makes: exactly(times, "process__suspend__by", "process__resume__by", "process__resume")},
 		{name: "yields", times: times, makes: all(silentInJIT("process__scheduled"), atLeast(times, "process__unscheduled", "process__in", "process__out"))},
 		{name: "dirty_nifs", times: some, makes: all(exactly(some, "nif__entry", "nif__return"), atLeast(some, "process__scheduled"))},
 		{name: "clean_nifs", times: times, makes: silentInJIT("nif__entry", "nif__return")},
@@ -138,7 +139,7 @@ func scenarios(flavour vm.Flavour) []scenario {
 		{name: "remote_messages", times: times, peer: true, makes: all(exactly(2*times+1, sent, "message__send__remote"), exactly(1, received), atLeast(1, "dist__outputv"))},
 		{name: "remote_links", times: times, peer: true, makes: exactly(times, "process__exit_signal__remote")},
 		{name: "connections", times: few, peer: true, makes: exactly(2*few, "dist__monitor")},
-		{name: "remote_floods", times: few, peer: true, makes: atLeast(1, "dist__port_busy", "dist__port_not_busy", "process__suspend")},
+		{name: "remote_floods", times: few, peer: true, makes: atLeast(1, "dist__port_busy", "dist__port_not_busy", "process__suspend", "processes__resume")},
 
 		{name: "user_traces", times: 1, makes: exactly(1, dtrace.UserTrace)},
 		{name: "user_traces_i4s4", times: times, makes: exactly(times, "user_trace__i4s4")},

@@ -40,6 +40,7 @@ type processLayout struct {
 	state                      uint64 // flags
 
 	seqTraceClock, seqTraceLastCount uint64 // of messages with a token
+	suspensions                      uint64
 }
 
 // regProcLayout is of struct reg_proc.
@@ -97,6 +98,7 @@ func (l *layout) members() []member {
 		{process, "state", 4, &p.state, &p.size},
 		{process, "seq_trace_clock", 8, &p.seqTraceClock, nil}, // not read here
 		{process, "seq_trace_lastcnt", 8, &p.seqTraceLastCount, nil},
+		{process, "rcount", 4, &p.suspensions, nil},
 
 		{"reg_proc", "p", 8, &l.regProc.process, &l.regProc.size},
 		{"reg_proc", "name", 8, &l.regProc.name, &l.regProc.size},

@@ -36,6 +36,7 @@ const maxKnown = 64
 type Members struct {
 	State                            uint32 // 32 bits of flags
 	SeqTraceClock, SeqTraceLastCount uint32 // 64 bits each: what the token of the next message is made of
+	Suspensions                      uint32 // 32 bits: how many times it is suspended
 }
 
 // Process returns where the processes of an executable that a process runs have some of
@@ -54,6 +55,7 @@ func (l *Layouts) Process(p usdt.Process, exe usdt.MappedFile) (Members, error) 
 		State:             uint32(known.process.state),
 		SeqTraceClock:     uint32(known.process.seqTraceClock),
 		SeqTraceLastCount: uint32(known.process.seqTraceLastCount),
+		Suspensions:       uint32(known.process.suspensions),
 	}, nil
 }
 

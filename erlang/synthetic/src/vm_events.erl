@@ -26,6 +26,7 @@
     %% Processes.
     processes | % that exit
     exit_signals | hibernations | monitors |
+    suspensions | % each of a process that waits
     yields | % at least
     dirty_nifs | clean_nifs |
     %% Calls that are not known to the compiler.
@@ -142,6 +143,15 @@ prepare(hibernations, Times, _) ->
 prepare(monitors, Times, _) ->
     Other = spawn_link(fun echo/0),
     {fun() -> times(Times, fun() -> demonitor(monitor(process, Other)) end) end, stopping(Other)};
+prepare(suspensions, Times, _) ->
+    Other = spawn_link(fun echo/0),
+    {fun() ->
+             times(Times, fun() ->
+                                  true = erlang:suspend_process(Other),
+                                  true = erlang:resume_process(Other),
+                                  ping(Other) % when it has been resumed
+                          end)
+     end, stopping(Other)};
 prepare(yields, Times, _) ->
     {fun() -> times(Times, fun() -> erlang:yield() end) end, nothing()};
 prepare(dirty_nifs, Times, _) ->

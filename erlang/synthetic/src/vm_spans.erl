@@ -6,7 +6,7 @@
 -module(vm_spans).
 -behaviour(gen_server).
 
--export([story/1, congestion/0, nested/1, chain/1, crowd/1, tokens/1, contention/1, neighbour/1, pairs/1]).
+-export([story/1, congestion/0, nested/1, chain/1, crowd/1, tokens/1, contention/1, neighbour/1, pairs/1, suspensions/0]).
 -export([init/1, handle_call/3, handle_cast/2]).
 
 -define(NAME, <<"load">>).
@@ -160,6 +160,38 @@ pairs(N) ->
                           fun() -> spanning(fun() -> ping(N, Other) end), Other end
                   end),
     {Pid, result(Pid)}.
+
+%% @doc A process with a span changes a persistent term, and is suspended twice by this
+%% process: while it waits for a message, and while it could run. Returns it and this
+%% process.
+-spec suspensions() -> {pid(), Holder :: pid()}.
+suspensions() ->
+    Pid = spawner(fun() ->
+                          fun() ->
+                                  spanning(fun() ->
+                                                   ok = persistent_term:put(?MODULE, erlang:unique_integer()),
+                                                   receive on -> ok end,
+                                                   busy(20)
+                                           end),
+                                  persistent_term:erase(?MODULE)
+                          end
+                  end),
+    Pid ! go,
+    wait(Pid),
+    true = erlang:suspend_process(Pid),
+    true = erlang:resume_process(Pid),
+    Pid ! on,
+    wait_runnable(Pid),
+    true = erlang:suspend_process(Pid),
+    true = erlang:resume_process(Pid),
+    receive {Pid, _} -> ok end,
+    {Pid, self()}.
+
+wait_runnable(Pid) ->
+    case process_info(Pid, [status, message_queue_len]) of
+        [{status, runnable}, {message_queue_len, 0}] -> ok;
+        _ -> wait_runnable(Pid)
+    end.
 
 echo(0) -> ok;
 echo(N) -> receive {ping, From} -> From ! pong, echo(N - 1) end.

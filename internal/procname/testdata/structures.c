@@ -61,6 +61,7 @@ struct process {
 	} u;
 	char between;
 	atomic32 state;
+	uint32_t rcount;
 	Eterm seq_trace_lastcnt, seq_trace_clock;
 };
 
@@ -110,6 +111,7 @@ const uint64_t offsets[] = {
 	offsetof(struct process, state),
 	offsetof(struct process, seq_trace_clock),
 	offsetof(struct process, seq_trace_lastcnt),
+	offsetof(struct process, rcount),
 	offsetof(struct reg_proc, p),
 	offsetof(struct reg_proc, name),
 	offsetof(struct proc_dict, sizeMask),
