@@ -38,7 +38,7 @@ func (f *observeFlags) register(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&f.pid, "pid", 0, "observe this VM instead of the scope file's target")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object a line for each window and probe")
 	cmd.Flags().BoolVar(&f.explain, "explain", false, explainUsage)
-	cmd.Flags().DurationVar(&f.duration, "for", 0, "end after so long, such as 30s (0: when interrupted)")
+	cmd.Flags().DurationVar(&f.duration, "for", 0, "end after so long, such as 30s, from the first observed window on (0: when interrupted)")
 }
 
 // explainUsage is what --explain does.

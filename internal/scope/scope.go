@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -37,6 +38,7 @@ type Scope struct {
 	nextPlan outcome.Plan  // then
 	changes  chan change   // asked for by Apply
 	ended    chan struct{} // closed when Run returns
+	begun    bool          // a window was observed
 	used     time.Duration // processor time used until the last frame
 }
 
@@ -72,7 +74,8 @@ func (s *Scope) Apply(ctx context.Context, system *System) error {
 
 // Run makes the frame of each window, one window behind the present, until the
 // context is done, the source ends, or an observer fails. Where limit is not 0, it
-// does so for that long, in whole windows.
+// does so for that long, in whole windows, from the beginning of the first window that
+// was observed: windows that were over before the source was attached do not count.
 //
 // When the context is done, the windows that are over by then still get their
 // frames. Run is called once.
@@ -82,15 +85,19 @@ func (s *Scope) Run(ctx context.Context, limit time.Duration) error {
 	if err := s.tell(func(o Observer) error { return o.Configured(s.engine.System(), s.plan) }); err != nil {
 		return err
 	}
-	end := s.plan.From + int64(limit)
-	for w := s.plan.At(0); limit == 0 || w.From < end; w = s.after(w) {
+	var end int64 // where the limit is, once it is known
+	for w := s.plan.At(0); limit == 0 || !s.begun || w.From < end; w = s.after(w) {
 		on, err := s.wait(ctx, w)
 		if err != nil || !on && w.To > monotonic.Now() {
 			return err
 		}
+		before := s.begun
 		ended, err := s.step(ctx, w)
 		if err != nil || ended {
 			return errors.Join(err, s.watch())
+		}
+		if s.begun && !before {
+			end = w.From + int64(limit)
 		}
 	}
 	return s.watch()
@@ -120,6 +127,7 @@ func (s *Scope) step(ctx context.Context, w outcome.Window) (ended bool, err err
 	if ended && len(batch.Counts) == 0 {
 		return true, nil
 	}
+	s.begun = s.begun || isObserved(&batch)
 	used := processorTime()
 	batch.Cost.Collector, s.used = used-s.used, used
 	frame, err := s.engine.Step(&batch)
@@ -127,6 +135,12 @@ func (s *Scope) step(ctx context.Context, w outcome.Window) (ended bool, err err
 		return false, err
 	}
 	return ended, s.tell(func(o Observer) error { return o.Framed(&batch, frame) })
+}
+
+// isObserved reports whether a window was observed, as a whole or of some outcome. Where
+// there is no outcome yet, it was.
+func isObserved(b *outcome.Batch) bool {
+	return len(b.Counts) == 0 || slices.ContainsFunc(b.Counts, func(c outcome.Counts) bool { return !c.Unobserved })
 }
 
 func (s *Scope) configure(system *System, plan outcome.Plan) error {

@@ -54,6 +54,34 @@ func TestWindowsFollowOneBehindThePresent(t *testing.T) {
 	}
 }
 
+// A limit counts from the first window that was observed: attaching may take longer than
+// the limit.
+func TestLimitCountsObservedWindows(t *testing.T) {
+	unobserved := outcome.Batch{Counts: []outcome.Counts{{Outcome: "a", Bins: make([]uint64, 4), Unobserved: true}}}
+	observed := outcome.Batch{Counts: []outcome.Counts{counts("a", 0, 0, 0, 0)}}
+	sys := system(t, "", spec("a", 4))
+	sys.Window = ms
+	for _, late := range []int{0, 1, 5} {
+		var batches []outcome.Batch
+		for range late {
+			batches = append(batches, unobserved)
+		}
+		frames := 0
+		s := newScope(t, newScript(append(batches, observed, observed, unobserved)...), sys, watcher{framed: func(b *outcome.Batch, _ *scope.Frame) error {
+			if frames++; frames > late+3 {
+				return errors.New("it does not end")
+			}
+			return nil
+		}})
+		if err := s.Run(t.Context(), 3*ms); err != nil {
+			t.Errorf("%d windows that were not observed: %v", late, err)
+		}
+		if frames != late+3 {
+			t.Errorf("%d windows that were not observed: %d frames, want %d", late, frames, late+3)
+		}
+	}
+}
+
 // The end of the source ends the run, after the frame that came with it.
 func TestSourceEnds(t *testing.T) {
 	ended := fmt.Errorf("gone: %w", outcome.ErrEnded)

@@ -48,7 +48,6 @@ type Top struct {
 	opts    Options
 	source  outcome.Source
 	scope   *scope.Scope
-	late    time.Duration // of the windows that had begun before it was attached
 	changed chan struct{} // something is new; has room for one
 	wanted  chan struct{} // something else is wanted; likewise
 
@@ -101,9 +100,6 @@ func (t *Top) open(l Level) error {
 	if t.source, err = t.opts.Source(plan); err != nil {
 		return err
 	}
-	if now := monotonic.Now(); now > plan.From {
-		t.late = time.Duration(plan.At(plan.Number(now)).To - plan.From)
-	}
 	if t.scope, err = scope.New(t.source, system, plan, t); err != nil {
 		return errors.Join(err, t.Close())
 	}
@@ -117,16 +113,14 @@ func (t *Top) Close() error { return t.source.Close() }
 var errEnded = errors.New("no VM is left")
 
 // Run observes until the context is done, for so long (0: without end), or until no VM is
-// left. Windows that were over before it was attached do not count. It is called once. The error wraps [ErrLimit] where observing costs too much.
+// left. Windows that were over before it was attached do not count. It is called once. The
+// error wraps [ErrLimit] where observing costs too much.
 func (t *Top) Run(ctx context.Context, limit time.Duration) error {
 	scopeDone, cancel := context.WithCancel(ctx)
 	var changing sync.WaitGroup
 	changing.Go(func() { t.change(scopeDone) })
 	defer changing.Wait()
 	defer cancel()
-	if limit > 0 {
-		limit += t.late
-	}
 	err := t.scope.Run(ctx, limit)
 	if errors.Is(err, errEnded) {
 		t.notice("no VM is left")

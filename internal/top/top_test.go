@@ -284,7 +284,7 @@ func TestSourceEnds(t *testing.T) {
 	}
 }
 
-// Windows before it was attached are not shown.
+// Windows before it was attached are not shown, and do not count against the limit.
 func TestAttachesLate(t *testing.T) {
 	s := &fakeSource{change: func(n int, b *outcome.Batch) error {
 		for i := range b.Counts {
@@ -296,8 +296,8 @@ func TestAttachesLate(t *testing.T) {
 	if err := x.Run(t.Context(), 100*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
-	if s.n != 5 || len(said.tables) != 2 || said.tables[0].Partial {
-		t.Errorf("%d windows, %d tables", s.n, len(said.tables))
+	if s.n != 8 || len(said.tables) != 5 || said.tables[0].Partial {
+		t.Errorf("%d windows, %d tables, want 8 and 5", s.n, len(said.tables))
 	}
 }
 
