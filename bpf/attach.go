@@ -11,7 +11,6 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
 	"github.com/beamscope/beamscope/usdt"
@@ -297,6 +296,8 @@ func (c *Collector) detachUnwanted() error {
 // open opens the links that are wanted and not open, as many as it can.
 func (a *Attachment) open(wanted map[tap]string) error {
 	var errs []error
+	a.c.preload(append(a.variants(wanted), a.c.traceVariants()...))
+	defer a.c.forgetFailed()
 	// The details and the exits' label come first: a span whose start is seen must not
 	// end unseen, and is to be explained.
 	for _, t := range slices.SortedFunc(maps.Keys(wanted), compareTaps) {
@@ -305,6 +306,35 @@ func (a *Attachment) open(wanted map[tap]string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// variants returns the programs that links need which are wanted and not open. What is
+// wrong with others is found out when they are opened.
+func (a *Attachment) variants(wanted map[tap]string) []variant {
+	var all []variant
+	for t := range wanted {
+		if _, have := a.links[t]; have {
+			continue
+		}
+		for _, s := range a.places(t) {
+			all = append(all, s.variant)
+		}
+	}
+	return all
+}
+
+// places returns the places of a tap that can be had.
+func (a *Attachment) places(t tap) siteList {
+	var all siteList
+	if !t.detail {
+		all, _ = a.c.sites(t, a.target)
+		return all
+	}
+	for _, d := range details() {
+		found, _ := a.c.detailSites(d, a.target)
+		all = append(all, found...)
+	}
+	return all
 }
 
 func compareTaps(a, b tap) int {
@@ -361,7 +391,7 @@ func (a *Attachment) openDetail(d detail) (links []link.Link, err error) {
 	for _, s := range found {
 		l, err := a.link(s)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: attach %d probes: %w", d.probe, len(s.offsets), explain(err)))
+			errs = append(errs, fmt.Errorf("%s: attach %d probes: %w", d.probe, len(s.offsets), err))
 			continue
 		}
 		links = append(links, l)
@@ -375,7 +405,7 @@ func (a *Attachment) openSites(t tap, found siteList) error {
 	for _, s := range found {
 		l, err := a.link(s)
 		if err != nil {
-			return errors.Join(fmt.Errorf("attach %d probes: %w", len(s.offsets), explain(err)), closeAll(links))
+			return errors.Join(fmt.Errorf("attach %d probes: %w", len(s.offsets), err), closeAll(links))
 		}
 		links = append(links, l)
 	}
@@ -384,16 +414,22 @@ func (a *Attachment) openSites(t tap, found siteList) error {
 }
 
 func (a *Attachment) link(s *sites) (link.Link, error) {
+	program, err := a.c.program(s.variant)
+	if err != nil {
+		return nil, err
+	}
 	opts := &link.UprobeMultiOptions{
 		Addresses: s.offsets,
 		Cookies:   s.cookies,
 		PID:       uint32(a.target.PID),
 	}
 	if s.returns {
-		return a.exe.UretprobeMulti(nil, s.program, opts)
+		l, err := a.exe.UretprobeMulti(nil, program, opts)
+		return l, explain(err)
 	}
 	opts.RefCtrOffsets = s.semaphores
-	return a.exe.UprobeMulti(nil, s.program, opts)
+	l, err := a.exe.UprobeMulti(nil, program, opts)
+	return l, explain(err)
 }
 
 // closeLinks closes the links of some taps.
@@ -432,19 +468,19 @@ func closeAll(links []link.Link) error {
 
 // sites are places for one link, in the parallel slices that the kernel takes.
 type sites struct {
-	program                      *ebpf.Program
-	returns                      bool // where a function returns
+	variant                      variant // of the program
+	returns                      bool    // where a function returns
 	offsets, semaphores, cookies []uint64
 }
 
 // A siteList gathers places by what can be one link.
 type siteList []*sites
 
-func (l *siteList) add(program *ebpf.Program, returns bool, site usdt.Site, cookie uint64) {
-	i := slices.IndexFunc(*l, func(s *sites) bool { return s.program == program && s.returns == returns })
+func (l *siteList) add(v variant, returns bool, site usdt.Site, cookie uint64) {
+	i := slices.IndexFunc(*l, func(s *sites) bool { return s.variant == v && s.returns == returns })
 	if i < 0 {
 		i = len(*l)
-		*l = append(*l, &sites{program: program, returns: returns})
+		*l = append(*l, &sites{variant: v, returns: returns})
 	}
 	s := (*l)[i]
 	s.offsets = append(s.offsets, site.Offset)
@@ -470,7 +506,8 @@ func (c *Collector) sites(at tap, t Target) (siteList, error) {
 		return nil, err
 	}
 	var found siteList
-	return found, c.addSites(&found, program, p, at.label)
+	found.addAll(program, p, at.label)
+	return found, nil
 }
 
 // probe returns the probe of this name in the target.
@@ -487,9 +524,7 @@ func (c *Collector) allSites(t Target) (siteList, error) {
 	var found siteList
 	for _, p := range t.Probes {
 		if label, ok := labelOf(p.Name); ok {
-			if err := c.addSites(&found, kernelProgSpan, p, label); err != nil {
-				return nil, err
-			}
+			found.addAll(kernelProgSpan, p, label)
 		}
 	}
 	if len(found) == 0 {
@@ -498,16 +533,11 @@ func (c *Collector) allSites(t Target) (siteList, error) {
 	return found, nil
 }
 
-// addSites adds the places of a probe, with the label for a cookie.
-func (c *Collector) addSites(found *siteList, program string, probe usdt.Probe, label uint32) error {
+// addAll adds the places of a probe, with the label for a cookie.
+func (l *siteList) addAll(program string, probe usdt.Probe, label uint32) {
 	for _, site := range probe.Sites {
-		p, err := c.program(variant{program: program, args: newBlockArguments(site.Args)})
-		if err != nil {
-			return err
-		}
-		found.add(p, false, site, uint64(label))
+		l.add(variant{program: program, args: newBlockArguments(site.Args)}, false, site, uint64(label))
 	}
-	return nil
 }
 
 // ruleSites returns the places of the events of an entry's rule.
@@ -524,12 +554,9 @@ func (c *Collector) ruleSites(entry int, t Target) (siteList, error) {
 			return nil, err
 		}
 		for _, site := range probe.Sites {
-			p, err := c.program(variant{program: e.program, special: special, args: newArguments(site.Args), pidBits: t.PIDBits})
-			if err != nil {
-				return nil, err
-			}
+			v := variant{program: e.program, special: special, args: newArguments(site.Args), pidBits: t.PIDBits}
 			f := e.event.Probe.Function
-			found.add(p, f != nil && f.Return, site, uint64(entry))
+			found.add(v, f != nil && f.Return, site, uint64(entry))
 		}
 	}
 	return found, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/vmtest"
@@ -141,5 +142,30 @@ func TestClosed(t *testing.T) {
 	}
 	if _, err := c.Sweep(1); !errors.Is(err, bpf.ErrClosed) {
 		t.Errorf("got %v, want %v", err, bpf.ErrClosed)
+	}
+}
+
+// Programs are loaded all together, and how far that is shows: each number comes once, in
+// order, up to that of all.
+func TestLoadingShowsItsProgress(t *testing.T) {
+	vm := vmtest.Start(t, erlang.Options{})
+	var outcomes []bpf.Outcome
+	for _, b := range dtrace.Builtins() {
+		outcomes = append(outcomes, builtin(t, b.Name, ""))
+	}
+	var got, want [][2]int
+	c := vmtest.NewCollector(t, bpf.Options{Outcomes: outcomes, Progress: func(loaded, all int) {
+		got = append(got, [2]int{loaded, all})
+	}})
+	c.Observe(vm)
+	for i := range got {
+		want = append(want, [2]int{i + 1, len(got)})
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(got) < len(outcomes) {
+		t.Errorf("%d outcomes, -want +got:\n%s", len(outcomes), diff)
+	}
+	c.Observe(vm)
+	if len(got) != len(want) {
+		t.Errorf("%d programs are loaded again", len(got)-len(want))
 	}
 }

@@ -112,6 +112,11 @@ type Options struct {
 	// there is one; 0: 262144. And how many processes can take
 	// part in open instances at one time; 0: 16384. They take memory only as they come.
 	Events, Watched int
+
+	// Progress, where it is not nil, is called while programs are loaded to be attached,
+	// with how many of them are. That may take seconds. One call is over when the next one
+	// begins; they come from other goroutines than the one that attaches.
+	Progress func(loaded, all int)
 }
 
 func (o Options) withDefaults() Options {
@@ -181,7 +186,7 @@ type Collector struct {
 	mu       sync.Mutex
 	closed   bool
 	object   *ebpf.CollectionSpec // as it was read
-	programs map[variant]*ebpf.Program
+	programs map[variant]loaded
 	targets  []*Attachment
 	traces   map[int][]link.Link // at the kernel's tracepoints, by entry or detailTrace
 
@@ -237,7 +242,7 @@ func New(opts Options) (*Collector, error) {
 	c := &Collector{
 		opts:     opts,
 		layout:   l,
-		programs: make(map[variant]*ebpf.Program),
+		programs: make(map[variant]loaded),
 		entries:  make([]entry, len(opts.Outcomes)+spareEntries(opts)),
 		arena:    newArena(region{others, l.stripeCells - others}),
 		numbers:  make(map[string]int),
@@ -321,7 +326,7 @@ func (c *Collector) load() error {
 	if err := c.begin(); err != nil {
 		return err
 	}
-	c.sweep, err = c.loadProgram(variant{program: kernelProgSweep, args: newArguments(nil)})
+	c.sweep, err = c.loadProgram(c.object.Copy(), variant{program: kernelProgSweep, args: newArguments(nil)})
 	return err
 }
 
@@ -343,7 +348,9 @@ func (c *Collector) Close() error {
 	c.targets = nil
 	errs = append(errs, c.closeTraces(func(int) bool { return true }))
 	for _, p := range c.programs {
-		errs = append(errs, p.Close())
+		if p.program != nil {
+			errs = append(errs, p.program.Close())
+		}
 	}
 	if c.sweep != nil {
 		errs = append(errs, c.sweep.Close())

@@ -123,7 +123,10 @@ func (c *Collector) ProgramTime() (runs uint64, total time.Duration, err error) 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range c.programs {
-		stats, err := p.Stats()
+		if p.err != nil {
+			continue
+		}
+		stats, err := p.program.Stats()
 		if err != nil {
 			return 0, 0, fmt.Errorf("read the programs' statistics: %w", err)
 		}

@@ -58,11 +58,8 @@ func (c *Collector) detailSites(d detail, t Target) (found siteList, err error) 
 	}
 	known, _ := dtrace.Lookup(d.probe)
 	for _, site := range probe.Sites {
-		p, err := c.program(variant{program: d.program, args: newBlockArguments(site.Args), pidBits: t.PIDBits, layout: t.Layout})
-		if err != nil {
-			return found, fmt.Errorf("%s: %w", d.probe, err)
-		}
-		found.add(p, known.Function != nil && known.Function.Return, site, uint64(d.kind))
+		v := variant{program: d.program, args: newBlockArguments(site.Args), pidBits: t.PIDBits, layout: t.Layout}
+		found.add(v, known.Function != nil && known.Function.Return, site, uint64(d.kind))
 	}
 	return found, nil
 }
@@ -108,8 +105,8 @@ func (c *Collector) openDetailTraces() error {
 		return nil
 	}
 	var links []link.Link
-	for _, name := range []string{kernelProgDetailSwitch, kernelProgDetailWakeup} { // ends first
-		l, err := c.openTrace(variant{program: name, args: newArguments(nil)})
+	for _, v := range detailVariants() {
+		l, err := c.openTrace(v)
 		if err != nil {
 			return errors.Join(fmt.Errorf("%w: %w", ErrNoTracepoints, err), closeAll(links))
 		}
@@ -117,6 +114,14 @@ func (c *Collector) openDetailTraces() error {
 	}
 	c.traces[detailTrace] = links
 	return nil
+}
+
+// detailVariants returns the details' programs at tracepoints, ends first.
+func detailVariants() []variant {
+	return []variant{
+		{program: kernelProgDetailSwitch, args: newArguments(nil)},
+		{program: kernelProgDetailWakeup, args: newArguments(nil)},
+	}
 }
 
 // openTrace attaches a program to its tracepoint.

@@ -2,6 +2,11 @@ package bpf
 
 import (
 	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/cilium/ebpf"
 )
@@ -16,22 +21,70 @@ type variant struct {
 	layout  ProcessLayout
 }
 
-// program returns a program, loading it the first time. The collector owns it.
-func (c *Collector) program(v variant) (*ebpf.Program, error) {
-	if p, ok := c.programs[v]; ok {
-		return p, nil
-	}
-	p, err := c.loadProgram(v)
-	if err != nil {
-		return nil, err
-	}
-	c.programs[v] = p
-	return p, nil
+// A loaded is a program, or why there is none.
+type loaded struct {
+	program *ebpf.Program
+	err     error
 }
 
-// loadProgram loads one program on the collector's maps.
-func (c *Collector) loadProgram(v variant) (*ebpf.Program, error) {
-	spec := c.object.Copy()
+// program returns a program, loading it the first time. The collector owns it.
+func (c *Collector) program(v variant) (*ebpf.Program, error) {
+	p, ok := c.programs[v]
+	if !ok {
+		p.program, p.err = c.loadProgram(c.object.Copy(), v)
+		c.programs[v] = p
+	}
+	return p.program, p.err
+}
+
+// preload loads programs beside each other: most of the time that attaching takes is that
+// of the kernel's verifier, which looks at each of them on its own.
+func (c *Collector) preload(variants []variant) {
+	seen := make(map[variant]bool)
+	missing := slices.DeleteFunc(variants, func(v variant) bool {
+		_, have := c.programs[v]
+		have, seen[v] = have || seen[v], true
+		return have
+	})
+	var (
+		mu      sync.Mutex
+		loading sync.WaitGroup
+		next    atomic.Int64
+		done    int
+	)
+	for range min(runtime.GOMAXPROCS(0), len(missing)) {
+		loading.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(missing)); i = next.Add(1) - 1 {
+				mu.Lock()
+				spec := c.object.Copy()
+				mu.Unlock()
+				p, err := c.loadProgram(spec, missing[i])
+				mu.Lock()
+				c.programs[missing[i]] = loaded{p, err}
+				done++
+				c.progress(done, len(missing))
+				mu.Unlock()
+			}
+		})
+	}
+	loading.Wait()
+}
+
+// progress tells how many programs are loaded, where somebody wants to know.
+func (c *Collector) progress(done, all int) {
+	if c.opts.Progress != nil {
+		c.opts.Progress(done, all)
+	}
+}
+
+// forgetFailed has programs that could not be loaded be tried again.
+func (c *Collector) forgetFailed() {
+	maps.DeleteFunc(c.programs, func(_ variant, p loaded) bool { return p.err != nil })
+}
+
+// loadProgram loads one program of an object, which is the caller's, on the collector's
+// maps.
+func (c *Collector) loadProgram(spec *ebpf.CollectionSpec, v variant) (*ebpf.Program, error) {
 	if err := c.fixed.set(spec); err != nil {
 		return nil, err
 	}

@@ -43,9 +43,8 @@ func (c *Collector) openTraces() error {
 		if !e.used || e.outcome.Rule == nil || !e.outcome.Rule.RunQueue || c.traces[i] != nil {
 			continue
 		}
-		// Ends first: a wait of which the start is seen must not end unseen.
-		for _, name := range []string{kernelProgThreadSwitch, kernelProgThreadWakeup} {
-			l, err := c.trace(name, i)
+		for _, v := range threadVariants(i) {
+			l, err := c.openTrace(v)
 			if err != nil {
 				err = fmt.Errorf("%w: outcome %q: %w", ErrNoTracepoints, e.outcome.Name, err)
 				return errors.Join(err, c.closeTraces(func(entry int) bool { return entry == i }))
@@ -56,14 +55,34 @@ func (c *Collector) openTraces() error {
 	return nil
 }
 
-func (c *Collector) trace(program string, entry int) (link.Link, error) {
+// threadVariants returns the programs at the tracepoints of an entry. Ends come first: a
+// wait of which the start is seen must not end unseen.
+func threadVariants(entry int) []variant {
 	special := specialization{rule: kernelRule{
 		Pairing: pairing(dtrace.First),
 		Loose:   1, // a thread may have waited before we came
 		Amount:  noArg,
 		Label:   noArg,
 	}}
-	return c.openTrace(variant{program: program, special: special, args: newArguments(nil), entry: entry})
+	var all []variant
+	for _, name := range []string{kernelProgThreadSwitch, kernelProgThreadWakeup} {
+		all = append(all, variant{program: name, special: special, args: newArguments(nil), entry: entry})
+	}
+	return all
+}
+
+// traceVariants returns the programs that are wanted at tracepoints.
+func (c *Collector) traceVariants() []variant {
+	var all []variant
+	for i, e := range c.entries {
+		if e.used && e.outcome.Rule != nil && e.outcome.Rule.RunQueue && c.traces[i] == nil {
+			all = append(all, threadVariants(i)...)
+		}
+	}
+	if c.explains() && c.traces[detailTrace] == nil {
+		all = append(all, detailVariants()...)
+	}
+	return all
 }
 
 // closeTraces detaches from the tracepoints what some entries wanted.

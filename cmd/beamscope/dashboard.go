@@ -45,6 +45,7 @@ func watch(ctx context.Context, c config.Config, o observation, opts dashboard.O
 	defer stop()
 	opts.Snapshots, opts.Wall = c.Path(c.Snapshots.Dir), monotonic.Wall
 	d := dashboard.New(opts)
+	attaching := newAttaching(os.Stderr, time.Now)
 	s, err := session.Open(c, session.Options{
 		Observers: []scope.Observer{d},
 		Record:    o.record.create(d.Notify),
@@ -52,7 +53,9 @@ func watch(ctx context.Context, c config.Config, o observation, opts dashboard.O
 		Script:    o.script,
 		Note:      recordedNow(),
 		Notify:    d.Notify,
+		Progress:  attaching.progress,
 	})
+	attaching.end() // the dashboard has the terminal from now on
 	if err != nil {
 		return err
 	}

@@ -183,6 +183,7 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 		defer signal.Stop(hangups)
 	}
 	out := newFramePrinter(o.printer, log)
+	attaching := newAttaching(log, time.Now)
 	s, err := session.Open(c, session.Options{
 		Observers: []scope.Observer{out},
 		Record:    o.record.create(out.notify),
@@ -190,6 +191,7 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 		Script:    o.script,
 		Note:      recordedNow(),
 		Notify:    out.notify,
+		Progress:  attaching.progress,
 	})
 	if err != nil {
 		return err

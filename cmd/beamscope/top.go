@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"os/signal"
 	"slices"
 	"strings"
@@ -100,7 +101,7 @@ func (f topFlags) check(cmd *cobra.Command) error {
 }
 
 // options returns what is the same however it is shown.
-func (f topFlags) options() top.Options {
+func (f topFlags) options(progress func(outcome.Progress)) top.Options {
 	sort, _ := top.ColumnNamed(f.sort)
 	target := config.Default().Target
 	if f.pid != 0 {
@@ -113,7 +114,7 @@ func (f topFlags) options() top.Options {
 		Filter: f.filter,
 		Limit:  top.Limit{Rate: f.rate, Share: top.DefaultShare},
 		Source: func(p outcome.Plan) (outcome.Source, error) {
-			return outcome.NewVMSource(outcome.VMConfig{Target: target, Plan: p})
+			return outcome.NewVMSource(outcome.VMConfig{Target: target, Plan: p, Progress: progress})
 		},
 	}
 }
@@ -142,9 +143,11 @@ func viewTop(ctx context.Context, f topFlags) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT)
 	defer stop()
 	v := top.NewView(nil)
-	o := f.options()
+	attaching := newAttaching(os.Stderr, time.Now)
+	o := f.options(attaching.progress)
 	o.Noticed = v.Notify
 	t, err := top.Open(o)
+	attaching.end() // the table has the terminal from now on
 	if err != nil {
 		return err
 	}
@@ -154,7 +157,7 @@ func viewTop(ctx context.Context, f topFlags) (err error) {
 
 // printTop prints tables or lines.
 func printTop(ctx context.Context, f topFlags, out, log io.Writer) (err error) {
-	o := f.options()
+	o := f.options(newAttaching(log, time.Now).progress)
 	lines := top.NewJSON(out, f.limit)
 	if f.json {
 		o.Tabled = lines.Table

@@ -98,6 +98,11 @@ func benchBuiltins(ctx context.Context, rounds int) error {
 
 // attachBuiltins observes built-in outcomes, on the scales that they have.
 func attachBuiltins(builtins ...dtrace.Builtin) attach {
+	return attachBeamscope(outcome.VMConfig{Plan: planOf(builtinSpecs(builtins...)...)})
+}
+
+// builtinSpecs returns built-in outcomes on the scales that they have.
+func builtinSpecs(builtins ...dtrace.Builtin) []outcome.Spec {
 	var specs []outcome.Spec
 	for _, b := range builtins {
 		specs = append(specs, outcome.Spec{
@@ -107,7 +112,7 @@ func attachBuiltins(builtins ...dtrace.Builtin) attach {
 			Bins:     b.Bins,
 		})
 	}
-	return attachBeamscope(outcome.VMConfig{Plan: planOf(specs...)})
+	return specs
 }
 
 // timesOf returns how often the load has to be done to take a tenth of a second.

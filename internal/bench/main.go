@@ -4,6 +4,7 @@
 //	bench builtins   an event of each built-in outcome of the VM
 //	bench rabbitmq   each built-in outcome's share of RabbitMQ's throughput
 //	bench drilldown  what spans, and explaining the slow ones, take of systems' throughput
+//	bench attach     how long attaching takes
 //	bench edges      how many messages between processes are inferred, and how many rightly
 //
 // spans, which is the default, compares
@@ -46,10 +47,12 @@ func main() {
 		err = benchRabbitMQ(ctx, *rounds, *messages)
 	case "drilldown":
 		err = benchDrilldown(ctx, *rounds, *length)
+	case "attach":
+		err = benchAttach(ctx, *rounds)
 	case "edges":
 		err = benchEdges(ctx, *length)
 	default:
-		err = fmt.Errorf("%s: none of spans, builtins, rabbitmq, drilldown and edges", subject)
+		err = fmt.Errorf("%s: none of spans, builtins, rabbitmq, drilldown, attach and edges", subject)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

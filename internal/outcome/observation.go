@@ -50,7 +50,10 @@ func newObservation(p Plan, cfg VMConfig, names *names) (*observation, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := bpf.New(bpf.Options{Start: p.From, Window: int64(p.Window), Outcomes: outcomes, Discover: cfg.Discover, Explain: cfg.Explain})
+	c, err := bpf.New(bpf.Options{
+		Start: p.From, Window: int64(p.Window), Outcomes: outcomes, Discover: cfg.Discover, Explain: cfg.Explain,
+		Progress: cfg.progress,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +65,13 @@ func newObservation(p Plan, cfg VMConfig, names *names) (*observation, error) {
 		record:    record{most: recordMost},
 		names:     names,
 	}, nil
+}
+
+// progress tells how far attaching is, where somebody wants to know.
+func (cfg *VMConfig) progress(loaded, all int) {
+	if cfg.Progress != nil {
+		cfg.Progress(Progress{Loaded: loaded, All: all})
+	}
 }
 
 // kernelOutcomes returns what is to be counted for the specs that are ours.

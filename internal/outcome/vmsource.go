@@ -34,6 +34,16 @@ type VMConfig struct {
 	// Explain has everything ready for specs with Explain that come with a later plan:
 	// otherwise what is open when the first one comes is lost as cut.
 	Explain bool
+
+	// Progress, where it is not nil, is called while it attaches, which may take seconds:
+	// also by [VMSource.Watch] and [VMSource.Plan], where there is something new. One call
+	// is over when the next one begins; they may come from other goroutines.
+	Progress func(Progress)
+}
+
+// Progress says how far attaching to VMs is.
+type Progress struct {
+	Loaded, All int // programs, of those that are needed
 }
 
 // A VMSource observes running Erlang VMs with eBPF: the spans of the wrapper,

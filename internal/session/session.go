@@ -46,6 +46,10 @@ type Options struct {
 	// Notify is called with what a person should know of recordings and snapshots,
 	// from the goroutine of Run or Close.
 	Notify func(outcome.Notice)
+
+	// Progress, where it is not nil, is called while the session attaches to VMs, see
+	// [outcome.VMConfig].
+	Progress func(outcome.Progress)
 }
 
 // A Session is an oscilloscope that is attached to something.
@@ -132,12 +136,12 @@ func openSources(c config.Config, system *scope.System, plan outcome.Plan, o Opt
 	if o.Script != nil {
 		return openScript(c, system, plan, *o.Script)
 	}
-	return open(c, plan, o.Discover)
+	return open(c, plan, o)
 }
 
 // open opens the sources that a plan needs, and that of the VMs where their spans are
 // to be discovered.
-func open(c config.Config, plan outcome.Plan, discover bool) (s sources, err error) {
+func open(c config.Config, plan outcome.Plan, o Options) (s sources, err error) {
 	overTCP := func(s outcome.Spec) bool { return s.Wrapper != "" }
 	inKernel := func(s outcome.Spec) bool { return !overTCP(s) }
 	var parts []outcome.Part
@@ -155,8 +159,10 @@ func open(c config.Config, plan outcome.Plan, discover bool) (s sources, err err
 		}
 		parts = append(parts, outcome.Part{Source: s.wrappers, Wants: overTCP})
 	}
-	if spans := plan.Only(inKernel); len(spans.Specs) > 0 || discover {
-		s.vms, err = outcome.NewVMSource(outcome.VMConfig{Target: c.Target, Plan: spans, Discover: discover, Explain: discover && c.Explain})
+	if spans := plan.Only(inKernel); len(spans.Specs) > 0 || o.Discover {
+		s.vms, err = outcome.NewVMSource(outcome.VMConfig{
+			Target: c.Target, Plan: spans, Discover: o.Discover, Explain: o.Discover && c.Explain, Progress: o.Progress,
+		})
 		if err != nil {
 			return closeAll(err)
 		}

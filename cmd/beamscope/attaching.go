@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/outcome"
+)
+
+// attachingEvery is how often the log says how far attaching is. What takes less is done
+// before anybody wonders.
+const attachingEvery = time.Second
+
+// An attaching says in a log how far attaching is, now and then.
+type attaching struct {
+	log io.Writer
+	now func() time.Time
+
+	mu   sync.Mutex
+	last time.Time // when it began, or the log last said something
+	said bool
+	done bool
+}
+
+func newAttaching(log io.Writer, now func() time.Time) *attaching {
+	return &attaching{log: log, now: now, last: now()}
+}
+
+// progress takes in how far attaching is. It may be called from any goroutine.
+func (a *attaching) progress(p outcome.Progress) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.now()
+	if a.done || now.Sub(a.last) < attachingEvery && !(a.said && p.Loaded == p.All) {
+		return
+	}
+	a.last, a.said = now, p.Loaded < p.All
+	fmt.Fprintf(a.log, "attaching: %d of %d programs are loaded\n", p.Loaded, p.All)
+}
+
+// end has it say nothing from now on.
+func (a *attaching) end() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.done = true
+}

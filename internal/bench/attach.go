@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/vm"
+)
+
+// attachedTogether are how many outcomes are attached to at a time.
+var attachedTogether = []int{1, 5, 10, len(dtrace.Builtins())}
+
+// benchAttach measures how long it takes to attach to so many built-in outcomes of one VM,
+// and to detach. Most of the time is that of the kernel's verifier.
+func benchAttach(ctx context.Context, rounds int) error {
+	otp, err := erlang.FindOTP(ctx)
+	if err != nil {
+		return err
+	}
+	beam, err := erlang.StartVM(ctx, otp, erlang.Options{})
+	if err != nil {
+		return err
+	}
+	defer beam.Stop()
+	times := make(map[int][]attachTime)
+	for round := range rounds {
+		for _, n := range attachedTogether {
+			t, err := timeAttach(beam.PID(), builtinSpecs(dtrace.Builtins()[:n]...))
+			if err != nil {
+				return err
+			}
+			times[n] = append(times[n], t)
+		}
+		fmt.Fprintf(os.Stderr, "round %d of %d\n", round+1, rounds)
+	}
+	fmt.Printf("milliseconds to attach to built-in outcomes, and to detach; medians of %d rounds\n\n", rounds)
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "outcomes\tprograms\tattach\tdetach\t")
+	for _, n := range attachedTogether {
+		t := times[n]
+		fmt.Fprintf(w, "%d\t%d\t%.0f\t%.0f\t\n", n, t[0].programs,
+			medianOf(t, func(t attachTime) float64 { return float64(t.attach.Milliseconds()) }),
+			medianOf(t, func(t attachTime) float64 { return float64(t.detach.Milliseconds()) }))
+	}
+	return w.Flush()
+}
+
+// An attachTime is how long it took to attach, and to detach.
+type attachTime struct {
+	programs       int // that were loaded
+	attach, detach time.Duration
+}
+
+func timeAttach(pid int, specs []outcome.Spec) (t attachTime, err error) {
+	plan := planOf(specs...)
+	begin := time.Now()
+	plan.From = monotonic.Now()
+	source, err := outcome.NewVMSource(outcome.VMConfig{
+		Target: vm.Target{PID: pid}, Plan: plan,
+		Progress: func(p outcome.Progress) { t.programs = p.All },
+	})
+	if err != nil {
+		return attachTime{}, err
+	}
+	t.attach = time.Since(begin)
+	begin = time.Now()
+	err = source.Close()
+	t.detach = time.Since(begin)
+	return t, err
+}
