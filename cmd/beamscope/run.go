@@ -109,7 +109,8 @@ finds the VMs of this machine, and the spans in them, by itself.
 
 In a terminal it shows a dashboard: ? there tells what the keys do. Elsewhere, and
 with --headless or --json, it prints a frame for each window, and reads the scope
-file again on SIGHUP: what it says then holds from the next window on.
+file again on SIGUSR1: what it says then holds from the next window on. SIGHUP does the
+same where there is no terminal, as in a service; a terminal that is closed ends it.
 
 With --from it attaches to nothing, and takes the events from the output of a script
 instead, see beamscope script.`,
@@ -177,10 +178,19 @@ func (o observation) advise(err error) error {
 // observe runs the oscilloscope until the context is done or the observation is
 // over. Progress goes to log.
 func observe(ctx context.Context, c config.Config, o observation, log io.Writer) (err error) {
-	hangups := make(chan os.Signal, 1)
+	reloads := make(chan os.Signal, 1)
 	if o.reload != nil {
-		signal.Notify(hangups, syscall.SIGHUP) // while it attaches already
-		defer signal.Stop(hangups)
+		signal.Notify(reloads, syscall.SIGUSR1) // while it attaches already
+		defer signal.Stop(reloads)
+	}
+	switch {
+	case signal.Ignored(syscall.SIGHUP): // as nohup has it
+	case o.reload != nil && !hasTerminal():
+		signal.Notify(reloads, syscall.SIGHUP)
+	default:
+		var stop context.CancelFunc
+		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
+		defer stop()
 	}
 	out := newFramePrinter(o.printer, log)
 	attaching := newAttaching(log, time.Now)
@@ -198,7 +208,7 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if o.reload != nil {
-		defer reloading(ctx, s, hangups, o.reload, log)()
+		defer reloading(ctx, s, reloads, o.reload, log)()
 	}
 	if err := s.Run(ctx, o.duration); err != nil {
 		return err
@@ -252,9 +262,19 @@ func expected(c config.Config, s *scope.System, name string) bool {
 	return slices.ContainsFunc(c.Outcomes, hasName) || slices.Contains(s.Diagram.Outcomes(), name)
 }
 
-// reloading reads the configuration again on each SIGHUP, until stop is called. A
+// hasTerminal reports whether there is a terminal whose end sends SIGHUP.
+func hasTerminal() bool {
+	tty, err := os.Open("/dev/tty")
+	if err != nil {
+		return false
+	}
+	tty.Close()
+	return true
+}
+
+// reloading reads the configuration again on each signal, until stop is called. A
 // configuration that is wrong is said to be, and changes nothing.
-func reloading(ctx context.Context, s *session.Session, hangups <-chan os.Signal, load func() (config.Config, error), log io.Writer) (stop func()) {
+func reloading(ctx context.Context, s *session.Session, signals <-chan os.Signal, load func() (config.Config, error), log io.Writer) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -263,7 +283,7 @@ func reloading(ctx context.Context, s *session.Session, hangups <-chan os.Signal
 			select {
 			case <-ctx.Done():
 				return
-			case <-hangups:
+			case <-signals:
 			}
 			c, err := load()
 			if err == nil {

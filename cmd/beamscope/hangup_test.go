@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/beamscope/beamscope/internal/recording"
+)
+
+// overTCP is a scope file that needs neither a VM nor rights. %s is an address.
+const overTCP = `wrapper: {listen: "%s"}
+window: 100ms
+outcomes: {a: {wrapper: a, dmax: 10ms}}
+`
+
+// A terminal that is closed ends what it started, and a recording is complete then.
+func TestClosedTerminalEndsARecording(t *testing.T) {
+	cmd, terminal := inTerminal(t, "record", "-c", "scope.yaml", "-o", "run.bsr")
+	output := bufio.NewScanner(terminal)
+	for output.Scan() && !strings.Contains(output.Text(), "recording to run.bsr") {
+	}
+	if err := terminal.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	complete(t, filepath.Join(cmd.Dir, "run.bsr"))
+}
+
+// Without a terminal, SIGHUP has the scope file read again, as SIGUSR1 does, and
+// SIGTERM ends it.
+func TestSignalsWithoutATerminal(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "beamscope", "record", "-c", "scope.yaml", "-o", "run.bsr")
+	cmd.Dir = inFolder(t)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	output := bufio.NewScanner(stderr)
+	await := func(text string) {
+		t.Helper()
+		for output.Scan() {
+			if strings.Contains(output.Text(), text) {
+				return
+			}
+		}
+		t.Fatalf("it ended without %q", text)
+	}
+	await("recording to run.bsr")
+	for _, signal := range []os.Signal{syscall.SIGHUP, syscall.SIGUSR1} {
+		if err := cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		await("scope file read again")
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, stderr); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	complete(t, filepath.Join(cmd.Dir, "run.bsr"))
+}
+
+// inFolder returns a folder with a scope file.
+func inFolder(t *testing.T) string {
+	t.Helper()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "scope.yaml"), fmt.Appendf(nil, overTCP, address), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// inTerminal starts beamscope in a terminal of its own, whose other end is returned.
+func inTerminal(t *testing.T, args ...string) (*exec.Cmd, *os.File) {
+	t.Helper()
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { terminal.Close() })
+	number, err := unix.IoctlGetInt(int(terminal.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(terminal.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, err := os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end.Close()
+	cmd := exec.CommandContext(t.Context(), "beamscope", args...)
+	cmd.Dir = inFolder(t)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = end, end, end
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, terminal
+}
+
+// complete checks that a recording has its end.
+func complete(t *testing.T, path string) {
+	t.Helper()
+	r, err := recording.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for err == nil {
+		_, err = r.Next()
+	}
+	if !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+}
