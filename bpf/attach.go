@@ -13,6 +13,7 @@ import (
 
 	"github.com/cilium/ebpf/link"
 
+	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/usdt"
 )
 
@@ -30,6 +31,10 @@ type Target struct {
 	Inode  uint64       // of the file that Probes were read from; 0: not known, not checked
 	PID    int          // of the one process to observe; 0: every process that runs the file, later ones too
 	Probes []usdt.Probe // of the provider erlang in that file, and those that stand in for what it lacks
+
+	// Release is the release of Erlang/OTP that the file is, such as 27; 0: not known. Probes
+	// that the catalogue does not know to be harmless there are refused.
+	Release int
 
 	// PIDBits is how many bits of a local pid's data are its number; 0: 15, as up to
 	// OTP 25.
@@ -74,7 +79,8 @@ const (
 )
 
 // Attach attaches to the target what the outcomes need. It fails with [ErrNoProbe]
-// where the file lacks a probe that is needed, and then attaches nothing.
+// where the file lacks a probe that is needed, and with [dtrace.ErrRefused] where a
+// probe that is needed might harm the VM. It then attaches nothing.
 func (c *Collector) Attach(t Target) (*Attachment, error) {
 	file, exe, err := openTarget(t)
 	if err != nil {
@@ -510,8 +516,11 @@ func (c *Collector) sites(at tap, t Target) (siteList, error) {
 	return found, nil
 }
 
-// probe returns the probe of this name in the target.
+// probe returns the probe of this name in the target, if it may be attached to.
 func (t Target) probe(name string) (usdt.Probe, error) {
+	if err := dtrace.Refuse(name, t.Release); err != nil {
+		return usdt.Probe{}, err
+	}
 	i := slices.IndexFunc(t.Probes, func(p usdt.Probe) bool { return p.Name == name })
 	if i < 0 {
 		return usdt.Probe{}, fmt.Errorf("%w: %s", ErrNoProbe, name)
@@ -521,6 +530,9 @@ func (t Target) probe(name string) (usdt.Probe, error) {
 
 // allSites returns the places of all labels that the target has.
 func (c *Collector) allSites(t Target) (siteList, error) {
+	if err := dtrace.Refuse(dtrace.UserTrace+"1", t.Release); err != nil {
+		return nil, err
+	}
 	var found siteList
 	for _, p := range t.Probes {
 		if label, ok := labelOf(p.Name); ok {

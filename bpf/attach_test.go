@@ -130,6 +130,61 @@ func TestAttachToReplacedFile(t *testing.T) {
 	}
 }
 
+// expr returns the expression of a text.
+func expr(t *testing.T, text string) dtrace.Expr {
+	t.Helper()
+	e, err := dtrace.ParseExpr(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// What is not known to be harmless on the VM's release is not attached to.
+func TestRefused(t *testing.T) {
+	beam := vmtest.Start(t, erlang.Options{})
+	applied := ruled(dtrace.Rule{
+		Start: expr(t, "global-function-entry"), End: expr(t, "process-exit"), Key: dtrace.Key{Start: "pid", End: "pid"},
+	}, endless)
+	for _, test := range []struct {
+		outcome bpf.Outcome
+		release int
+		refused bool
+	}{
+		{applied, 25, false},
+		{applied, 27, true},
+		{applied, 29, true},
+		{applied, 0, true},
+		{load(endless), 27, false},
+		{load(endless), 26, true},
+		{exitFails(load(endless)), 0, true},
+	} {
+		c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{test.outcome}})
+		target := vmtest.Target(t, beam)
+		target.Release = test.release
+		_, err := c.Attach(target)
+		if refused := errors.Is(err, dtrace.ErrRefused); refused != test.refused || err != nil && !refused {
+			t.Errorf("%s on OTP %d: %v", test.outcome.Name, test.release, err)
+		}
+		if test.refused {
+			for _, probe := range []string{"global__function__entry", "process__exit", probeOf("load")} {
+				if n := vmtest.Semaphore(t, beam.PID(), probe); n != 0 {
+					t.Errorf("%s on OTP %d: %s is switched on", test.outcome.Name, test.release, probe)
+				}
+			}
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := vmtest.NewCollector(t, bpf.Options{Discover: true})
+	target := vmtest.Target(t, beam)
+	target.Release = 0
+	if _, err := c.Attach(target); !errors.Is(err, dtrace.ErrRefused) {
+		t.Errorf("discovery: %v", err)
+	}
+}
+
 // A collector that was closed says so.
 func TestClosed(t *testing.T) {
 	vmtest.NeedEBPF(t)

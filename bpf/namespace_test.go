@@ -64,7 +64,7 @@ func TestVMOutsideOurNamespace(t *testing.T) {
 // collectInNamespace is the collector: it attaches, waits for the end of its
 // standard input, and must have counted nothing then.
 func collectInNamespace(t *testing.T, path string) {
-	probes, err := vm.Probes(path)
+	image, err := vm.ReadImage(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func collectInNamespace(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.Attach(bpf.Target{Path: path, Probes: probes}); err != nil {
+	if _, err := c.Attach(bpf.Target{Path: path, Probes: image.Probes, Release: image.Release}); err != nil {
 		t.Fatal(err)
 	}
 	fmt.Println("\nattached")

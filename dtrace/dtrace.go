@@ -2,9 +2,13 @@
 // called erlang: their names, their arguments, and what becomes of them in a VM
 // that compiles just in time.
 //
-// What it says was measured on OTP 25 for x86-64 unless it says otherwise. Where
-// nothing was measured the state is [StateUnknown]: the executable at hand tells
-// which probes it has, but only a trace tells which of them ever fire.
+// What it says was measured on the [Releases] of OTP for x86-64 unless it says
+// otherwise. Where nothing was measured the state is [StateUnknown]: the executable
+// at hand tells which probes it has, but only a trace tells which of them ever fire.
+//
+// Attaching to a probe makes the VM run code of its own that prepares the probe's
+// arguments, and that code can have faults. So the catalogue says for each release which
+// probes are harmless, and all others are refused.
 package dtrace
 
 import (
@@ -31,7 +35,12 @@ type Probe struct {
 	State  State  // in a VM that compiles just in time
 	Hot    Heat   // how often it fires while somebody is attached
 	Doc    string // when it fires, a sentence
-	Hazard string // what attaching can do to the VM beyond what hits cost; "" where nothing is known
+	Hazard string // what attaching can do to the VM beyond what hits cost, where it is not harmless; "" where nothing is known
+
+	// Harmless are the releases of Erlang/OTP on which the probe may be attached to: it
+	// was, while a VM did what it tells of, and the VM came to no harm. Other releases are
+	// refused, see [Probe.Refusal].
+	Harmless []int
 
 	// Subject is the name of the argument that is the process which does what the
 	// probe tells, "" where there is none.
@@ -197,6 +206,9 @@ func parts() [][]Probe {
 // arguments of its own.
 func (p Probe) complete() Probe {
 	p.Args = slices.Clone(p.Args) // some are shared
+	if p.Harmless == nil && p.Hazard == "" && p.State != Absent {
+		p.Harmless = Releases()
+	}
 	if p.Subject == "" && p.Args[0].Type == PID {
 		p.Subject = p.Args[0].Name // who does something comes first, with few exceptions
 	}

@@ -266,7 +266,7 @@ func refusal(p Probe) string {
 		return name + " is declared, but VMs do not have it"
 	case p.State == Dead:
 		return name + " never fires in a VM that compiles just in time"
-	case p.Hazard != "":
+	case len(p.Harmless) == 0:
 		return name + " harms the VM: " + p.Hazard
 	}
 	return ""

@@ -71,7 +71,12 @@ func functions() []Probe {
 	deep := append(call[:2:2], Arg{"depth", Int, "of the stack"})
 	return []Probe{
 		{Name: "local__function__entry", State: Dead, Args: deep, Doc: "A function is called from its own module.", Trace: "{trace, Pid, call, MFA}"},
-		{Name: "global__function__entry", State: Alive, Hot: VeryHot, Args: deep, Doc: "A function is called by apply or another dynamic call; other calls are not seen.", Trace: "{trace, Pid, call, MFA}"},
+		{
+			Name: "global__function__entry", State: Alive, Hot: VeryHot, Args: deep,
+			Doc: "A function is called by apply or another dynamic call; other calls are not seen.", Trace: "{trace, Pid, call, MFA}",
+			Harmless: []int{25},
+			Hazard:   "while it is attached to, the VM crashes at the first such call of a function whose module is not loaded, as it takes what lies in front of a trampoline for the function's name",
+		},
 		{Name: "function__return", State: Absent, Args: deep, Doc: "A function returns.", Trace: "{trace, Pid, return_from, MFA, Result}"},
 		{Name: "bif__entry", State: Absent, Args: call, Doc: "A built-in function is called.", Trace: "{trace, Pid, call, MFA}"},
 		{Name: "bif__return", State: Absent, Args: call, Doc: "A built-in function returns.", Trace: "{trace, Pid, return_from, MFA, Result}"},
@@ -99,7 +104,7 @@ func processes() []Probe {
 			Name: "process__port_unblocked", State: Alive, Hot: Rare,
 			Args:   []Arg{{"pid", PID, "cut to 16 bytes"}, {"port", Port, "cut to 16 bytes"}},
 			Doc:    "A process that waited for a busy port may go on.",
-			Hazard: "OTP 25 goes through the waiting processes in a loop that does not end while a tracer is attached, nor after it has left: a scheduler spins for ever and the VM hangs. Do not attach.",
+			Hazard: "while it is attached to, the VM goes through the waiting processes in a loop that does not end, not even when the tracer has left, so that a scheduler spins for ever and the VM hangs",
 		},
 	}
 }

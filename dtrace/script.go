@@ -42,6 +42,11 @@ type ScriptTarget struct {
 	Exe string // path of the executable, which holds the probes
 	PID int    // of the operating system
 
+	// Releases are those of Erlang/OTP that the VM may be: the one that it is, or all
+	// [Releases] where the script is for whichever VM it is started with. A script has only
+	// probes that are harmless on each of them.
+	Releases []int
+
 	// PIDBits is how many bits of a local pid's data are its number, in the terms of the
 	// VM; 0: 15, as up to OTP 25. Since then it is 28.
 	PIDBits uint8
@@ -64,13 +69,20 @@ type ScriptTarget struct {
 // thread; TOKEN is #LABEL.SERIAL of a seq_trace token, for the pairing [FIFO] only.
 // Lines of different processors may be out of order.
 //
-// The error says what the language cannot do, or which outcome is wrong.
+// The error says what the language cannot do, or which outcome is wrong. It wraps
+// [ErrRefused] where a script might harm the VM.
 func WriteScript(w io.Writer, f Format, outcomes []ScriptOutcome, target ScriptTarget) error {
 	if len(outcomes) == 0 {
 		return errors.New("there is no outcome to write a script for")
 	}
+	if len(target.Releases) == 0 {
+		return errors.New("the release of Erlang/OTP that the script is for is not known")
+	}
 	var lines []scriptLine
 	for _, o := range outcomes {
+		if err := target.refuse(o.Rule); err != nil {
+			return fmt.Errorf("%s: %w", o.Name, err)
+		}
 		more, err := o.lines()
 		if err != nil {
 			return fmt.Errorf("%s: %w", o.Name, err)
@@ -92,6 +104,19 @@ func WriteScript(w io.Writer, f Format, outcomes []ScriptOutcome, target ScriptT
 	}
 	_, err = io.WriteString(w, text)
 	return err
+}
+
+// refuse returns an error that wraps [ErrRefused] where a rule needs a probe that may harm
+// the VM.
+func (t ScriptTarget) refuse(r *Rule) error {
+	for _, p := range r.Probes() {
+		for _, release := range t.Releases {
+			if err := Refuse(p.Name, release); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // scriptVersion is the first line that scripts write.

@@ -40,7 +40,7 @@ func conditions(t *testing.T) ScriptOutcome {
 }
 
 func TestScriptGolden(t *testing.T) {
-	target := ScriptTarget{Exe: "/opt/otp 25/erts-13.1.5/bin/beam.smp", PID: 4711}
+	target := ScriptTarget{Exe: "/opt/otp 25/erts-13.1.5/bin/beam.smp", PID: 4711, Releases: []int{25}}
 	for name, outcomes := range map[string][]ScriptOutcome{
 		"builtins":   scriptOutcomes(),
 		"conditions": {conditions(t)},
@@ -83,7 +83,7 @@ func TestScriptErrors(t *testing.T) {
 	function := Rule{Start: events("nif-entry"), End: events("nif-return"), Key: Key{"mfa", "mfa"}}
 	node := Rule{Start: events("dist-monitor"), End: events("dist-monitor"), Key: Key{"remote", "remote"}}
 	const cut = "a: bpftrace cuts texts behind 63 bytes, where %s may be another one: take a key that is a process, a port, an integer or thread, or a script for dtrace"
-	target := ScriptTarget{Exe: "/beam.smp", PID: 1}
+	target := ScriptTarget{Exe: "/beam.smp", PID: 1, Releases: []int{25}}
 	for _, test := range []struct {
 		format   Format
 		outcomes []ScriptOutcome
@@ -98,9 +98,9 @@ func TestScriptErrors(t *testing.T) {
 		{FormatD, []ScriptOutcome{{"a", &Rule{}}}, target, "a: an outcome has both start and end"},
 		{FormatD, []ScriptOutcome{{"a", &exit}}, target, "a: reason of process-exit may have spaces in it, and cannot be a field of a script's lines"},
 		{2, []ScriptOutcome{{"a", &gc.Rule}}, target, "there is no script format 2"},
-		{FormatBPFtrace, []ScriptOutcome{{"a", &gc.Rule}}, ScriptTarget{Exe: "/beam.smp"}, "a bpftrace script is for one process: its pid is needed, for the probes of others stay off"},
-		{FormatBPFtrace, []ScriptOutcome{{"a", &gc.Rule}}, ScriptTarget{PID: 1}, "a bpftrace script needs the path of the VM's executable"},
-		{FormatBPFtrace, []ScriptOutcome{{"a", &gc.Rule}}, ScriptTarget{Exe: "/a:b", PID: 1}, `bpftrace does not take the path "/a:b" as it is: link it to one without any of "\:*?[],{}`},
+		{FormatBPFtrace, []ScriptOutcome{{"a", &gc.Rule}}, ScriptTarget{Exe: "/beam.smp", Releases: []int{25}}, "a bpftrace script is for one process: its pid is needed, for the probes of others stay off"},
+		{FormatBPFtrace, []ScriptOutcome{{"a", &gc.Rule}}, ScriptTarget{PID: 1, Releases: []int{25}}, "a bpftrace script needs the path of the VM's executable"},
+		{FormatBPFtrace, []ScriptOutcome{{"a", &gc.Rule}}, ScriptTarget{Exe: "/a:b", PID: 1, Releases: []int{25}}, `bpftrace does not take the path "/a:b" as it is: link it to one without any of "\:*?[],{}`},
 		{FormatBPFtrace, []ScriptOutcome{{"a", &function}}, target, fmt.Sprintf(cut, "mfa of nif-return")},
 		{FormatBPFtrace, []ScriptOutcome{{"a", &node}}, target, fmt.Sprintf(cut, "remote of dist-monitor")},
 		{FormatBPFtrace, []ScriptOutcome{{"a", &long}}, target, fmt.Sprintf("a: bpftrace looks at 62 bytes of a text, and %q is longer: compare with its beginning", strings.Repeat("x", 63))},
@@ -129,7 +129,7 @@ type failing struct{}
 func (failing) Write([]byte) (int, error) { return 0, errors.ErrUnsupported }
 
 func TestScriptWriteError(t *testing.T) {
-	if err := WriteScript(failing{}, FormatD, scriptOutcomes(), ScriptTarget{}); !errors.Is(err, errors.ErrUnsupported) {
+	if err := WriteScript(failing{}, FormatD, scriptOutcomes(), ScriptTarget{Releases: Releases()}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
 	}
 }

@@ -115,23 +115,19 @@ func (f probesFlags) read(exe string) ([]probes.Listing, error) {
 
 // listing lists the probes of one executable.
 func (f probesFlags) listing(file usdt.MappedFile, vms []vm.VM) (probes.Listing, error) {
-	found, err := vm.Probes(file.Path)
+	image, err := vm.ReadImage(file.Path)
 	if err != nil {
 		return probes.Listing{}, err
 	}
-	standIns, err := vm.StandIns(file.Path)
-	if err != nil {
-		return probes.Listing{}, err
-	}
-	listing := probes.Listing{Exe: file.Name}
-	opts := probes.Options{All: f.all, Interpreter: vm.FlavourOf(file.Path) == vm.Interpreter}
+	listing := probes.Listing{Exe: file.Name, Release: image.Release}
+	opts := probes.Options{Release: image.Release, All: f.all, Interpreter: vm.FlavourOf(file.Path) == vm.Interpreter}
 	for _, v := range vms {
 		listing.PIDs = append(listing.PIDs, v.PID())
 		opts.Semaphores = append(opts.Semaphores, func(site usdt.Site) (uint16, error) {
 			return v.Process.Semaphore(site, v.Exe)
 		})
 	}
-	listing.Probes = probes.List(append(found, standIns...), opts)
+	listing.Probes = probes.List(image.Probes, opts)
 	return listing, nil
 }
 

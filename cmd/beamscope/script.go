@@ -20,6 +20,8 @@ type scriptFlags struct {
 	format string
 	output string
 	pid    int
+
+	release int // of Erlang/OTP
 }
 
 func newScriptCommand() *cobra.Command {
@@ -33,7 +35,8 @@ outcomes of the VM in a scope file. Its output is what beamscope run --from obse
   bpftrace -q -p PID events.bt | beamscope run -c scope.yaml --from -
 
 A script for bpftrace is for one VM: the scope file's target, or --pid. One for
-dtrace(1) is for whichever VM it is started with.`,
+dtrace(1) is for whichever VM it is started with. It has only probes that are known to be
+harmless on all releases of Erlang/OTP, or on that of --release.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			text, err := f.write(cmd)
@@ -51,6 +54,7 @@ dtrace(1) is for whichever VM it is started with.`,
 	cmd.Flags().StringVar(&f.format, "format", "", "what the script is for: d or bpftrace")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "", "write to this file")
 	cmd.Flags().IntVar(&f.pid, "pid", 0, "write it for this VM instead of the scope file's target")
+	cmd.Flags().IntVar(&f.release, "release", 0, "write it for VMs of this release of Erlang/OTP only, such as 27 (--format d)")
 	return cmd
 }
 
@@ -91,8 +95,13 @@ func (f scriptFlags) check(cmd *cobra.Command) (dtrace.Format, error) {
 		return 0, usageError(cmd, errors.New("--output: no file given"))
 	}
 	format, err := dtrace.ParseFormat(f.format)
-	if err != nil {
+	switch {
+	case err != nil:
 		return 0, usageError(cmd, fmt.Errorf("--format: %w", err))
+	case cmd.Flags().Changed("release") && format != dtrace.FormatD:
+		return 0, usageError(cmd, errors.New("--release: a script for bpftrace is for one VM, whose executable tells its release"))
+	case cmd.Flags().Changed("release") && !dtrace.KnownRelease(f.release):
+		return 0, usageError(cmd, fmt.Errorf("--release %d: %s", f.release, dtrace.Probe{}.Refusal(f.release)))
 	}
 	return format, nil
 }
@@ -121,7 +130,11 @@ func scriptOutcomes(c config.Config) ([]dtrace.ScriptOutcome, error) {
 // target returns the VM that a script is for. dtrace(1) is told which when it starts.
 func (f scriptFlags) target(format dtrace.Format, c config.Config) (dtrace.ScriptTarget, error) {
 	if format == dtrace.FormatD {
-		return dtrace.ScriptTarget{PID: f.pid}, nil
+		target := dtrace.ScriptTarget{PID: f.pid, Releases: dtrace.Releases()}
+		if f.release != 0 {
+			target.Releases = []int{f.release}
+		}
+		return target, nil
 	}
 	if f.pid != 0 {
 		c.Target = vm.Target{PID: f.pid}
@@ -133,5 +146,5 @@ func (f scriptFlags) target(format dtrace.Format, c config.Config) (dtrace.Scrip
 	if len(found) > 1 {
 		return dtrace.ScriptTarget{}, fmt.Errorf("%s: %d VMs run, and a script for bpftrace is for one: choose it with --pid", c.Target, len(found))
 	}
-	return dtrace.ScriptTarget{Exe: found[0].Exe.Name, PID: found[0].PID(), PIDBits: found[0].PIDBits()}, nil
+	return dtrace.ScriptTarget{Exe: found[0].Exe.Name, PID: found[0].PID(), Releases: []int{found[0].Release()}, PIDBits: found[0].PIDBits()}, nil
 }

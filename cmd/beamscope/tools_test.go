@@ -148,11 +148,11 @@ func attach(t *testing.T, pid int, outcome string) *bpf.Collector {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := vms[0].Probes()
+	image, err := vms[0].Image()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := collector.Attach(bpf.Target{Path: vms[0].Exe.Path, PID: pid, Probes: found}); err != nil {
+	if _, err := collector.Attach(bpf.Target{Path: vms[0].Exe.Path, PID: pid, Probes: image.Probes, Release: image.Release}); err != nil {
 		t.Fatal(err)
 	}
 	return collector

@@ -202,11 +202,7 @@ func end(c *bpf.Collector, n uint64, to int64) error {
 
 // targetOf returns what to attach to in order to observe a VM.
 func targetOf(v vm.VM) (bpf.Target, error) {
-	probes, err := v.Probes()
-	if err != nil {
-		return bpf.Target{}, err
-	}
-	standIns, err := vm.StandIns(v.Exe.Path)
+	image, err := v.Image()
 	if err != nil {
 		return bpf.Target{}, err
 	}
@@ -219,7 +215,8 @@ func targetOf(v vm.VM) (bpf.Target, error) {
 		Path:    v.Exe.Path,
 		Inode:   v.Exe.Inode,
 		PID:     v.PID(),
-		Probes:  append(probes, standIns...),
+		Probes:  image.Probes,
+		Release: image.Release,
 		PIDBits: v.PIDBits(),
 		Layout:  bpf.ProcessLayout(members),
 	}, nil

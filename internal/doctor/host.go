@@ -59,7 +59,7 @@ func try(v VM) (t Trial, err error) {
 	if err != nil {
 		return Trial{}, err
 	}
-	probes, err := found[0].Probes()
+	image, err := found[0].Image()
 	if err != nil {
 		return Trial{}, err
 	}
@@ -73,7 +73,7 @@ func try(v VM) (t Trial, err error) {
 	if err != nil {
 		return Trial{}, err
 	}
-	_, err = collector.Attach(bpf.Target{Path: found[0].Exe.Path, PID: v.PID, Probes: probes})
+	_, err = collector.Attach(bpf.Target{Path: found[0].Exe.Path, PID: v.PID, Probes: image.Probes, Release: image.Release})
 	t.Attach = time.Since(begin)
 	begin = time.Now()
 	if closeErr := collector.Close(); err == nil {

@@ -62,7 +62,7 @@ func Run(ctx context.Context, otp erlang.OTP) (report Report, err error) {
 		return Report{}, err
 	}
 	return judge(evidence{
-		exe: otp.Emulator(), version: otp.Version, flavour: flavour,
+		exe: otp.Emulator(), version: otp.Version, release: found.release, flavour: flavour,
 		present: found.present, results: results, totals: totals,
 	}, dtrace.Catalogue()), nil
 }

@@ -69,7 +69,7 @@ func (p Probe) line() probeLine {
 		out.Catalogue = p.State.String()
 	}
 	if p.Found == Dangerous {
-		out.Why = p.Hazard
+		out.Why = p.Refused
 	}
 	for _, c := range p.Checks {
 		out.Checks = append(out.Checks, checkLine{c.Scenario, c.Want, c.Exact, c.Got, c.OK()})

@@ -27,6 +27,7 @@ type Probe struct {
 	Members int    // how many of it the executable has; 1 for one that is no family
 	Hits    uint64 // from the start of the VM to the end of the test
 	Checks  []Check
+	Refused string // why it was not attached to; "" where it was
 	Why     string // for those that were not tried
 	Wrong   string // what the catalogue should not say; "" where the two agree
 }
@@ -97,7 +98,7 @@ func (r Report) Verdict() error {
 	wrong := r.Wrong()
 	switch {
 	case len(wrong) > 0:
-		return fmt.Errorf("the catalogue, which was measured on OTP 25, and this VM of Erlang/OTP %s disagree about %s: please report it, with the output of --json",
+		return fmt.Errorf("the catalogue and this VM of Erlang/OTP %s disagree about %s: please report it, with the output of --json",
 			r.Version, probes(len(wrong)))
 	case len(r.Failed) > 0:
 		f := r.Failed[0]
@@ -116,6 +117,7 @@ func probes(n int) string {
 // evidence is what a report is made of.
 type evidence struct {
 	exe, version string
+	release      int // of Erlang/OTP
 	flavour      vm.Flavour
 	present      map[string]bool // probes in the executable, and functions that stand in for some
 	results      []result
@@ -164,8 +166,8 @@ func (e evidence) probe(known dtrace.Probe) Probe {
 	switch {
 	case p.Members == 0:
 		p.Found = NotThere
-	case p.Hazard != "":
-		p.Found = Dangerous
+	case known.Refusal(e.release) != "":
+		p.Found, p.Refused = Dangerous, known.Refusal(e.release)
 	default:
 		e.check(&p)
 	}

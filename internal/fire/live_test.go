@@ -42,7 +42,7 @@ func TestAgrees(t *testing.T) {
 	for _, p := range r.Probes {
 		want := silent[p.State] // otherwise Fired
 		switch {
-		case p.Hazard != "":
+		case p.Refused != "":
 			want = Dangerous
 		case unmade()[p.Name] != "":
 			want = Unmade

@@ -1,7 +1,6 @@
 package fire
 
 import (
-	"errors"
 	"strconv"
 
 	"github.com/beamscope/beamscope/dtrace"
@@ -18,36 +17,42 @@ const (
 
 // places are what there is to count in an executable.
 type places struct {
+	release int // of Erlang/OTP
 	list    []hits.Place
 	names   []string        // of the probes, by place
 	present map[string]bool // all probes, also those that are not to be counted
 }
 
-func (p *places) add(name string, place hits.Place) {
-	p.list = append(p.list, place)
-	p.names = append(p.names, name)
-	p.present[name] = true
-}
-
 // locate finds the probes in an executable, and the functions that stand in for some.
-// Those that the catalogue does not know, or knows to be dangerous, are not counted.
+// Those that the catalogue does not know to be harmless are not counted. The error wraps
+// [dtrace.ErrRefused] where that holds of all.
 func locate(path string) (places, error) {
-	probes, err := vm.Probes(path)
+	image, err := vm.ReadImage(path)
 	if err != nil {
 		return places{}, err
 	}
-	found := places{present: make(map[string]bool)}
-	for _, p := range probes {
+	if err := dtrace.Refuse(beginMark, image.Release); err != nil {
+		return places{}, err
+	}
+	found := places{release: image.Release, present: make(map[string]bool)}
+	for _, p := range image.Probes {
 		found.probe(p)
 	}
-	return found, found.functions(path)
+	return found, nil
 }
 
 func (p *places) probe(probe usdt.Probe) {
 	p.present[probe.Name] = true
-	if known, ok := dtrace.Lookup(probe.Name); ok && known.Hazard == "" {
-		p.add(probe.Name, hits.Place{Sites: probe.Sites, Mark: mark(probe.Name)})
+	if dtrace.Refuse(probe.Name, p.release) != nil {
+		return
 	}
+	known, _ := dtrace.Lookup(probe.Name)
+	p.list = append(p.list, hits.Place{
+		Sites:  probe.Sites,
+		Return: known.Function != nil && known.Function.Return,
+		Mark:   mark(probe.Name),
+	})
+	p.names = append(p.names, probe.Name)
 }
 
 func mark(name string) hits.Mark {
@@ -58,28 +63,6 @@ func mark(name string) hits.Mark {
 		return hits.Ends
 	}
 	return hits.None
-}
-
-func (p *places) functions(path string) error {
-	file, err := usdt.Open(path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	for _, stand := range dtrace.Catalogue() {
-		if stand.Function == nil || stand.Hazard != "" {
-			continue
-		}
-		_, offset, err := file.Symbol(stand.Function.Symbol)
-		if errors.Is(err, usdt.ErrNoSymbol) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		p.add(stand.Name, hits.Place{Sites: []usdt.Site{{Offset: offset}}, Return: stand.Function.Return})
-	}
-	return nil
 }
 
 // byName returns counts by the names of probes.

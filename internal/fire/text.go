@@ -130,7 +130,7 @@ func (r Report) footer(w io.Writer) {
 	}
 	for _, p := range r.Probes {
 		if p.Found == Dangerous {
-			paragraph(w, fmt.Sprintf("%s was not attached to: %s", p.label(), p.Hazard))
+			paragraph(w, fmt.Sprintf("%s was not attached to: %s.", p.label(), p.Refused))
 		}
 	}
 	if settled := r.Settled(); len(settled) > 0 {

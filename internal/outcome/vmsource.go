@@ -204,20 +204,17 @@ func (s *VMSource) observe(vms []vm.VM) error {
 // why the layout of its processes is not known, nil where it is.
 func (s *VMSource) attach(v vm.VM) (guessed, err error) {
 	f := s.fileOf(v)
-	probes, err := v.Probes()
+	image, err := v.Image()
 	if err != nil {
 		return nil, err
-	}
-	standIns, err := vm.StandIns(v.Exe.Path)
-	if err != nil {
-		return nil, fmt.Errorf("pid %d: %w", v.PID(), err)
 	}
 	layout, guessed := s.processLayout(v)
 	target := bpf.Target{
 		Path:    v.Exe.Path,
 		Inode:   v.Exe.Inode,
 		PID:     f.pid,
-		Probes:  append(probes, standIns...),
+		Probes:  image.Probes,
+		Release: image.Release,
 		PIDBits: v.PIDBits(),
 		Layout:  layout,
 	}

@@ -30,6 +30,7 @@ type line struct {
 	Probe    string     `json:"probe"`    // process-spawn
 	Name     string     `json:"name"`     // process__spawn
 	Exe      string     `json:"exe"`      // for people
+	Release  *int       `json:"release"`  // of Erlang/OTP; null: not known
 	PIDs     []int      `json:"pids"`     // none where the executable was only read
 	Known    bool       `json:"known"`    // to the catalogue
 	State    string     `json:"state"`    //
@@ -42,7 +43,7 @@ type line struct {
 	Sites    []site     `json:"sites"`    //
 	Doc      string     `json:"doc"`      //
 	Trace    string     `json:"trace"`    // message of erlang:trace/3 that tells the same
-	Hazard   string     `json:"hazard"`   //
+	Refused  string     `json:"refused"`  // why nothing may be attached to it; "" where it may
 }
 
 // A function stands in for a probe.
@@ -71,11 +72,20 @@ type site struct {
 	Attached  *bool    `json:"attached"`
 }
 
+// release returns the release, nil where it is not known.
+func (l Listing) release() *int {
+	if l.Release == 0 {
+		return nil
+	}
+	return &l.Release
+}
+
 func (l Listing) line(p Probe) line {
 	out := line{
 		Probe:    p.DTraceName(),
 		Name:     p.Name,
 		Exe:      l.Exe,
+		Release:  l.release(),
 		PIDs:     append([]int{}, l.PIDs...),
 		Known:    p.Known,
 		State:    p.State.String(),
@@ -86,7 +96,7 @@ func (l Listing) line(p Probe) line {
 		Sites:    []site{},
 		Doc:      p.Doc,
 		Trace:    p.Trace,
-		Hazard:   p.Hazard,
+		Refused:  p.Refused,
 	}
 	if p.Function != nil {
 		out.Function = &function{Symbol: p.Function.Symbol, Return: p.Function.Return}

@@ -30,8 +30,9 @@ func (a Attached) String() string { return [...]string{"unknown", "no", "yes"}[a
 type Probe struct {
 	dtrace.Probe // only Name, where the catalogue does not know it
 
-	Known    bool // to the catalogue
-	Members  int  // probes that it stands for, of a family those that the executable has
+	Known    bool   // to the catalogue
+	Refused  string // why nothing may be attached to it in this executable; "" where it may, or where it is not there
+	Members  int    // probes that it stands for, of a family those that the executable has
 	Sites    []Site
 	Attached Attached
 	Taps     int // members that are attached to
@@ -48,6 +49,9 @@ type Semaphore func(usdt.Site) (uint16, error)
 
 // Options say what a listing shows.
 type Options struct {
+	// Release is the release of Erlang/OTP that the executable is, such as 27; 0: not known.
+	Release int
+
 	// All lists each probe of a family, and not the family.
 	All bool
 
@@ -81,7 +85,7 @@ func List(found []usdt.Probe, opts Options) []Probe {
 		line.add(f, attached)
 	}
 	for _, line := range lines {
-		line.judge(opts.Interpreter)
+		line.judge(opts)
 	}
 	return sorted(lines)
 }
@@ -106,13 +110,15 @@ func catalogue(members bool) []dtrace.Probe {
 
 // judge corrects what the catalogue says of other executables by what this one
 // has.
-func (p *Probe) judge(interpreter bool) {
+func (p *Probe) judge(opts Options) {
 	switch {
 	case p.Members == 0:
 		p.State, p.Hot = dtrace.Absent, dtrace.HeatUnknown
-	case p.State == dtrace.Absent, interpreter: // nobody has seen it firing
+		return
+	case p.State == dtrace.Absent, opts.Interpreter: // nobody has seen it firing
 		p.State = dtrace.StateUnknown
 	}
+	p.Refused = p.Refusal(opts.Release)
 }
 
 // add adds a probe of the executable to its line.

@@ -69,7 +69,7 @@ func TestList(t *testing.T) {
 		opts Options
 		want string
 	}{
-		{"not running", Options{}, `
+		{"not running", Options{Release: 25}, `
 brand-new unknown unknown 1/1 unknown 0
 copy-struct alive very hot 1/1 unknown 0
 local-function-entry dead unknown 1/1 unknown 0
@@ -83,7 +83,7 @@ function-return absent unknown 0/0 unknown 0
 process-in alive hot 1/1 unknown 0
 process-monitor absent unknown 0/0 unknown 0
 `},
-		{"one VM", Options{Semaphores: []Semaphore{one}}, `
+		{"one VM", Options{Release: 25, Semaphores: []Semaphore{one}}, `
 brand-new unknown unknown 1/1 no 0
 copy-struct alive very hot 1/1 unknown 0
 message-send alive hot 1/3 yes 1
@@ -91,18 +91,18 @@ process-scheduled dirty only moderate 1/1 no 0
 bif-entry unknown unknown 1/1 unknown 0
 user_trace-n alive unknown 3/3 yes 1
 `},
-		{"two VMs", Options{Semaphores: []Semaphore{one, two}}, `
+		{"two VMs", Options{Release: 25, Semaphores: []Semaphore{one, two}}, `
 message-send alive hot 1/3 yes 1
 process-port_unblocked alive rare 1/1 yes 1
 process-scheduled dirty only moderate 1/1 unknown 0
 process-spawn alive moderate 1/1 no 0
 `},
-		{"all", Options{All: true, Semaphores: []Semaphore{one}}, `
+		{"all", Options{Release: 25, All: true, Semaphores: []Semaphore{one}}, `
 user_trace-n9 alive unknown 1/1 no 0
 user_trace-n10 alive unknown 1/1 yes 1
 user_trace-n11 absent unknown 0/0 unknown 0
 `},
-		{"interpreter", Options{Interpreter: true}, `
+		{"interpreter", Options{Release: 25, Interpreter: true}, `
 message-send unknown hot 1/3 unknown 0
 process-scheduled unknown moderate 1/1 unknown 0
 `},
@@ -125,7 +125,7 @@ process-scheduled unknown moderate 1/1 unknown 0
 
 func TestBuiltins(t *testing.T) {
 	missing := make(map[string][]string)
-	for _, b := range Builtins(List(found(t), Options{})) {
+	for _, b := range Builtins(List(found(t), Options{Release: 25})) {
 		missing[b.Name] = b.Missing
 	}
 	for name, want := range map[string][]string{
@@ -143,9 +143,40 @@ func TestBuiltins(t *testing.T) {
 	}
 }
 
+// What is not known to be harmless on a release is refused there, and so is what needs it.
+func TestRefused(t *testing.T) {
+	for release, want := range map[int][]string{
+		25: {"bif-entry", "brand-new", "process-port_unblocked"},
+		27: {"bif-entry", "brand-new", "process-port_unblocked"},
+	} {
+		var refused []string
+		for _, p := range List(found(t), Options{Release: release}) {
+			if p.Refused != "" {
+				refused = append(refused, p.DTraceName())
+			}
+		}
+		if !slices.Equal(refused, want) {
+			t.Errorf("OTP %d: %q, want %q", release, refused, want)
+		}
+	}
+	for _, release := range []int{0, 26} {
+		list := List(found(t), Options{Release: release})
+		for _, p := range list {
+			if there := p.Members > 0; there != (p.Refused != "") {
+				t.Errorf("release %d: %s is there: %v, refused: %q", release, p.DTraceName(), there, p.Refused)
+			}
+		}
+		for _, b := range Builtins(list) {
+			if !b.Rule.RunQueue && len(b.Missing) == 0 {
+				t.Errorf("release %d: %s is possible", release, b.Name)
+			}
+		}
+	}
+}
+
 func TestListOrder(t *testing.T) {
 	var users []string
-	for _, p := range List(found(t), Options{All: true}) {
+	for _, p := range List(found(t), Options{Release: 25, All: true}) {
 		if _, ok := dtrace.UserTraceNumber(p.Name); ok {
 			users = append(users, p.Name)
 		}
@@ -157,11 +188,11 @@ func TestListOrder(t *testing.T) {
 
 func TestOutput(t *testing.T) {
 	running := Listing{
-		Exe:    "/opt/otp/erts-13.1.5/bin/beam.smp",
+		Exe: "/opt/otp/erts-13.1.5/bin/beam.smp", Release: 25,
 		PIDs:   []int{42, 4711},
-		Probes: List(found(t), Options{Semaphores: []Semaphore{values(map[uint64]uint16{2: 0, 4: 1, 8: 5, 16: 1, 18: 0, 20: 0})}}),
+		Probes: List(found(t), Options{Release: 25, Semaphores: []Semaphore{values(map[uint64]uint16{2: 0, 4: 1, 8: 5, 16: 1, 18: 0, 20: 0})}}),
 	}
-	file := Listing{Exe: "beam.smp", Probes: List(found(t), Options{})}
+	file := Listing{Exe: "beam.smp", Release: 25, Probes: List(found(t), Options{Release: 25})}
 	for name, l := range map[string]Listing{"running": running, "file": file} {
 		var table, lines strings.Builder
 		if err := errors.Join(Text(&table, l), JSON(&lines, l)); err != nil {

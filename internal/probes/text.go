@@ -12,9 +12,10 @@ import (
 
 // A Listing is what is known of the probes of one executable.
 type Listing struct {
-	Exe    string // its name for people
-	PIDs   []int  // of the VMs that run it; none where it was only read
-	Probes []Probe
+	Exe     string // its name for people
+	Release int    // of Erlang/OTP; 0: not known
+	PIDs    []int  // of the VMs that run it; none where it was only read
+	Probes  []Probe
 }
 
 // argumentColumns is how many columns arguments get before they are continued on
@@ -26,7 +27,7 @@ func Text(w io.Writer, l Listing) error {
 	rows := []string{l.row("PROBE", "ARGUMENTS", "SITES", "STATE", "HOT", "TRACE", "ATTACHED")}
 	for _, p := range l.Probes {
 		arguments := wrap(arguments(p), argumentColumns)
-		rows = append(rows, l.row(label(p), arguments[0], count(len(p.Sites)), p.State.String(), heat(p), traced(p), p.attachedText()))
+		rows = append(rows, l.row(label(p), arguments[0], count(len(p.Sites)), p.state(), heat(p), traced(p), p.attachedText()))
 		for _, more := range arguments[1:] {
 			rows = append(rows, l.row("", more, "", "", "", "", ""))
 		}
@@ -95,14 +96,15 @@ func path(b Builtin) []string {
 
 // title says whose probes they are.
 func (l Listing) title() string {
+	exe := l.Exe + ", " + dtrace.ReleaseName(l.Release)
 	if len(l.PIDs) == 0 {
-		return l.Exe
+		return exe
 	}
 	var pids []string
 	for _, pid := range l.PIDs {
 		pids = append(pids, strconv.Itoa(pid))
 	}
-	return fmt.Sprintf("%s, running as pid %s", l.Exe, strings.Join(pids, ", "))
+	return fmt.Sprintf("%s, running as pid %s", exe, strings.Join(pids, ", "))
 }
 
 // row joins the cells of a row. Nobody can be attached to what does not run.
@@ -190,6 +192,28 @@ func (p Probe) attachedText() string {
 	return p.Attached.String()
 }
 
+// state returns what becomes of the probe here.
+func (p Probe) state() string {
+	if p.Refused != "" {
+		return "refused"
+	}
+	return p.State.String()
+}
+
+// refusals says why probes are refused.
+func (l Listing) refusals() []string {
+	if !dtrace.KnownRelease(l.Release) {
+		return []string{fmt.Sprintf("All probes are refused: %s.", dtrace.Probe{}.Refusal(l.Release))}
+	}
+	var texts []string
+	for _, p := range l.Probes {
+		if p.Refused != "" {
+			texts = append(texts, fmt.Sprintf("%s is refused: %s.", p.DTraceName(), p.Refused))
+		}
+	}
+	return texts
+}
+
 // footer sums up, and warns of probes that are dangerous.
 func (l Listing) footer() string {
 	var names, sites, taps int
@@ -208,10 +232,8 @@ func (l Listing) footer() string {
 	}
 	out.WriteString(". Arguments are name:type, or just the name where that is the type.\n")
 	out.WriteString("* is no probe of the VM's: where it exports the function, that stands in for one.\n")
-	for _, p := range l.Probes {
-		if p.Hazard != "" && len(p.Sites) > 0 {
-			fmt.Fprintf(&out, "\nDanger: %s\n", strings.Join(wrap(strings.Fields(p.DTraceName()+": "+p.Hazard), 92), "\n  "))
-		}
+	for _, text := range l.refusals() {
+		fmt.Fprintf(&out, "\n%s\n", strings.Join(wrap(strings.Fields(text), 92), "\n  "))
 	}
 	return out.String()
 }

@@ -2,7 +2,6 @@ package vm
 
 import (
 	"debug/elf"
-	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -10,32 +9,6 @@ import (
 	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/usdt"
 )
-
-// StandIns returns the probes of the catalogue that the provider lacks, at the functions
-// of an executable that stand in for them: those that the executable exports. They have
-// no semaphores.
-func StandIns(path string) ([]usdt.Probe, error) {
-	f, err := usdt.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var probes []usdt.Probe
-	for _, p := range dtrace.Catalogue() {
-		if p.Function == nil {
-			continue
-		}
-		site, err := functionSite(f, p)
-		if errors.Is(err, usdt.ErrNoSymbol) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", p.DTraceName(), err)
-		}
-		probes = append(probes, usdt.Probe{Provider: Provider, Name: p.Name, Sites: []usdt.Site{site}})
-	}
-	return probes, nil
-}
 
 // functionSite returns where a probe is that a function stands in for.
 func functionSite(f *usdt.File, p dtrace.Probe) (usdt.Site, error) {

@@ -60,11 +60,7 @@ func Probes(path string) ([]usdt.Probe, error) {
 		return nil, err
 	}
 	defer f.Close()
-	probes, err := f.Probes(Provider)
-	if errors.Is(err, usdt.ErrNoProbes) || err == nil && len(probes) == 0 {
-		return nil, ErrNoProbes
-	}
-	return probes, err
+	return probesOf(f)
 }
 
 // A Flavour is how a VM runs Erlang code.

@@ -99,12 +99,15 @@ func Probes(t testing.TB, pid int) (string, []usdt.Probe) {
 // Target returns what to attach to in order to observe this VM alone.
 func Target(t testing.TB, v *erlang.VM) bpf.Target {
 	t.Helper()
-	path, probes := Probes(t, v.PID())
-	standIns, err := vm.StandIns(path)
+	vms, err := vm.Find(vm.Target{PID: v.PID()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bpf.Target{Path: path, PID: v.PID(), Probes: append(probes, standIns...)}
+	image, err := vms[0].Image()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bpf.Target{Path: vms[0].Exe.Path, PID: v.PID(), Probes: image.Probes, Release: image.Release}
 }
 
 // Semaphore returns the semaphore of a VM probe, as it stands in the VM's memory.

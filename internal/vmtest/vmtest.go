@@ -7,19 +7,55 @@
 package vmtest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"testing"
 
 	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/vm"
 )
 
 // OTP returns an Erlang/OTP with probes.
 func OTP(t testing.TB) erlang.OTP {
 	t.Helper()
 	otp, err := erlang.FindOTP(t.Context())
+	if err != nil {
+		missing(t, err)
+	}
+	return otp
+}
+
+// OnEach runs a test on an Erlang/OTP of each release that the catalogue of probes knows,
+// with an emulator of its own as [Private] has it. Releases that were not built are
+// skipped, or fail the test where the environment says CI=true.
+func OnEach(t *testing.T, test func(t *testing.T, otp erlang.OTP)) {
+	t.Helper()
+	for _, release := range dtrace.Releases() {
+		t.Run(fmt.Sprintf("OTP %d", release), func(t *testing.T) {
+			otp, err := Release(t, release).Private(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			test(t, otp)
+		})
+	}
+}
+
+// Release returns an Erlang/OTP of a release, such as 27, with probes. Where it was not
+// built the test is skipped, or fails where the environment says CI=true.
+func Release(t testing.TB, release int) erlang.OTP {
+	t.Helper()
+	if otp, err := erlang.FindOTP(t.Context()); err == nil && vm.ReleaseOf(otp.Emulator()) == release {
+		return otp
+	}
+	otp, err := erlang.FindRelease(t.Context(), release)
+	if errors.Is(err, erlang.ErrNoOTP) {
+		err = fmt.Errorf("no OTP %d with probes: `OTP=%[1]d make otp` builds one (about five minutes)", release)
+	}
 	if err != nil {
 		missing(t, err)
 	}

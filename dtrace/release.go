@@ -1,0 +1,71 @@
+package dtrace
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ErrRefused says that a probe must not be attached to on a release of Erlang/OTP,
+// because it is not known to be harmless there.
+var ErrRefused = errors.New("refused")
+
+// Releases returns the releases of Erlang/OTP, such as 27, that the catalogue knows, the
+// oldest first. On each of them a VM with probes did what the probes tell of while all
+// harmless ones were attached to.
+func Releases() []int { return []int{25, 27, 29} }
+
+// KnownRelease reports whether the catalogue knows a release of Erlang/OTP.
+func KnownRelease(release int) bool { return slices.Contains(Releases(), release) }
+
+// Refusal says why the probe must not be attached to on a release of Erlang/OTP, "" where
+// it may. The release 0 is one that is not known.
+func (p Probe) Refusal(release int) string {
+	switch {
+	case slices.Contains(p.Harmless, release):
+		return ""
+	case !KnownRelease(release):
+		return fmt.Sprintf("attaching was tried on %s only", releaseList(Releases()))
+	case p.Hazard != "":
+		return p.Hazard
+	}
+	return "attaching to it was never tried"
+}
+
+// Refuse returns nil where a probe may be attached to on a release of Erlang/OTP, and
+// otherwise an error that wraps [ErrRefused] and says why not. The name is in either form.
+// Probes that the catalogue does not have are refused.
+func Refuse(probe string, release int) error {
+	p, known := Lookup(probe)
+	why := p.Refusal(release)
+	switch {
+	case why == "":
+		return nil
+	case !known && KnownRelease(release):
+		why = "it is not in the catalogue"
+	}
+	return fmt.Errorf("%s is %w on %s: %s", Hyphened(probe), ErrRefused, ReleaseName(release), why)
+}
+
+// ReleaseName returns a release in words: "OTP 27".
+func ReleaseName(release int) string {
+	if release == 0 {
+		return "a release of OTP that its executable does not tell"
+	}
+	return "OTP " + strconv.Itoa(release)
+}
+
+// releaseList returns releases in words: "OTP 25, 27 and 29".
+func releaseList(releases []int) string {
+	var words []string
+	for _, r := range releases {
+		words = append(words, strconv.Itoa(r))
+	}
+	last := len(words) - 1
+	if last == 0 {
+		return "OTP " + words[0]
+	}
+	return "OTP " + strings.Join(words[:last], ", ") + " and " + words[last]
+}

@@ -1,0 +1,70 @@
+package vm
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/usdt"
+)
+
+// An Image is what there is to attach to in the executable of VMs.
+type Image struct {
+	Release int          // of Erlang/OTP, such as 27; 0 where the executable does not tell
+	Probes  []usdt.Probe // of the VM's provider, and those that its functions stand in for
+}
+
+// Image reads the VM's executable. The error wraps [ErrNoProbes] where it was built
+// without probes.
+func (v VM) Image() (Image, error) {
+	image, err := ReadImage(v.Exe.Path)
+	if err != nil {
+		return Image{}, fmt.Errorf("pid %d (%s): %w", v.PID(), v.Exe.Name, err)
+	}
+	return image, nil
+}
+
+// ReadImage reads an executable. The error wraps [ErrNoProbes] where it has no probes.
+func ReadImage(path string) (Image, error) {
+	f, err := usdt.Open(path)
+	if err != nil {
+		return Image{}, err
+	}
+	defer f.Close()
+	image := Image{Release: releaseOf(f)}
+	if image.Probes, err = probesOf(f); err != nil {
+		return Image{}, err
+	}
+	standIns, err := standInsOf(f)
+	image.Probes = append(image.Probes, standIns...)
+	return image, err
+}
+
+// probesOf returns the probes of the VM's provider.
+func probesOf(f *usdt.File) ([]usdt.Probe, error) {
+	probes, err := f.Probes(Provider)
+	if errors.Is(err, usdt.ErrNoProbes) || err == nil && len(probes) == 0 {
+		return nil, ErrNoProbes
+	}
+	return probes, err
+}
+
+// standInsOf returns the probes of the catalogue that the provider lacks, at the functions
+// that stand in for them: those that the executable exports. They have no semaphores.
+func standInsOf(f *usdt.File) ([]usdt.Probe, error) {
+	var probes []usdt.Probe
+	for _, p := range dtrace.Catalogue() {
+		if p.Function == nil {
+			continue
+		}
+		site, err := functionSite(f, p)
+		if errors.Is(err, usdt.ErrNoSymbol) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p.DTraceName(), err)
+		}
+		probes = append(probes, usdt.Probe{Provider: Provider, Name: p.Name, Sites: []usdt.Site{site}})
+	}
+	return probes, nil
+}
