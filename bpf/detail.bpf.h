@@ -93,6 +93,7 @@ struct message {
 	__u32 prev;
 	__u32 cur;
 	__u32 inner;
+	__u16 origin; /* of one that is taken: receiver is what it comes from then */
 	__u8 flags;
 };
 
@@ -105,6 +106,7 @@ static __always_inline void log_message(__u8 kind, const struct detail *d, const
 	w.to->other = m->receiver;
 	w.to->size = m->size;
 	w.to->flags = m->flags;
+	w.to->origin = m->origin;
 	w.to->details[0] = m->label | (__u64)m->prev << 32;
 	w.to->details[1] = m->cur | (__u64)m->inner << 32;
 	end_record(&w);
@@ -177,6 +179,9 @@ int detail_send(void *ctx)
 #define TERM_TAG_SMALL 0xf
 #define TERM_TAG_PORT 0x7
 #define TERM_TAG(term) ((term) & ((1 << TERM_TAG_BITS) - 1))
+#define TERM_ATOM_BITS 6
+#define TERM_TAG_ATOM 0xb
+#define TERM_IS_ATOM(term) (((term) & ((1 << TERM_ATOM_BITS) - 1)) == TERM_TAG_ATOM)
 
 /* A reference that is an alias: ErtsPRefThing, little endian. Its header has the number of
  * words behind it, and what it is. */
@@ -202,9 +207,14 @@ struct token {
 
 /* Where struct process has its members, in bytes; 0: not known. */
 const volatile __u32 process_state;
+const volatile __u32 process_flags;
+const volatile __u32 process_save;
 const volatile __u32 process_seq_clock;
 const volatile __u32 process_seq_lastcnt;
 const volatile __u32 process_suspensions;
+
+/* Where a message has the first of its words: its term, its token and where it is from. */
+const volatile __u32 message_words;
 
 /* The process that an alias is of; 0 where it is none. */
 static __always_inline __u64 alias_process(__u64 term)
@@ -263,6 +273,48 @@ int detail_send_alias(void *ctx)
 	return 0;
 }
 
+/* What a monitor's message is: {'DOWN', Ref, Type, Object, Reason}, whose first element may
+ * be another one. */
+struct down {
+	__u64 header;
+	__u64 tag;
+	__u64 ref;
+	__u64 type;
+};
+
+static __always_inline bool is_down(__u64 term)
+{
+	struct down d;
+
+	return (term & TERM_BOXED_MASK) == TERM_BOXED_TAG &&
+	       !bpf_probe_read_user(&d, sizeof(d), (void *)(term - TERM_BOXED_TAG)) && d.header == TUPLE5_HEADER &&
+	       (d.ref & TERM_BOXED_MASK) == TERM_BOXED_TAG && TERM_IS_ATOM(d.type);
+}
+
+/* Reads where the message comes from that the process takes which runs on this thread. */
+static __always_inline void read_origin(const struct detail *d, struct message *m)
+{
+	__u64 save = 0, at = 0, words[3] = {}; /* term, token, from */
+	struct runner *r = this_runner(d->key.pid);
+
+	if (!process_save || !message_words || !r || !r->address || r->process != d->key.process ||
+	    bpf_probe_read_user(&save, sizeof(save), (void *)(r->address + process_save)) ||
+	    bpf_probe_read_user(&at, sizeof(at), (void *)save) ||
+	    bpf_probe_read_user(words, sizeof(words), (void *)(at + message_words)))
+		return;
+	m->receiver = term_pid(words[2]);
+	if (m->receiver) {
+		/* What a process sends has a token or none, what the VM sends for it has an atom there. */
+		m->origin = TERM_IS_ATOM(words[1]) && is_down(words[0]) ? ORIGIN_DOWN : ORIGIN_PROCESS;
+	} else if (TERM_TAG(words[2]) == TERM_TAG_PORT) {
+		m->receiver = (__u32)words[2] >> TERM_TAG_BITS;
+		m->origin = ORIGIN_PORT;
+	} else if (TERM_IS_ATOM(words[2])) {
+		m->receiver = words[2] >> TERM_ATOM_BITS;
+		m->origin = ORIGIN_ATOM;
+	}
+}
+
 /* At message__queued and message__receive. The cookie is the kind. */
 SEC("uprobe.multi")
 int detail_received(void *ctx)
@@ -277,6 +329,8 @@ int detail_received(void *ctx)
 	m.label = number_arg(ctx, &d.block, 3);
 	m.prev = number_arg(ctx, &d.block, 4);
 	m.cur = number_arg(ctx, &d.block, 5);
+	if (bpf_get_attach_cookie(ctx) == LOG_RECEIVE)
+		read_origin(&d, &m);
 	log_message(bpf_get_attach_cookie(ctx), &d, &m);
 	return 0;
 }
@@ -290,32 +344,6 @@ static __always_inline bool process_arg(void *ctx, struct detail *d)
 		return false;
 	d->key.process = term_pid(term);
 	return d->key.process;
-}
-
-/* At process__in. */
-SEC("uprobe.multi")
-int detail_in(void *ctx)
-{
-	struct writing rec;
-	struct runner *r;
-	struct watch *w;
-	struct detail d;
-	bool again;
-
-	if (!begin_detail(&d) || !process_arg(ctx, &d))
-		return 0;
-	r = this_runner(d.key.pid);
-	again = r && runs(r, d.key.process, d.now);
-	w = find_watch(&d.key, d.now);
-	if (!w)
-		return 0;
-	log_neighbours(d.now, d.key.pid, d.key.process, w->ready_ns ?: w->left_ns ?: w->since_ns);
-	rec = begin_record(LOG_IN, d.now, d.key.pid, d.key.process);
-	if (!rec.to)
-		return 0;
-	rec.to->flags = again ? LOG_AGAIN : 0;
-	end_record(&rec);
-	return 0;
 }
 
 /* Flags of a process, erts/emulator/beam/erl_process.h of OTP 25: ERTS_PSFLG_BIT(n) is bit
@@ -334,7 +362,27 @@ enum {
 	STATE_SUSPENDED = 1 << 2,
 	STATE_DIRTY = 1 << 3,
 	STATE_EXITING = 1 << 4,
+	STATE_TIMER = 1 << 5,
+	STATE_TIMED_OUT = 1 << 6,
 };
+
+/* Flags of struct process, erl_process.h: a receive has a time that is not over, or one that
+ * is, or none. A process that waits for ever because a variable says so has the second too. */
+#define F_INSLPQUEUE (1 << 1)
+#define F_TIMO (1 << 2)
+
+/* What a process has set a timer for; 0 where it cannot be told. */
+static __always_inline __u32 read_timer(__u64 process)
+{
+	__u32 flags;
+
+	if (!process_flags || !process_state ||
+	    bpf_probe_read_user(&flags, sizeof(flags), (void *)(process + process_flags)))
+		return 0;
+	if (flags & F_INSLPQUEUE)
+		return STATE_KNOWN | STATE_TIMER;
+	return flags & F_TIMO ? STATE_KNOWN | STATE_TIMED_OUT : STATE_KNOWN;
+}
 
 /* The state of a process; 0 where it cannot be told. */
 static __always_inline __u32 read_state(__u64 process)
@@ -351,7 +399,36 @@ static __always_inline __u32 read_state(__u64 process)
 		state |= STATE_DIRTY;
 	if (flags & PSFLG_EXITING)
 		state |= STATE_EXITING;
-	return state;
+	return state | read_timer(process);
+}
+
+/* At process__in, the end of erts_schedule, which returns a Process *. */
+SEC("uprobe.multi")
+int detail_in(void *ctx)
+{
+	struct writing rec;
+	struct runner *r;
+	struct watch *w;
+	struct detail d;
+	__u64 address;
+	bool again;
+
+	if (!begin_detail(&d) || !process_arg(ctx, &d))
+		return 0;
+	r = this_runner(d.key.pid);
+	address = returned(ctx);
+	again = r && runs(r, d.key.process, address, d.now);
+	w = find_watch(&d.key, d.now);
+	if (!w)
+		return 0;
+	log_neighbours(d.now, d.key.pid, d.key.process, w->ready_ns ?: w->left_ns ?: w->since_ns);
+	rec = begin_record(LOG_IN, d.now, d.key.pid, d.key.process);
+	if (!rec.to)
+		return 0;
+	rec.to->flags = again ? LOG_AGAIN : 0;
+	rec.to->details[0] = read_timer(address);
+	end_record(&rec);
+	return 0;
 }
 
 /* At process__out, the entry of erts_schedule(ErtsSchedulerData *esdp, Process *p, int
@@ -382,6 +459,45 @@ int detail_out(void *ctx)
 	rec.to->details[0] = state;
 	rec.to->details[1] = (__u32)number_arg(ctx, &d.block, 1);
 	end_record(&rec);
+	return 0;
+}
+
+/* At process__ready, the entry of erts_schedule_process(Process *p, erts_aint32_t state,
+ * ErtsProcLocks locks). */
+SEC("uprobe.multi")
+int detail_ready(void *ctx)
+{
+	struct watch *w;
+	struct detail d;
+
+	if (!begin_detail(&d) || !process_arg(ctx, &d))
+		return 0;
+	w = find_watch(&d.key, d.now);
+	if (!w)
+		return 0;
+	if (!w->ready_ns)
+		*(volatile __u64 *)&w->ready_ns = d.now;
+	log_plain(LOG_READY, d.now, d.key.pid, d.key.process, 0);
+	return 0;
+}
+
+/* Types of monitors, ERTS_MON_TYPE_PROC and ERTS_MON_TYPE_DIST_PROC of erl_monitor_link.h. */
+#define MONITOR_PROCESS 0
+#define MONITOR_REMOTE 3
+
+/* At process__monitor, the entry of erts_monitor_create(Uint16 type, Eterm ref, Eterm orgn,
+ * Eterm trgt, Eterm name, Eterm tag). */
+SEC("uprobe.multi")
+int detail_monitor(void *ctx)
+{
+	__u64 type = (__u16)param(ctx, 1);
+	struct detail d;
+
+	if (!begin_detail(&d) || (type != MONITOR_PROCESS && type != MONITOR_REMOTE))
+		return 0;
+	d.key.process = term_pid(param(ctx, 3));
+	if (find_watch(&d.key, d.now))
+		log_plain(LOG_MONITOR, d.now, d.key.pid, d.key.process, type == MONITOR_PROCESS ? term_pid(param(ctx, 4)) : 0);
 	return 0;
 }
 

@@ -11,12 +11,15 @@ import (
 	"github.com/beamscope/beamscope/dtrace"
 )
 
-// A ProcessLayout says where the VM's struct process has members that tell more of what
-// happens: offsets in bytes, 0 where they are not known. They are read as OTP 25 has them.
+// A ProcessLayout says where the VM's struct process, and what it leads to, have members
+// that tell more of what happens: offsets in bytes, 0 where they are not known. They are read as OTP 25 has them.
 type ProcessLayout struct {
-	State                            uint32 // what [Event.State] tells; 32 bits
+	State                            uint32 // what [Event.State] tells, but for timers; 32 bits
+	Flags                            uint32 // what [Event.State] tells of timers; 32 bits
+	Save                             uint32 // pointer to a pointer to the message that a receive looks at
 	SeqTraceClock, SeqTraceLastCount uint32 // the token of a message to an alias; 64 bits each
 	Suspensions                      uint32 // how many times it is suspended; 32 bits
+	Message                          uint32 // where a message, not the process, has its term; 64 bits, and its token and origin follow
 }
 
 // A detail is a program that logs what a probe tells of processes that take part in open
@@ -32,11 +35,13 @@ func details() []detail {
 		{"process__exit", kernelProgDetailExit, 0},
 		{"process__in", kernelProgDetailIn, 0},
 		{"process__out", kernelProgDetailOut, 0},
+		{"process__ready", kernelProgDetailReady, 0},
 		{"process__suspend", kernelProgDetailSuspend, 0},
 		{"process__suspend__by", kernelProgDetailBy, kernelLoggedLOG_HOLD},
 		{"process__resume", kernelProgDetailResume, 0},
 		{"processes__resume", kernelProgDetailResumeList, 0},
 		{"process__resume__by", kernelProgDetailBy, kernelLoggedLOG_RELEASE},
+		{"process__monitor", kernelProgDetailMonitor, 0},
 		{"gc_minor__end", kernelProgDetailPlain, kernelLoggedLOG_GC_END},
 		{"gc_major__end", kernelProgDetailPlain, kernelLoggedLOG_GC_END},
 		{"gc_minor__start", kernelProgDetailPlain, kernelLoggedLOG_GC_START},

@@ -17,7 +17,7 @@ const (
 	EventNIFEnd
 	EventSend    // Process sends a message to Other
 	EventQueued  // Process fetches a message from its outer queue
-	EventReceive // Process takes a message out of its mailbox
+	EventReceive // Process takes a message out of its mailbox; Origin and Other tell where it comes from
 	EventSuspend // Process is suspended; Port, Other and Caller tell why
 	EventExit
 	EventOSWait    // Thread, of the VM's schedulers, waited for a processor from From until Time; no Process
@@ -25,15 +25,31 @@ const (
 	EventResume    // Process is resumed; Other is how many suspensions it had, 0 where that is not known
 	EventHold      // Other asks the VM to suspend Process, by erlang:suspend_process
 	EventRelease   // Other asks the VM to resume Process, or to count one suspension less
+	EventReady     // Process, which waited, can go on: it is given to a scheduler
+	EventMonitor   // Process begins to monitor the process Other, 0 where that is of another node
 )
 
-// States of [Event.State], and whether there is one.
+// States of [Event.State], and whether there is one. Of EventIn there are only the last two.
 const (
 	StateKnown     = 1 << iota // the others say something
 	StateActive                // the process could go on: it was preempted, or moves to another scheduler
 	StateSuspended             // it must be resumed first
 	StateDirty                 // it goes on on a dirty scheduler
 	StateExiting
+	StateTimer    // a receive has a time that is not over
+	StateTimedOut // a receive has a time that is over, or one that never is
+)
+
+// An Origin is where a message comes from, as the VM keeps it with the message.
+type Origin uint8
+
+// The origins, and what [Event.Other] is then.
+const (
+	OriginUnknown Origin = iota // 0
+	OriginProcess               // a process of this node, as Process: it sent the message, or the VM did for its sake, as when it ends or its garbage was collected
+	OriginPort                  // the number of a port
+	OriginAtom                  // the index of an atom: clock_service and system, parts of the VM; undefined; or the name of another node
+	OriginDown                  // a monitor tells that a process has ended; that process
 )
 
 // An Event is something that happened to a process that takes part in an open span of
@@ -74,8 +90,10 @@ type Event struct {
 	Port   bool
 	Caller int64
 
-	State      uint8 // of EventOut: a set of States
+	State      uint8 // of EventOut and EventIn: a set of States
 	Reductions int32 // of EventOut
 	From, To   int64 // nanoseconds of CLOCK_MONOTONIC
 	Text       string
+
+	Origin Origin // of EventReceive
 }

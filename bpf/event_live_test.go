@@ -108,7 +108,7 @@ var kindNames = map[bpf.EventKind]string{
 	bpf.EventWatch: "watch", bpf.EventUnwatched: "unwatched", bpf.EventSpanStart: "start", bpf.EventSpanEnd: "end",
 	bpf.EventIn: "in", bpf.EventOut: "out", bpf.EventGCStart: "gc", bpf.EventGCEnd: "gc-end",
 	bpf.EventNIFStart: "nif", bpf.EventNIFEnd: "nif-end", bpf.EventSend: "send", bpf.EventQueued: "queued",
-	bpf.EventReceive: "receive", bpf.EventSuspend: "suspend", bpf.EventExit: "exit",
+	bpf.EventReceive: "receive", bpf.EventSuspend: "suspend", bpf.EventExit: "exit", bpf.EventReady: "ready", bpf.EventMonitor: "monitor",
 	bpf.EventResume: "resume", bpf.EventHold: "hold", bpf.EventRelease: "release",
 }
 
@@ -158,6 +158,7 @@ func TestEvents(t *testing.T) {
 		checkKinds(t, "owner", of(events, a.process()), "watch start start gc gc-end end gc gc-end end gc gc-end out")
 	})
 	t.Run("chain", func(t *testing.T) { testChain(t, r) })
+	t.Run("waits", func(t *testing.T) { testWaits(t, r) })
 	for label, want := range map[int]int32{77: 77, -3: -3, 1 << 40: -1 << 31} {
 		t.Run(fmt.Sprintf("tokens %d", label), func(t *testing.T) { testTokens(t, r, label, want) })
 	}
@@ -180,17 +181,20 @@ func TestEvents(t *testing.T) {
 		a, events := r.call("neighbour", "[20]")
 		process, other := a.process(), a.process()
 		own := of(events, process)
-		checkKinds(t, "owner", own, "watch start out in end")
-		from, to := own[2].Time, own[3].Time
+		checkKinds(t, "owner", own, "watch start send out in end")
+		from, to := own[3].Time, own[4].Time
 		var ran int64
 		for _, e := range ofKind(events, bpf.EventNeighbour) {
-			if e.Process != process || e.Other != other || e.Time != to || e.From < from || e.To > to || e.To-e.From < 200_000 {
+			if e.Process != process {
+				continue // the other one has a neighbour too
+			}
+			if e.Other != other || e.Time != to || e.From < from || e.To > to || e.To-e.From < 200_000 {
 				t.Errorf("neighbour %+v", e)
 			}
 			from = e.To
 			ran += e.To - e.From
 		}
-		if waited := to - own[2].Time; ran < waited/2 {
+		if waited := to - own[3].Time; ran < waited/2 {
 			t.Errorf("of %d ns the other one ran %d", waited, ran)
 		}
 	})
@@ -201,7 +205,7 @@ func TestEvents(t *testing.T) {
 func testSuspensions(t *testing.T, r *recorder) {
 	a, events := r.call("suspensions", "[]")
 	process, holder := a.process(), a.process()
-	own := of(events, process)
+	own := slices.DeleteFunc(of(events, process), func(e bpf.Event) bool { return e.Kind == bpf.EventReady })
 	kinds := kindsOf(own)
 	const until, then = "watch start suspend out resume in out hold release resume ", " hold release resume in "
 	if !strings.HasPrefix(kinds, until) || !strings.Contains(kinds[len(until):], then) {
@@ -247,7 +251,7 @@ func testStory(t *testing.T, r *recorder) {
 	owner, server, other, stranger := a.process(), a.process(), a.process(), a.process()
 
 	own := of(events, owner)
-	checkKinds(t, "owner", own, "watch start gc gc-end send out queued in receive out in nif nif-end out in out in end")
+	checkKinds(t, "owner", own, "watch start gc gc-end monitor send out ready queued in receive out in nif nif-end out in out ready in end")
 	checkKinds(t, "server", of(events, server), "watch queued in receive send out")
 	for who, process := range map[string]uint64{"other": other, "stranger": stranger} {
 		if of := of(events, process); len(of) > 0 {
@@ -257,32 +261,85 @@ func testStory(t *testing.T, r *recorder) {
 	if t.Failed() {
 		return
 	}
-	if first := own[0]; first.VM != r.vm.PID() || first.Other != 0 || own[1].ID == 0 || own[1].ID != own[17].ID || own[1].Outcome != 0 {
-		t.Errorf("watch %+v, start %+v, end %+v", first, own[1], own[17])
+	if first := own[0]; first.VM != r.vm.PID() || first.Other != 0 || own[1].ID == 0 || own[1].ID != own[len(own)-1].ID || own[1].Outcome != 0 {
+		t.Errorf("watch %+v, start %+v, end %+v", first, own[1], own[len(own)-1])
 	}
 	var states []uint8
 	for _, e := range ofKind(own, bpf.EventOut) {
 		states = append(states, e.State)
 	}
-	want := []uint8{bpf.StateKnown, bpf.StateKnown | bpf.StateActive | bpf.StateDirty, bpf.StateKnown | bpf.StateActive, bpf.StateKnown}
+	const known, timer = bpf.StateKnown, bpf.StateTimer
+	want := []uint8{known | timer, known | bpf.StateActive | bpf.StateDirty, known | bpf.StateActive, known | timer}
 	if diff := cmp.Diff(want, states); diff != "" {
 		t.Errorf("states, -want +got:\n%s", diff)
 	}
-	if nif := own[11]; nif.Text != "prim_file:pread_nif/3" || nif.Thread == own[1].Thread || nif.Thread != own[12].Thread {
-		t.Errorf("nif %+v, end %+v", nif, own[12])
+	if nif := ofKind(own, bpf.EventNIFStart)[0]; nif.Text != "prim_file:pread_nif/3" || nif.Thread == own[1].Thread || nif.Thread != ofKind(own, bpf.EventNIFEnd)[0].Thread {
+		t.Errorf("nif %+v, end %+v", nif, ofKind(own, bpf.EventNIFEnd)[0])
 	}
-	call, reply := own[4], of(events, server)[4]
+	call, reply := own[5], of(events, server)[4]
 	if call.Other != server || call.Alias || call.Size == 0 {
 		t.Errorf("call %+v", call)
 	}
-	if reply.Other != owner || !reply.Alias || reply.Size != 0 || reply.Time > own[6].Time {
+	if reply.Other != owner || !reply.Alias || reply.Size != 0 || reply.Time > own[8].Time {
 		t.Errorf("reply %+v", reply)
 	}
-	if taken := of(events, server)[3]; taken.Size != call.Size || taken.Inner != 1 || taken.Other != 0 {
+	if taken := of(events, server)[3]; taken.Size != call.Size || taken.Inner != 1 || taken.Origin != bpf.OriginProcess || taken.Other != owner {
 		t.Errorf("sent %+v, taken %+v", call, taken)
+	}
+	if monitor := own[4]; monitor.Other != server {
+		t.Errorf("monitor %+v", monitor)
 	}
 	if watch := of(events, server)[0]; watch.Other != owner {
 		t.Errorf("watch %+v", watch)
+	}
+}
+
+// How a wait ends is told, and where the message comes from that ends it.
+func testWaits(t *testing.T, r *recorder) {
+	a, events := r.call("waits", "[]")
+	process := a.process()
+	own, echo := of(events, process), a.process()
+	port := uint64(a.number())
+	monitored, linked := a.process(), a.process()
+
+	const known = bpf.StateKnown
+	var timers []uint8
+	for _, e := range ofKind(own, bpf.EventOut) {
+		if e.State&bpf.StateActive == 0 {
+			timers = append(timers, e.State&(known|bpf.StateTimer|bpf.StateTimedOut))
+		}
+	}
+	// A time, a message within a time, for ever by a variable; and without a time.
+	want := []uint8{known | bpf.StateTimer, known | bpf.StateTimer, known | bpf.StateTimedOut, known}
+	if len(timers) < len(want) || !slices.Equal(timers[:len(want)], want) {
+		t.Errorf("it stopped with timers %b, want %b", timers, want)
+	}
+	timers = nil
+	for _, e := range ofKind(own, bpf.EventIn) {
+		timers = append(timers, e.State)
+	}
+	want = []uint8{known | bpf.StateTimedOut, known | bpf.StateTimer, known | bpf.StateTimedOut, known}
+	if len(timers) < len(want) || !slices.Equal(timers[:len(want)], want) {
+		t.Errorf("it went on with timers %b, want %b", timers, want)
+	}
+
+	type origin struct {
+		Origin bpf.Origin
+		Other  uint64
+	}
+	var origins []origin
+	for _, e := range ofKind(own, bpf.EventReceive) {
+		o := origin{e.Origin, e.Other}
+		if o.Origin == bpf.OriginAtom {
+			o.Other = 0
+		}
+		origins = append(origins, o)
+	}
+	if diff := cmp.Diff([]origin{
+		{bpf.OriginProcess, echo}, {bpf.OriginProcess, echo}, {bpf.OriginAtom, 0}, {bpf.OriginPort, port}, {bpf.OriginProcess, echo},
+		{bpf.OriginDown, monitored}, {bpf.OriginProcess, linked}, {bpf.OriginProcess, process},
+	}, origins); diff != "" {
+		t.Errorf("origins, -want +got:\n%s", diff)
 	}
 }
 
@@ -294,12 +351,12 @@ func testChain(t *testing.T, r *recorder) {
 	for i := range chain {
 		chain[i] = a.process()
 	}
-	const link = "watch in queued receive send exit"
+	const link = "watch ready in queued receive send exit"
 	for i, process := range chain {
 		want := link
 		switch {
 		case i == 0:
-			want = "watch start send out in queued receive end"
+			want = "watch start send out ready in queued receive end"
 		case i == 13:
 			want = "send"
 		case i > 10:
@@ -343,7 +400,7 @@ func TestEventsUnwatched(t *testing.T) {
 	vm := vmtest.Start(t, oneScheduler())
 	r, _ := explaining(t, vm, bpf.Options{Watched: 1})
 	a, events := r.call("crowd", "[3]")
-	for i, want := range []string{"watch start out in queued receive end", "unwatched start end", "unwatched start end"} {
+	for i, want := range []string{"watch start out ready in queued receive end", "unwatched start end", "unwatched start end"} {
 		checkKinds(t, fmt.Sprint(i), of(events, a.process()), want)
 	}
 	r.ReadTo(monotonic.Now())
@@ -356,7 +413,7 @@ func TestEventsUnwatched(t *testing.T) {
 	}
 	r.ReadTo(monotonic.Now())
 	a, events = r.call("crowd", "[1]") // that of the first one has been swept away
-	checkKinds(t, "later", of(events, a.process()), "watch start out in queued receive end")
+	checkKinds(t, "later", of(events, a.process()), "watch start out ready in queued receive end")
 }
 
 // Two VMs do not mix, though their processes have the same pids. And a log that is too
@@ -458,7 +515,7 @@ func TestDetailsAttached(t *testing.T) {
 	if err := a.Missing(); !errors.Is(err, bpf.ErrNoProbe) || !strings.Contains(err.Error(), "process__suspend") {
 		t.Errorf("missing: %v", err)
 	}
-	if names := probeNames(a); len(names) != 18 || !slices.Contains(names, "message__send__alias") {
+	if names := probeNames(a); len(names) != 20 || !slices.Contains(names, "message__send__alias") {
 		t.Errorf("attached to %q", names)
 	}
 	for _, explain := range []bool{false, true, false} {
@@ -473,7 +530,7 @@ func TestDetailsAttached(t *testing.T) {
 		c.ReadTo(from)
 		want := 1
 		if explain {
-			want = 18
+			want = 20
 		}
 		if names := probeNames(a); len(names) != want || c.Explains() != explain {
 			t.Errorf("explain %v: attached to %q", explain, names)
@@ -519,7 +576,7 @@ func TestDetailsOneFails(t *testing.T) {
 	missing()
 	r := &recorder{c, t, vm}
 	answer, events := r.call("chain", "[1]")
-	checkKinds(t, "owner", of(events, answer.process()), "watch start send out in queued receive end")
+	checkKinds(t, "owner", of(events, answer.process()), "watch start send out ready in queued receive end")
 }
 
 // Nobody is watched on from before a time in which nothing was to be explained: what

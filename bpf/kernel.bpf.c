@@ -20,6 +20,7 @@ const struct failed_instance *failed_instance_type __attribute__((unused));
 const enum arg_kind *arg_kind_type __attribute__((unused));
 const enum other *other_type __attribute__((unused));
 const enum logged *logged_type __attribute__((unused));
+const enum origin *origin_type __attribute__((unused));
 const enum pairing *pairing_type __attribute__((unused));
 const enum operand_kind *operand_kind_type __attribute__((unused));
 const enum test_form *test_form_type __attribute__((unused));

@@ -153,6 +153,8 @@ const (
 	kernelLoggedLOG_RESUME     kernelLogged = 18
 	kernelLoggedLOG_HOLD       kernelLogged = 19
 	kernelLoggedLOG_RELEASE    kernelLogged = 20
+	kernelLoggedLOG_READY      kernelLogged = 21
+	kernelLoggedLOG_MONITOR    kernelLogged = 22
 )
 
 type kernelOperandKind uint32
@@ -229,7 +231,7 @@ type kernelRecord struct {
 	Tid     uint32
 	Kind    uint8
 	Flags   uint8
-	Pad     uint16
+	Origin  uint16
 	Size    uint32
 	Details [2]uint64
 }
@@ -272,6 +274,7 @@ type kernelRule struct {
 type kernelRunner struct {
 	_       structs.HostLayout
 	Process uint64
+	Address uint64
 	FromNs  uint64
 	Gaps    uint64
 	Last    uint32
@@ -422,9 +425,11 @@ const (
 	kernelProgDetailBy          = "detail_by"
 	kernelProgDetailExit        = "detail_exit"
 	kernelProgDetailIn          = "detail_in"
+	kernelProgDetailMonitor     = "detail_monitor"
 	kernelProgDetailNif         = "detail_nif"
 	kernelProgDetailOut         = "detail_out"
 	kernelProgDetailPlain       = "detail_plain"
+	kernelProgDetailReady       = "detail_ready"
 	kernelProgDetailReceived    = "detail_received"
 	kernelProgDetailResume      = "detail_resume"
 	kernelProgDetailResumeList  = "detail_resume_list"
@@ -454,12 +459,16 @@ const (
 	kernelVarInstanceType       = "instance_type"
 	kernelVarLogMask            = "log_mask"
 	kernelVarLoggedType         = "logged_type"
+	kernelVarMessageWords       = "message_words"
 	kernelVarOperandKindType    = "operand_kind_type"
+	kernelVarOriginType         = "origin_type"
 	kernelVarOtherType          = "other_type"
 	kernelVarPairingType        = "pairing_type"
 	kernelVarPidNumberBits      = "pid_number_bits"
 	kernelVarPidnsDev           = "pidns_dev"
 	kernelVarPidnsIno           = "pidns_ino"
+	kernelVarProcessFlags       = "process_flags"
+	kernelVarProcessSave        = "process_save"
 	kernelVarProcessSeqClock    = "process_seq_clock"
 	kernelVarProcessSeqLastcnt  = "process_seq_lastcnt"
 	kernelVarProcessState       = "process_state"
@@ -519,9 +528,11 @@ type kernelProgramSpecs struct {
 	DetailBy         *ebpf.ProgramSpec `ebpf:"detail_by"`
 	DetailExit       *ebpf.ProgramSpec `ebpf:"detail_exit"`
 	DetailIn         *ebpf.ProgramSpec `ebpf:"detail_in"`
+	DetailMonitor    *ebpf.ProgramSpec `ebpf:"detail_monitor"`
 	DetailNif        *ebpf.ProgramSpec `ebpf:"detail_nif"`
 	DetailOut        *ebpf.ProgramSpec `ebpf:"detail_out"`
 	DetailPlain      *ebpf.ProgramSpec `ebpf:"detail_plain"`
+	DetailReady      *ebpf.ProgramSpec `ebpf:"detail_ready"`
 	DetailReceived   *ebpf.ProgramSpec `ebpf:"detail_received"`
 	DetailResume     *ebpf.ProgramSpec `ebpf:"detail_resume"`
 	DetailResumeList *ebpf.ProgramSpec `ebpf:"detail_resume_list"`
@@ -597,12 +608,16 @@ type kernelVariableSpecs struct {
 	InstanceType       *ebpf.VariableSpec `ebpf:"instance_type"`
 	LogMask            *ebpf.VariableSpec `ebpf:"log_mask"`
 	LoggedType         *ebpf.VariableSpec `ebpf:"logged_type"`
+	MessageWords       *ebpf.VariableSpec `ebpf:"message_words"`
 	OperandKindType    *ebpf.VariableSpec `ebpf:"operand_kind_type"`
+	OriginType         *ebpf.VariableSpec `ebpf:"origin_type"`
 	OtherType          *ebpf.VariableSpec `ebpf:"other_type"`
 	PairingType        *ebpf.VariableSpec `ebpf:"pairing_type"`
 	PidNumberBits      *ebpf.VariableSpec `ebpf:"pid_number_bits"`
 	PidnsDev           *ebpf.VariableSpec `ebpf:"pidns_dev"`
 	PidnsIno           *ebpf.VariableSpec `ebpf:"pidns_ino"`
+	ProcessFlags       *ebpf.VariableSpec `ebpf:"process_flags"`
+	ProcessSave        *ebpf.VariableSpec `ebpf:"process_save"`
 	ProcessSeqClock    *ebpf.VariableSpec `ebpf:"process_seq_clock"`
 	ProcessSeqLastcnt  *ebpf.VariableSpec `ebpf:"process_seq_lastcnt"`
 	ProcessState       *ebpf.VariableSpec `ebpf:"process_state"`
@@ -726,12 +741,16 @@ type kernelVariables struct {
 	InstanceType       *ebpf.Variable `ebpf:"instance_type"`
 	LogMask            *ebpf.Variable `ebpf:"log_mask"`
 	LoggedType         *ebpf.Variable `ebpf:"logged_type"`
+	MessageWords       *ebpf.Variable `ebpf:"message_words"`
 	OperandKindType    *ebpf.Variable `ebpf:"operand_kind_type"`
+	OriginType         *ebpf.Variable `ebpf:"origin_type"`
 	OtherType          *ebpf.Variable `ebpf:"other_type"`
 	PairingType        *ebpf.Variable `ebpf:"pairing_type"`
 	PidNumberBits      *ebpf.Variable `ebpf:"pid_number_bits"`
 	PidnsDev           *ebpf.Variable `ebpf:"pidns_dev"`
 	PidnsIno           *ebpf.Variable `ebpf:"pidns_ino"`
+	ProcessFlags       *ebpf.Variable `ebpf:"process_flags"`
+	ProcessSave        *ebpf.Variable `ebpf:"process_save"`
 	ProcessSeqClock    *ebpf.Variable `ebpf:"process_seq_clock"`
 	ProcessSeqLastcnt  *ebpf.Variable `ebpf:"process_seq_lastcnt"`
 	ProcessState       *ebpf.Variable `ebpf:"process_state"`
@@ -753,9 +772,11 @@ type kernelPrograms struct {
 	DetailBy         *ebpf.Program `ebpf:"detail_by"`
 	DetailExit       *ebpf.Program `ebpf:"detail_exit"`
 	DetailIn         *ebpf.Program `ebpf:"detail_in"`
+	DetailMonitor    *ebpf.Program `ebpf:"detail_monitor"`
 	DetailNif        *ebpf.Program `ebpf:"detail_nif"`
 	DetailOut        *ebpf.Program `ebpf:"detail_out"`
 	DetailPlain      *ebpf.Program `ebpf:"detail_plain"`
+	DetailReady      *ebpf.Program `ebpf:"detail_ready"`
 	DetailReceived   *ebpf.Program `ebpf:"detail_received"`
 	DetailResume     *ebpf.Program `ebpf:"detail_resume"`
 	DetailResumeList *ebpf.Program `ebpf:"detail_resume_list"`
@@ -782,9 +803,11 @@ func (p *kernelPrograms) Close() error {
 		p.DetailBy,
 		p.DetailExit,
 		p.DetailIn,
+		p.DetailMonitor,
 		p.DetailNif,
 		p.DetailOut,
 		p.DetailPlain,
+		p.DetailReady,
 		p.DetailReceived,
 		p.DetailResume,
 		p.DetailResumeList,

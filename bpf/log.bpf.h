@@ -35,6 +35,17 @@ enum logged {
 	LOG_RESUME,
 	LOG_HOLD,
 	LOG_RELEASE,
+	LOG_READY,
+	LOG_MONITOR,
+};
+
+/* Where a message comes from, as the VM keeps it with the message. What other is then. */
+enum origin {
+	ORIGIN_UNKNOWN,
+	ORIGIN_PROCESS, /* a process of this node, or the VM for its sake */
+	ORIGIN_PORT,    /* the number of a port */
+	ORIGIN_ATOM,    /* the index of an atom: a part of the VM, or another node */
+	ORIGIN_DOWN,    /* the process whose end a monitor tells of */
 };
 
 /* Flags of a record. */
@@ -52,11 +63,11 @@ struct record {
 	__u32 tid;
 	__u8 kind;
 	__u8 flags;
-	__u16 pad;
+	__u16 origin; /* of a message that is taken, an enum origin */
 	__u32 size;        /* of a message; number of the name of a span's outcome */
-	__u64 details[2];  /* label, prev, cur and inner, four times 32 bits; from and to; state
-			    * and reductions, in the lower halves; or, of a suspension, its
-			    * caller */
+	__u64 details[2];  /* label, prev, cur and inner, four times 32 bits; from and to; state,
+			    * alone of LOG_IN, and reductions, in the lower halves; or, of a
+			    * suspension, its caller */
 };
 
 /* Stripe s has its records from s * (log_mask + 1) on. User space maps it. */
@@ -118,6 +129,7 @@ static __always_inline struct writing begin_record(__u8 kind, __u64 now, __u32 p
 	w.to->tid = bpf_get_current_pid_tgid();
 	w.to->kind = kind;
 	w.to->flags = 0;
+	w.to->origin = 0;
 	w.to->size = 0;
 	w.to->details[0] = 0;
 	w.to->details[1] = 0;

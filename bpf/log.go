@@ -219,6 +219,7 @@ func decodeEvent(r *kernelRecord, texts *textReader) (Event, bool) {
 		e.Unwatched = r.Flags&logStranger != 0
 	case EventIn:
 		e.Again = r.Flags&logAgain != 0
+		e.State = uint8(r.Details[0])
 	case EventOut:
 		e.State, e.Reductions = uint8(r.Details[0]), int32(r.Details[1])
 	case EventNIFStart:
@@ -228,11 +229,12 @@ func decodeEvent(r *kernelRecord, texts *textReader) (Event, bool) {
 		e.Label, e.Prev = int32(r.Details[0]), int32(r.Details[0]>>32)
 		e.Cur, e.Inner = int32(r.Details[1]), uint32(r.Details[1]>>32)
 		e.Alias, e.Unwatched = r.Flags&logAlias != 0, r.Flags&logStranger != 0
+		e.Origin = Origin(r.Origin)
 	case EventOSWait, EventNeighbour:
 		e.From, e.To = int64(r.Details[0]), int64(r.Details[1])
 	case EventSuspend:
 		e.Port, e.Caller = r.Flags&logPort != 0, int64(r.Details[0])
-	case EventWatch, EventUnwatched, EventGCStart, EventGCEnd, EventNIFEnd, EventExit, EventResume, EventHold, EventRelease:
+	case EventWatch, EventUnwatched, EventGCStart, EventGCEnd, EventNIFEnd, EventExit, EventResume, EventHold, EventRelease, EventReady, EventMonitor:
 	default:
 		return Event{}, false
 	}

@@ -36,6 +36,7 @@ struct slice {
 
 struct runner {
 	__u64 process; /* that runs, 0: none, or it is not known which */
+	__u64 address; /* of its struct process */
 	__u64 from_ns;
 	__u64 gaps;    /* of watching, when it began to run */
 	__u32 last;    /* number of the last slice */
@@ -83,12 +84,13 @@ static __always_inline struct runner *this_runner(__u32 pid)
 	return r;
 }
 
-/* Notes that a process begins to run; true if it is the last one that ran here. */
-static __always_inline bool runs(struct runner *r, __u64 process, __u64 now)
+/* Notes that a process, at an address, begins to run; true if it is the last one that ran here. */
+static __always_inline bool runs(struct runner *r, __u64 process, __u64 address, __u64 now)
 {
 	bool again = r->slices[r->last % SLICES].process == process && r->gaps == watching_gaps(r->pid);
 
 	r->process = process;
+	r->address = address;
 	r->from_ns = now;
 	r->gaps = watching_gaps(r->pid);
 	return again;

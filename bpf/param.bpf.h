@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 
-/* The parameters of a function, at its entry: by the calling conventions, System V for
- * x86-64 and AAPCS64. */
+/* The parameters of a function, at its entry, and what it returns, at its end: by the
+ * calling conventions, System V for x86-64 and AAPCS64. */
 
 #ifndef PARAM_BPF_H
 #define PARAM_BPF_H
@@ -41,6 +41,16 @@ static __always_inline __u64 caller(void *ctx)
 	return bpf_probe_read_user(&to, sizeof(to), (void *)word_of(ctx, 19)) ? 0 : to - word_of(ctx, 16);
 #else
 	return word_of(ctx, 30) - word_of(ctx, 32); /* lr and pc */
+#endif
+}
+
+/* What a function returns, at its end. */
+static __always_inline __u64 returned(void *ctx)
+{
+#ifdef __TARGET_ARCH_x86
+	return word_of(ctx, 10); /* rax */
+#else
+	return word_of(ctx, 0);
 #endif
 }
 

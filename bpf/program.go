@@ -116,6 +116,9 @@ func (v variant) set(spec *ebpf.CollectionSpec) error {
 	if err := setVariables(spec, map[string]any{
 		kernelVarRunqueueOutcome:    uint32(v.entry),
 		kernelVarProcessState:       v.layout.State,
+		kernelVarProcessFlags:       v.layout.Flags,
+		kernelVarProcessSave:        v.layout.Save,
+		kernelVarMessageWords:       v.layout.Message,
 		kernelVarProcessSeqClock:    v.layout.SeqTraceClock,
 		kernelVarProcessSeqLastcnt:  v.layout.SeqTraceLastCount,
 		kernelVarProcessSuspensions: v.layout.Suspensions,

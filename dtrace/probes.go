@@ -126,6 +126,12 @@ func standIns() []Probe {
 			Function: &Function{Symbol: "erts_schedule", Params: []Param{{Number: 2, Deref: true}, {Number: 3}}},
 		},
 		{
+			Name: "process__ready", State: Alive, Hot: Hot,
+			Args:     []Arg{{"pid", PID, ""}},
+			Doc:      "A process that waited in a receive is given to a scheduler: a message has come, or the time of the receive is over. It may have been before. The entry of erts_schedule_process stands in for it, as no probe tells.",
+			Function: &Function{Symbol: "erts_schedule_process", Params: []Param{{Number: 1, Deref: true}}},
+		},
+		{
 			Name: "process__suspend", State: Alive, Hot: Rare,
 			Args:     []Arg{{"pid", PID, ""}},
 			Doc:      "A process is suspended by what it calls: because a port is busy that it writes to or, for a moment, because the VM has to do something first. The entry of erts_suspend stands in for it, as no probe tells of busy ports before the process may go on, nor of the rest.",

@@ -267,7 +267,7 @@ func garbage(t *rapid.T) bpf.Event {
 	small := func(name string, n int) int { return rapid.IntRange(0, n).Draw(t, name) }
 	return bpf.Event{
 		Time: int64(small("time", 200)), VM: 1 + small("vm", 1), Thread: small("thread", 2),
-		Kind: bpf.EventKind(small("kind", int(bpf.EventNeighbour)+1)), Process: uint64(small("process", 4)), Other: uint64(small("other", 4)),
+		Kind: bpf.EventKind(small("kind", int(bpf.EventMonitor)+1)), Process: uint64(small("process", 4)), Other: uint64(small("other", 4)),
 		ID: uint64(small("id", 2)), Size: uint32(small("size", 2)), Inner: uint32(small("inner", 4)),
 		Label: int32(small("label", 1)), Prev: int32(small("prev", 1)), Cur: int32(small("cur", 1)), Alias: small("alias", 1) == 1,
 		Unwatched: small("unwatched", 1) == 1, State: uint8(small("state", 31)), Reductions: int32(small("reductions", 5000)),
@@ -283,7 +283,7 @@ func FuzzAdd(f *testing.F) {
 		for len(data) >= 10 {
 			b := data[:10]
 			l.Add([]bpf.Event{{
-				Time: int64(int8(b[0])), VM: 1, Thread: int(b[1] % 3), Kind: bpf.EventKind(b[2] % 19),
+				Time: int64(int8(b[0])), VM: 1, Thread: int(b[1] % 3), Kind: bpf.EventKind(b[2] % (byte(bpf.EventMonitor) + 2)),
 				Process: uint64(b[3] % 5), Other: uint64(b[4] % 5), ID: uint64(b[3] % 2), Size: uint32(b[5] % 3), Inner: uint32(b[6]),
 				Label: int32(b[7] % 2), Prev: int32(b[7] / 2 % 2), Cur: int32(b[7] / 4 % 2), Alias: b[7]&8 != 0,
 				Unwatched: b[7]&16 != 0, State: b[8], Reductions: int32(b[8]) * 30, From: int64(int8(b[9])), To: int64(int8(b[8])),

@@ -86,6 +86,7 @@ type process struct {
 	glances    []int64 // when it waited on, having done nothing when it was scheduled in
 
 	ran    int64 // when it was scheduled in for the last time
+	early  int64 // when it could go on, told before it began to wait; 0: it was not since it stopped
 	active bool  // it has done something since
 
 	beforeGC, beforeNIF change // that GC and native code go back to
@@ -223,6 +224,11 @@ func (p *process) add(e *bpf.Event, resumed int64) {
 		}
 		return
 	}
+	if e.Kind == bpf.EventReady {
+		p.last = last // it is not what it does itself
+		p.ready(e)
+		return
+	}
 	if e.Kind != bpf.EventQueued {
 		p.woken(p.box.fetch())
 	}
@@ -237,9 +243,23 @@ func (p *process) add(e *bpf.Event, resumed int64) {
 	p.mail(e, last)
 }
 
+// ready says that it was given to a scheduler, if it waited. It may be told just before it
+// begins to wait, by whom it has woken then.
+func (p *process) ready(e *bpf.Event) {
+	if p.unsaid && p.current().state != exited {
+		p.infer(e)
+	}
+	switch p.current().state {
+	case waits:
+		p.set(change{at: e.Time, state: ready})
+	case running:
+		p.early = e.Time
+	}
+}
+
 // moveOn says that it does something: what it sent is where it should be.
 func (p *process) moveOn(e *bpf.Event) {
-	if p.sending != nil && e.Kind != bpf.EventWatch && e.Kind != bpf.EventUnwatched {
+	if p.sending != nil && e.Kind != bpf.EventWatch && e.Kind != bpf.EventUnwatched && e.Kind != bpf.EventReady {
 		p.sending.next = e.Time
 		p.sending = nil
 	}
@@ -269,6 +289,8 @@ func (p *process) infer(e *bpf.Event) {
 		if i := slices.IndexFunc(came, func(s *send) bool { return !s.alias }); i >= 0 {
 			p.set(change{at: came[i].at, state: ready})
 		}
+	case bpf.EventReady:
+		since.state = waits
 	case bpf.EventGCEnd:
 		since.state, since.thread = collects, e.Thread
 		p.beforeGC = change{state: running, thread: e.Thread}
@@ -373,7 +395,10 @@ func (p *process) out(e *bpf.Event) {
 		c.state, c.detail = suspended, port
 	case e.State&bpf.StateActive != 0:
 		c.state = ready // for a scheduler, dirty or not
+	case p.early != 0 && e.Time-p.early <= near:
+		c.state = ready // already
 	}
+	p.early = 0
 	p.set(c)
 }
 

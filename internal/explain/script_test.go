@@ -41,6 +41,7 @@ func scripted(t testing.TB, f []string) bpf.Event {
 		"in": bpf.EventIn, "out": bpf.EventOut, "gc+": bpf.EventGCStart, "gc-": bpf.EventGCEnd,
 		"nif+": bpf.EventNIFStart, "nif-": bpf.EventNIFEnd, "send": bpf.EventSend, "queued": bpf.EventQueued,
 		"receive": bpf.EventReceive, "suspend": bpf.EventSuspend, "exit": bpf.EventExit, "os": bpf.EventOSWait, "beside": bpf.EventNeighbour,
+		"able": bpf.EventReady, "monitor": bpf.EventMonitor,
 	}
 	e.Kind = kinds[f[1]]
 	for i, arg := range f[2:] {

@@ -101,7 +101,7 @@ func scenarios(flavour vm.Flavour) []scenario {
 		silentInJIT = func(...string) []expectation { return nil }
 	}
 	return []scenario{
-		{name: "messages", times: times, makes: exactly(2*times, sent, queued, received)},
+		{name: "messages", times: times, makes: all(exactly(2*times, sent, queued, received), atLeast(times, "process__ready"))},
 		{name: "messages_by_name", times: times, makes: exactly(2*times, sent, queued, received)},
 		{name: "gen_server_calls", times: times, makes: all(exactly(times, sent, toAlias), exactly(2*times, queued, received))},
 		{name: "timers", times: times, makes: all(silent(sent), exactly(times, queued, received))},

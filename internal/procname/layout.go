@@ -16,6 +16,7 @@ type layout struct {
 	regProc  regProcLayout
 	dict     dictLayout
 	atoms    atomLayout
+	message  uint64 // words of a message, the first of them
 	procs    uint64 // address of erts_proc, as linked
 	allAtoms uint64 // address of erts_atom_table, as linked
 }
@@ -38,6 +39,8 @@ type processLayout struct {
 	dict                       uint64 // pointer to a ProcDict, or nil
 	heap, heapEnd, old, oldEnd uint64
 	state                      uint64 // flags
+	flags                      uint64 // others
+	save                       uint64 // pointer to a pointer to the message that a receive looks at
 
 	seqTraceClock, seqTraceLastCount uint64 // of messages with a token
 	suspensions                      uint64
@@ -96,9 +99,13 @@ func (l *layout) members() []member {
 		{process, "old_heap", 8, &p.old, &p.size},
 		{process, "old_hend", 8, &p.oldEnd, &p.size},
 		{process, "state", 4, &p.state, &p.size},
-		{process, "seq_trace_clock", 8, &p.seqTraceClock, nil}, // not read here
+		{process, "flags", 4, &p.flags, nil}, // nor those that follow, here
+		{process, "sig_qs.save", 8, &p.save, nil},
+		{process, "seq_trace_clock", 8, &p.seqTraceClock, nil},
 		{process, "seq_trace_lastcnt", 8, &p.seqTraceLastCount, nil},
 		{process, "rcount", 4, &p.suspensions, nil},
+
+		{"erl_mesg", "m", 8, &l.message, nil},
 
 		{"reg_proc", "p", 8, &l.regProc.process, &l.regProc.size},
 		{"reg_proc", "name", 8, &l.regProc.name, &l.regProc.size},

@@ -32,11 +32,15 @@ type reading struct {
 // maxKnown bounds how many executables are remembered.
 const maxKnown = 64
 
-// Members says where struct process of a VM has some of its members: offsets in bytes.
+// Members says where struct process of a VM, and what it leads to, have some of their
+// members: offsets in bytes.
 type Members struct {
 	State                            uint32 // 32 bits of flags
+	Flags                            uint32 // 32 bits of others
+	Save                             uint32 // pointer to a pointer to the message that a receive looks at
 	SeqTraceClock, SeqTraceLastCount uint32 // 64 bits each: what the token of the next message is made of
 	Suspensions                      uint32 // 32 bits: how many times it is suspended
+	Message                          uint32 // in struct erl_mesg: the term, the token, and where the message is from
 }
 
 // Process returns where the processes of an executable that a process runs have some of
@@ -53,9 +57,12 @@ func (l *Layouts) Process(p usdt.Process, exe usdt.MappedFile) (Members, error) 
 	}
 	return Members{
 		State:             uint32(known.process.state),
+		Flags:             uint32(known.process.flags),
+		Save:              uint32(known.process.save),
 		SeqTraceClock:     uint32(known.process.seqTraceClock),
 		SeqTraceLastCount: uint32(known.process.seqTraceLastCount),
 		Suspensions:       uint32(known.process.suspensions),
+		Message:           uint32(known.message),
 	}, nil
 }
 

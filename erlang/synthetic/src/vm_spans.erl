@@ -6,7 +6,8 @@
 -module(vm_spans).
 -behaviour(gen_server).
 
--export([story/1, congestion/0, nested/1, chain/1, crowd/1, tokens/1, contention/1, neighbour/1, pairs/1, suspensions/0]).
+-export([story/1, congestion/0, nested/1, chain/1, crowd/1, tokens/1, contention/1, neighbour/1, pairs/1, suspensions/0, waits/0]).
+-export([forever/1]).
 -export([init/1, handle_call/3, handle_cast/2]).
 
 -define(NAME, <<"load">>).
@@ -137,20 +138,18 @@ busy_until(Until, List) ->
     _ = lists:sum(List),
     erlang:monotonic_time(millisecond) >= Until orelse busy_until(Until, List).
 
-%% @doc A process with a span waits for some time, and another one is busy meanwhile and for
-%% as long again, in long slices.
+%% @doc A process with a span lets another one run, of high priority, which is busy for some
+%% time.
 -spec neighbour(Ms :: pos_integer()) -> {pid(), pid()}.
 neighbour(Ms) ->
-    Pid = spawner(fun() -> fun() -> spanning(fun() -> receive after Ms -> ok end end) end end),
-    Other = spawner(fun() -> fun() -> long_until(erlang:monotonic_time(millisecond) + 2 * Ms, 1 bsl 200000 - 1) end end),
-    _ = [P ! go || P <- [Pid, Other]],
+    Other = spawner(fun() ->
+                            normal = process_flag(priority, high),
+                            fun() -> busy(Ms) end
+                    end),
+    Pid = spawner(fun() -> fun() -> spanning(fun() -> Other ! go, erlang:yield() end) end end),
+    Pid ! go,
     _ = [receive {P, _} -> ok end || P <- [Pid, Other]],
     {Pid, Other}.
-
-%% A multiplication of large numbers takes long and counts little.
-long_until(Until, Number) ->
-    _ = Number * Number,
-    erlang:monotonic_time(millisecond) >= Until orelse long_until(Until, Number).
 
 %% @doc Two processes send each other messages, so many, and one of them has a span.
 -spec pairs(N :: pos_integer()) -> {pid(), pid()}.
@@ -198,6 +197,51 @@ echo(N) -> receive {ping, From} -> From ! pong, echo(N - 1) end.
 
 ping(0, _) -> ok;
 ping(N, Other) -> Other ! {ping, self()}, receive pong -> ping(N - 1, Other) end.
+
+%% @doc A process with a span waits for one thing after the other: a time, a message within a
+%% time, a message for ever where a variable says so, and then messages of a timer, of a port,
+%% of the VM, of a monitor, of a link, and one that was there before. Returns it, the process
+%% whose messages came, the port, the process that was monitored and the one that was linked.
+-spec waits() -> {pid(), pid(), Port :: non_neg_integer(), pid(), pid()}.
+waits() ->
+    Pid = spawner(fun() ->
+                          false = process_flag(trap_exit, true),
+                          Echo = spawn(fun echo/0),
+                          Port = open_port({spawn_executable, "/bin/sh"}, [{line, 9}, {args, ["-c", "read x; echo done; read x"]}]),
+                          {Monitored, _} = spawn_monitor(fun() -> receive leave -> ok end end),
+                          Linked = spawn_link(fun() -> receive leave -> ok end end),
+                          fun() ->
+                                  spanning(fun() -> waits(Echo, Port, Monitored, Linked) end),
+                                  {Echo, number(Port), Monitored, Linked}
+                          end
+                  end),
+    {Echo, Port, Monitored, Linked} = result(Pid),
+    {Pid, Echo, Port, Monitored, Linked}.
+
+waits(Echo, Port, Monitored, Linked) ->
+    receive after 5 -> ok end,
+    Echo ! {self(), 5},
+    receive {Echo, 5} -> ok after 10_000 -> error(late) end,
+    Echo ! {self(), 5},
+    ok = ?MODULE:forever(infinity),
+    _ = erlang:send_after(5, self(), timer),
+    receive timer -> ok end,
+    true = port_command(Port, <<"go\n">>),
+    receive {Port, {data, _}} -> ok end,
+    _ = erlang:garbage_collect(Echo, [{async, collected}]),
+    receive {garbage_collect, collected, _} -> ok end,
+    Monitored ! leave,
+    receive {'DOWN', _, process, Monitored, _} -> ok end,
+    Linked ! leave,
+    receive {'EXIT', Linked, _} -> ok end,
+    self() ! own,
+    receive own -> ok end.
+
+forever(Time) -> receive {_, 5} -> ok after Time -> error(late) end.
+
+echo() ->
+    receive {From, Ms} -> receive after Ms -> From ! {self(), Ms} end end,
+    echo().
 
 %%% What several need
 

@@ -62,7 +62,17 @@ struct process {
 	char between;
 	atomic32 state;
 	uint32_t rcount;
+	uint32_t between_flags, flags;
+	struct {
+		void *first, **last, **save;
+	} sig_qs;
 	Eterm seq_trace_lastcnt, seq_trace_clock;
+};
+
+struct erl_mesg {
+	struct erl_mesg *next;
+	char between;
+	Eterm m[3];
 };
 
 typedef struct {
@@ -88,6 +98,7 @@ struct index_table {
 ErtsPTab erts_proc;
 struct index_table erts_atom_table;
 struct process process;
+struct erl_mesg message;
 struct atom atom;
 
 const uint64_t offsets[] = {
@@ -109,9 +120,12 @@ const uint64_t offsets[] = {
 	offsetof(struct process, old_heap),
 	offsetof(struct process, old_hend),
 	offsetof(struct process, state),
+	offsetof(struct process, flags),
+	offsetof(struct process, sig_qs.save),
 	offsetof(struct process, seq_trace_clock),
 	offsetof(struct process, seq_trace_lastcnt),
 	offsetof(struct process, rcount),
+	offsetof(struct erl_mesg, m),
 	offsetof(struct reg_proc, p),
 	offsetof(struct reg_proc, name),
 	offsetof(struct proc_dict, sizeMask),
