@@ -31,4 +31,8 @@ var (
 	// ErrProcessGone means that a process has ended, possibly in the middle of
 	// being looked at, or that its PID now belongs to another one.
 	ErrProcessGone = errors.New("process is gone")
+
+	// ErrReplaced means that a process runs another file than before, or that a path
+	// leads to another one.
+	ErrReplaced = errors.New("another file is there now")
 )

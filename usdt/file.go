@@ -7,37 +7,61 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
 )
 
 // A File is an ELF executable or shared object whose probes can be read. Its
 // methods may be called from several goroutines at once.
 type File struct {
-	image  *image
-	closer io.Closer // nil where the file was not opened here
+	image *image
+	file  *os.File // nil where it is read from elsewhere
 }
 
 // Open opens the ELF file at path, which must be a regular file; see NewFile for
-// what is read. For the files of a process use MappedFile.Path. The caller must
-// Close it.
+// what is read. A pipe is refused, and not waited for. The caller must Close it.
 func Open(path string) (*File, error) {
-	info, err := os.Stat(path)
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() { // opening a pipe would block, a device might do anything
-		return nil, fmt.Errorf("%s: %w: not a regular file", path, ErrFormat)
-	}
-	osFile, err := os.Open(path)
+	return OpenFile(file)
+}
+
+// Open opens the mapped file, as [Open] does, and makes sure that it is the file: the
+// error wraps ErrReplaced where the process runs something else by now.
+func (m MappedFile) Open() (*File, error) {
+	file, err := os.OpenFile(m.Path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
 		return nil, err
 	}
-	file, err := NewFile(osFile)
+	info, err := file.Stat()
 	if err != nil {
-		osFile.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
+		file.Close()
+		return nil, err
 	}
-	file.closer = osFile
-	return file, nil
+	if device, inode := identity(info); device != m.Device || inode != m.Inode {
+		file.Close()
+		return nil, fmt.Errorf("%s: %w", m.Name, ErrReplaced)
+	}
+	return OpenFile(file)
+}
+
+// OpenFile is [Open] of a file that is open already. It belongs to the result, or is
+// closed where there is an error.
+func OpenFile(file *os.File) (*File, error) {
+	err := regular(file)
+	var opened *File
+	if err == nil {
+		opened, err = NewFile(file)
+	}
+	if err != nil {
+		file.Close()
+		return nil, fmt.Errorf("%s: %w", file.Name(), err)
+	}
+	opened.file = file
+	return opened, nil
 }
 
 // NewFile reads the headers of an ELF file: 64-bit, little-endian, x86-64 or
@@ -54,12 +78,21 @@ func NewFile(r io.ReaderAt) (*File, error) {
 	return &File{image: img}, nil
 }
 
-// Close closes the file if Open opened it.
+// Close closes the file unless it came from NewFile.
 func (f *File) Close() error {
-	if f.closer == nil {
+	if f.file == nil {
 		return nil
 	}
-	return f.closer.Close()
+	return f.file.Close()
+}
+
+// Path returns a path that leads to this very file until it is closed, whatever becomes
+// of the names that it has. It is "" for a file that came from NewFile.
+func (f *File) Path() string {
+	if f.file == nil {
+		return ""
+	}
+	return "/proc/self/fd/" + strconv.Itoa(int(f.file.Fd()))
 }
 
 // Machine returns what the file runs on: elf.EM_X86_64 or elf.EM_AARCH64.

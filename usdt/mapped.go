@@ -104,7 +104,12 @@ func (p Process) mappedFile(elements ...string) (MappedFile, error) {
 // sees tells whether a name leads the process to a file: a file's own name might
 // end like that of a deleted one.
 func (p Process) sees(name string, file fs.FileInfo) bool {
-	info, err := os.Stat(p.path("root", name))
+	place, err := p.place(name)
+	if err != nil {
+		return false
+	}
+	defer place.Close()
+	info, err := place.Stat()
 	return err == nil && os.SameFile(info, file)
 }
 

@@ -28,9 +28,10 @@ type Process struct {
 // A procFS is where the proc file system is mounted; "" means /proc.
 type procFS string
 
-// maxCmdline bounds what is read of a command line; the kernel's own limit for
-// arguments and environment together is 6 MiB (execve(2)).
-const maxCmdline = 6 << 20
+// maxCmdline bounds what is read of a command line, in bytes. The kernel's own limit for
+// arguments and environment together is 6 MiB (execve(2)), and a user can have thousands
+// of processes.
+const maxCmdline = 256 << 10
 
 // OpenProcess returns the process with the given PID, as seen in the PID
 // namespace of /proc.
@@ -38,15 +39,41 @@ func OpenProcess(pid int) (Process, error) {
 	return procFS("").open(pid)
 }
 
+// Skipped are processes that could not be looked at.
+type Skipped struct {
+	Count int
+	Err   error // why, of the first of them; nil where there is none
+}
+
+// Add counts a process that could not be looked at.
+func (s *Skipped) Add(err error) {
+	if s.Count++; s.Count == 1 {
+		s.Err = err
+	}
+}
+
+// String says how many there are and why, of the first of them.
+func (s Skipped) String() string {
+	switch s.Count {
+	case 0:
+		return "all processes could be looked at"
+	case 1:
+		return fmt.Sprintf("a process could not be looked at: %v", s.Err)
+	}
+	return fmt.Sprintf("%d processes could not be looked at, the first: %v", s.Count, s.Err)
+}
+
 // FindProcesses returns the processes whose executable match accepts, sorted by
 // PID; match gets the file's name as the process sees it, such as
 // "/usr/lib/erlang/erts-13.1.5/bin/beam.smp", without the " (deleted)" of a file
 // that has been replaced since.
 //
-// Kernel threads and processes that end meanwhile are left out. So are processes
-// that may not be looked at, but when no other process matches, they are an error
-// that wraps os.ErrPermission.
-func FindProcesses(match func(exe string) bool) ([]Process, error) {
+// Kernel threads and processes that end meanwhile are left out. Processes whose
+// executable cannot be told are skipped and counted, whatever the reason: any user
+// can start one whose executable has a path that is too long to be told. When no
+// process matches and some may not be looked at, that is an error that wraps
+// os.ErrPermission.
+func FindProcesses(match func(exe string) bool) ([]Process, Skipped, error) {
 	return procFS("").find(match)
 }
 
@@ -68,15 +95,12 @@ func (proc procFS) open(pid int) (Process, error) {
 	return p, nil
 }
 
-func (proc procFS) find(match func(exe string) bool) ([]Process, error) {
+func (proc procFS) find(match func(exe string) bool) (found []Process, skipped Skipped, err error) {
 	entries, err := os.ReadDir(proc.path())
 	if err != nil {
-		return nil, err
+		return nil, Skipped{}, err
 	}
-	var (
-		found  []Process
-		denied error
-	)
+	var denied error
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
@@ -86,17 +110,19 @@ func (proc procFS) find(match func(exe string) bool) ([]Process, error) {
 		switch {
 		case err == nil:
 			found = append(found, p)
+			continue
+		case errors.Is(err, errNotWanted), errors.Is(err, ErrProcessGone):
+			continue
 		case errors.Is(err, fs.ErrPermission):
 			denied = err
-		case !errors.Is(err, errNotWanted) && !errors.Is(err, ErrProcessGone):
-			return nil, err
 		}
+		skipped.Add(err)
 	}
 	if len(found) == 0 && denied != nil {
-		return nil, fmt.Errorf("no process found among those that may be looked at: %w", denied)
+		return nil, skipped, fmt.Errorf("no process found among those that may be looked at: %w", denied)
 	}
 	slices.SortFunc(found, func(a, b Process) int { return cmp.Compare(a.PID, b.PID) })
-	return found, nil
+	return found, skipped, nil
 }
 
 // errNotWanted is the error for processes that do not match.
@@ -119,8 +145,12 @@ func (proc procFS) matching(pid int, match func(exe string) bool) (Process, erro
 	return p, p.check()
 }
 
-// Cmdline returns the process's command line. It is empty for kernel threads, and
-// a process may have overwritten it.
+// Cmdline returns the process's command line, of which it reads the first 256 KiB. It
+// is empty for kernel threads, and a process may have overwritten it.
+//
+// The kernel reads it from the process's memory. Where a process has put memory there
+// that does not answer, such as that of a file of a file system of its own, this waits
+// for ever.
 func (p Process) Cmdline() ([]string, error) {
 	file, err := os.Open(p.path("cmdline"))
 	if err != nil {
@@ -138,6 +168,20 @@ func (p Process) Cmdline() ([]string, error) {
 		return nil, nil
 	}
 	return strings.Split(strings.TrimSuffix(string(data), "\x00"), "\x00"), nil
+}
+
+// Owner returns the id of the user whom the process belongs to: the effective user, or
+// root where the process keeps its memory from its own user (proc(5)).
+func (p Process) Owner() (uid int, err error) {
+	info, err := os.Stat(p.path())
+	if err != nil {
+		return 0, p.wrap("owner", err)
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, p.wrap("owner", errors.ErrUnsupported)
+	}
+	return int(stat.Uid), p.check()
 }
 
 // path returns the path of one of the process's files under /proc.

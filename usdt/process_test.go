@@ -114,7 +114,7 @@ func TestOwnProcess(t *testing.T) {
 	if diff := cmp.Diff(os.Args, arguments); diff != "" {
 		t.Errorf("command line: (-want +got)\n%s", diff)
 	}
-	found, err := FindProcesses(func(exe string) bool { return exe == path })
+	found, _, err := FindProcesses(func(exe string) bool { return exe == path })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,22 +285,25 @@ func TestFindProcesses(t *testing.T) {
 	}
 	tree.write("meminfo", "")
 	tree.write("11/other", "gone meanwhile")
-	got, err := tree.root.find(func(exe string) bool { return filepath.Base(exe) == "beam.smp" })
-	if err != nil {
-		t.Fatal(err)
+	got, skipped, err := tree.root.find(func(exe string) bool { return filepath.Base(exe) == "beam.smp" })
+	if err != nil || skipped.Count > 0 {
+		t.Fatal(err, skipped)
 	}
 	want := []Process{{PID: 9, StartTime: 9, proc: tree.root}, {PID: 10, StartTime: 10, proc: tree.root}}
 	if !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if got, err := tree.root.find(func(string) bool { return false }); err != nil || got != nil {
-		t.Errorf("none: %v, %v", got, err)
+	if got, skipped, err := tree.root.find(func(string) bool { return false }); err != nil || got != nil || skipped.Count > 0 {
+		t.Errorf("none: %v, %v, %v", got, skipped, err)
 	}
 	tree.write("12/stat", "nonsense")
-	if _, err := tree.root.find(func(string) bool { return true }); err == nil {
-		t.Error("no error from a malformed stat file")
+	tree.stat(13, "c", 13)
+	tree.write("13/exe", "no link")
+	got, skipped, err = tree.root.find(func(exe string) bool { return filepath.Base(exe) == "beam.smp" })
+	if err != nil || !slices.Equal(got, want) || skipped.Count != 2 || !strings.Contains(skipped.Err.Error(), "process 12") {
+		t.Errorf("beside some that cannot be looked at: %v, %v, %v", got, skipped, err)
 	}
-	if _, err := (tree.root + "/missing").find(nil); !errors.Is(err, os.ErrNotExist) {
+	if _, _, err := (tree.root + "/missing").find(nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no folder: %v", err)
 	}
 	p, err := tree.root.open(2)

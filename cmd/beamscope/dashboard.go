@@ -46,7 +46,7 @@ func watch(ctx context.Context, c config.Config, o observation, opts dashboard.O
 	opts.Snapshots, opts.Wall = c.Path(c.Snapshots.Dir), monotonic.Wall
 	d := dashboard.New(opts)
 	attaching := newAttaching(os.Stderr, time.Now)
-	s, err := session.Open(c, session.Options{
+	s, err := session.Open(ctx, c, session.Options{
 		Observers: []scope.Observer{d},
 		Record:    o.record.create(d.Notify),
 		Discover:  o.discover,

@@ -45,7 +45,7 @@ func newDoctorCommand() *cobra.Command {
 			if f.fire {
 				return f.testProbes(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
-			return f.examine(cmd.OutOrStdout())
+			return f.examine(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().IntVar(&f.pid, "pid", 0, "look at this VM only")
@@ -71,8 +71,8 @@ func (f doctorFlags) check(cmd *cobra.Command) error {
 }
 
 // examine looks at the machine and its VMs.
-func (f doctorFlags) examine(out io.Writer) error {
-	report := doctor.Examine(doctor.Host(vm.Target{PID: f.pid}))
+func (f doctorFlags) examine(ctx context.Context, out io.Writer) error {
+	report := doctor.Examine(ctx, doctor.Host(vm.Target{PID: f.pid}))
 	write := doctor.Text
 	if f.json {
 		write = doctor.JSON

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -37,7 +38,7 @@ func newProbesCommand() *cobra.Command {
 			if err := f.check(cmd); err != nil {
 				return err
 			}
-			listings, err := f.listings(cmd.ErrOrStderr())
+			listings, err := f.listings(cmd.Context(), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -65,11 +66,11 @@ func (f probesFlags) check(cmd *cobra.Command) error {
 
 // listings returns a listing for each executable. Those without probes are noted
 // on log, unless there are no others.
-func (f probesFlags) listings(log io.Writer) ([]probes.Listing, error) {
+func (f probesFlags) listings(ctx context.Context, log io.Writer) ([]probes.Listing, error) {
 	if f.exe != "" {
 		return f.read(f.exe)
 	}
-	vms, err := vm.Find(vm.Target{PID: f.pid})
+	vms, skipped, err := vm.Find(ctx, vm.Target{PID: f.pid})
 	if errors.Is(err, vm.ErrNone) && f.pid == 0 {
 		return nil, fmt.Errorf("%w: start one, or name an executable with --exe", err)
 	}
@@ -90,6 +91,9 @@ func (f probesFlags) listings(log io.Writer) ([]probes.Listing, error) {
 	}
 	if len(listings) == 0 {
 		return nil, failed[0]
+	}
+	if skipped.Count > 0 {
+		safetext.Fprintln(log, skipped)
 	}
 	for _, err := range failed {
 		safetext.Fprintln(log, err)

@@ -194,7 +194,7 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 	}
 	out := newFramePrinter(o.printer, log)
 	attaching := newAttaching(log, time.Now)
-	s, err := session.Open(c, session.Options{
+	s, err := session.Open(ctx, c, session.Options{
 		Observers: []scope.Observer{out},
 		Record:    o.record.create(out.notify),
 		Discover:  o.discover,

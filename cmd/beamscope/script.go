@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 
@@ -72,7 +73,7 @@ func (f scriptFlags) write(cmd *cobra.Command) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.config, err)
 	}
-	target, err := f.target(format, c)
+	target, err := f.target(cmd.Context(), format, c)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func scriptOutcomes(c config.Config) ([]dtrace.ScriptOutcome, error) {
 }
 
 // target returns the VM that a script is for. dtrace(1) is told which when it starts.
-func (f scriptFlags) target(format dtrace.Format, c config.Config) (dtrace.ScriptTarget, error) {
+func (f scriptFlags) target(ctx context.Context, format dtrace.Format, c config.Config) (dtrace.ScriptTarget, error) {
 	if format == dtrace.FormatD {
 		target := dtrace.ScriptTarget{PID: f.pid, Releases: dtrace.Releases()}
 		if f.release != 0 {
@@ -139,7 +140,7 @@ func (f scriptFlags) target(format dtrace.Format, c config.Config) (dtrace.Scrip
 	if f.pid != 0 {
 		c.Target = vm.Target{PID: f.pid}
 	}
-	found, err := vm.Find(c.Target)
+	found, _, err := vm.Find(ctx, c.Target)
 	if err != nil {
 		return dtrace.ScriptTarget{}, err
 	}

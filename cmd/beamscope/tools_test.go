@@ -144,7 +144,7 @@ func attach(t *testing.T, pid int, outcome string) *bpf.Collector {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { collector.Close() })
-	vms, err := vm.Find(vm.Target{PID: pid})
+	vms, _, err := vm.Find(t.Context(), vm.Target{PID: pid})
 	if err != nil {
 		t.Fatal(err)
 	}

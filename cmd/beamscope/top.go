@@ -113,8 +113,8 @@ func (f topFlags) options(progress func(outcome.Progress)) top.Options {
 		Sort:   sort,
 		Filter: f.filter,
 		Limit:  top.Limit{Rate: f.rate, Share: top.DefaultShare},
-		Source: func(p outcome.Plan) (outcome.Source, error) {
-			return outcome.NewVMSource(outcome.VMConfig{Target: target, Plan: p, Progress: progress})
+		Source: func(ctx context.Context, p outcome.Plan) (outcome.Source, error) {
+			return outcome.NewVMSource(ctx, outcome.VMConfig{Target: target, Plan: p, Progress: progress})
 		},
 	}
 }
@@ -146,7 +146,7 @@ func viewTop(ctx context.Context, f topFlags) (err error) {
 	attaching := newAttaching(os.Stderr, time.Now)
 	o := f.options(attaching.progress)
 	o.Noticed = v.Notify
-	t, err := top.Open(o)
+	t, err := top.Open(ctx, o)
 	attaching.end() // the table has the terminal from now on
 	if err != nil {
 		return err
@@ -174,7 +174,7 @@ func printTop(ctx context.Context, f topFlags, out, log io.Writer) (err error) {
 			_ = lines.Notice(at, n.Text) // what cannot be written ends the next table
 		}
 	}
-	t, err := top.Open(o)
+	t, err := top.Open(ctx, o)
 	if err != nil {
 		return err
 	}

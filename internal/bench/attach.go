@@ -32,7 +32,7 @@ func benchAttach(ctx context.Context, rounds int) error {
 	times := make(map[int][]attachTime)
 	for round := range rounds {
 		for _, n := range attachedTogether {
-			t, err := timeAttach(beam.PID(), builtinSpecs(dtrace.Builtins()[:n]...))
+			t, err := timeAttach(ctx, beam.PID(), builtinSpecs(dtrace.Builtins()[:n]...))
 			if err != nil {
 				return err
 			}
@@ -58,11 +58,11 @@ type attachTime struct {
 	attach, detach time.Duration
 }
 
-func timeAttach(pid int, specs []outcome.Spec) (t attachTime, err error) {
+func timeAttach(ctx context.Context, pid int, specs []outcome.Spec) (t attachTime, err error) {
 	plan := planOf(specs...)
 	begin := time.Now()
 	plan.From = monotonic.Now()
-	source, err := outcome.NewVMSource(outcome.VMConfig{
+	source, err := outcome.NewVMSource(ctx, outcome.VMConfig{
 		Target: vm.Target{PID: pid}, Plan: plan,
 		Progress: func(p outcome.Progress) { t.programs = p.All },
 	})

@@ -65,7 +65,7 @@ func benchBuiltins(ctx context.Context, rounds int) error {
 		return err
 	}
 	defer beam.Stop()
-	vms, err := vm.Find(vm.Target{PID: beam.PID()})
+	vms, _, err := vm.Find(ctx, vm.Target{PID: beam.PID()})
 	if err != nil {
 		return err
 	}

@@ -110,7 +110,7 @@ func startSynthetic(ctx context.Context) (system, func() error, error) {
 	if err != nil {
 		return system{}, nil, err
 	}
-	vms, err := vm.Find(vm.Target{PID: beam.PID()})
+	vms, _, err := vm.Find(ctx, vm.Target{PID: beam.PID()})
 	if err != nil {
 		return system{}, nil, errors.Join(err, beam.Stop())
 	}

@@ -79,7 +79,7 @@ func (s chatter) listen(ctx context.Context, otp erlang.OTP, length time.Duratio
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, beam.Stop()) }()
-	vms, err := vm.Find(vm.Target{PID: beam.PID()})
+	vms, _, err := vm.Find(ctx, vm.Target{PID: beam.PID()})
 	if err != nil {
 		return nil, err
 	}

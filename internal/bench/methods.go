@@ -83,7 +83,7 @@ func attachBeamscope(cfg outcome.VMConfig) attach {
 		cfg.Target = vm.Target{PID: v.PID()}
 		cfg.Plan.From = monotonic.Now() + int64(time.Second)
 		plan := cfg.Plan
-		source, err := outcome.NewVMSource(cfg)
+		source, err := outcome.NewVMSource(ctx, cfg)
 		if err != nil {
 			return nil, err
 		}

@@ -85,7 +85,7 @@ func startRabbitMQ(ctx context.Context) (v vm.VM, stop func() error, err error) 
 	if err != nil {
 		return vm.VM{}, nil, err
 	}
-	vms, err := vm.Find(vm.Target{PID: pid})
+	vms, _, err := vm.Find(ctx, vm.Target{PID: pid})
 	if err != nil {
 		return vm.VM{}, nil, err
 	}

@@ -49,7 +49,7 @@ func benchSpans(ctx context.Context, rounds, spans int) error {
 		return err
 	}
 	defer beam.Stop()
-	vms, err := vm.Find(vm.Target{PID: beam.PID()})
+	vms, _, err := vm.Find(ctx, vm.Target{PID: beam.PID()})
 	if err != nil {
 		return err
 	}

@@ -7,8 +7,11 @@ package doctor
 
 import (
 	"cmp"
+	"context"
 	"io/fs"
 	"time"
+
+	"github.com/beamscope/beamscope/usdt"
 )
 
 // A Status is what became of a check.
@@ -79,23 +82,24 @@ type System struct {
 	// PID is of the VM that was asked for, 0 for all.
 	PID int
 
-	// VMs returns the running VMs; the error wraps vm.ErrNone where there are
-	// none, vm.ErrNotVM where the one that was asked for is something else.
-	VMs func() ([]VM, error)
+	// VMs returns the running VMs, and the processes that could not be looked at; the
+	// error wraps vm.ErrNone where there are none, vm.ErrNotVM where the one that was
+	// asked for is something else.
+	VMs func(context.Context) ([]VM, usdt.Skipped, error)
 
 	// Try attaches to a VM that has probes, and detaches.
-	Try func(VM) (Trial, error)
+	Try func(context.Context, VM) (Trial, error)
 }
 
 // Examine makes all checks.
-func Examine(s System) Report {
+func Examine(ctx context.Context, s System) Report {
 	e := examination{System: s}
 	e.system()
 	e.privileges()
 	e.ebpf()
 	e.features()
 	e.uprobes()
-	vms := e.vms()
+	vms := e.vms(ctx)
 	e.lockdown()
 	e.comfort()
 	e.report.Checks = append(e.report.Checks, vms...)

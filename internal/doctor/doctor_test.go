@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/vm"
+	"github.com/beamscope/beamscope/usdt"
 )
 
 // healthy is a machine on which everything works, with one VM.
@@ -30,10 +32,10 @@ func healthy() System {
 			{"uprobe_multi", func() error { return nil }},
 			{"ring buffer", func() error { return nil }},
 		},
-		VMs: func() ([]VM, error) {
-			return []VM{{PID: 4711, Node: "shop@host", Exe: "/opt/otp/erts-13.1.5/bin/beam.smp", Flavour: "JIT", Probes: 1004}}, nil
+		VMs: func(context.Context) ([]VM, usdt.Skipped, error) {
+			return []VM{{PID: 4711, Node: "shop@host", Exe: "/opt/otp/erts-13.1.5/bin/beam.smp", Flavour: "JIT", Probes: 1004}}, usdt.Skipped{}, nil
 		},
-		Try: func(VM) (Trial, error) {
+		Try: func(context.Context, VM) (Trial, error) {
 			return Trial{Attach: 12300 * time.Microsecond, Detach: 24 * time.Millisecond}, nil
 		},
 	}
@@ -90,7 +92,9 @@ func oldKernel(s *System) {
 }
 
 func find(err error) func(*System) {
-	return func(s *System) { s.VMs = func() ([]VM, error) { return nil, err } }
+	return func(s *System) {
+		s.VMs = func(context.Context) ([]VM, usdt.Skipped, error) { return nil, usdt.Skipped{}, err }
+	}
 }
 
 func TestExamine(t *testing.T) {
@@ -154,7 +158,7 @@ func TestExamine(t *testing.T) {
 			"locked down, and attaching fails",
 			func(s *System) {
 				s.Root = root(fstest.MapFS{"sys/kernel/security/lockdown": text("none integrity [confidentiality]")})
-				s.Try = func(VM) (Trial, error) { return Trial{}, fs.ErrPermission }
+				s.Try = func(context.Context, VM) (Trial, error) { return Trial{}, fs.ErrPermission }
 			},
 			"lockdown", Missing, false, "lockdown=integrity",
 		},
@@ -176,8 +180,8 @@ func TestExamine(t *testing.T) {
 		{
 			"a VM without probes",
 			func(s *System) {
-				s.VMs = func() ([]VM, error) {
-					return []VM{{PID: 42, Exe: "/usr/lib/erlang/erts-13.1.5/bin/beam.smp", Err: vm.ErrNoProbes}}, nil
+				s.VMs = func(context.Context) ([]VM, usdt.Skipped, error) {
+					return []VM{{PID: 42, Exe: "/usr/lib/erlang/erts-13.1.5/bin/beam.smp", Err: vm.ErrNoProbes}}, usdt.Skipped{}, nil
 				}
 			},
 			"Erlang VM", Missing, false, "pid 42 has no probes",
@@ -185,11 +189,26 @@ func TestExamine(t *testing.T) {
 		{
 			"a VM that may not be looked at",
 			func(s *System) {
-				s.VMs = func() ([]VM, error) { return []VM{{PID: 42, Exe: "beam.smp", Err: fs.ErrPermission}}, nil }
+				s.VMs = func(context.Context) ([]VM, usdt.Skipped, error) {
+					return []VM{{PID: 42, Exe: "beam.smp", Err: fs.ErrPermission}}, usdt.Skipped{}, nil
+				}
 			},
 			"Erlang VM", Unknown, false, "run as root",
 		},
-		{"attaching fails", func(s *System) { s.Try = func(VM) (Trial, error) { return Trial{}, errors.New("busy") } }, "attach", Missing, false, "busy"},
+		{
+			"a process that cannot be looked at",
+			func(s *System) {
+				vms := s.VMs
+				s.VMs = func(ctx context.Context) ([]VM, usdt.Skipped, error) {
+					found, _, err := vms(ctx)
+					return found, usdt.Skipped{Count: 1, Err: errors.New("process 7: exe: file name too long")}, err
+				}
+			},
+			"processes", Warning, true, "",
+		},
+		{"attaching fails", func(s *System) {
+			s.Try = func(context.Context, VM) (Trial, error) { return Trial{}, errors.New("busy") }
+		}, "attach", Missing, false, "busy"},
 		{"no BTF", func(s *System) { s.Root = root(fstest.MapFS{"sys/kernel/btf/vmlinux": nil}) }, "BTF", Warning, true, ""},
 		{"no JIT", func(s *System) { s.Root = root(fstest.MapFS{"proc/sys/net/core/bpf_jit_enable": text("0")}) }, "eBPF JIT", Warning, true, ""},
 		{"slow clock", func(s *System) {
@@ -200,7 +219,7 @@ func TestExamine(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := healthy()
 			test.change(&s)
-			r := Examine(s)
+			r := Examine(t.Context(), s)
 			if r.Works != test.works || (r.Do == "") != test.works || !strings.Contains(r.Do, test.do) {
 				t.Errorf("works: %v; to do: %q", r.Works, r.Do)
 			}
@@ -240,15 +259,15 @@ func TestText(t *testing.T) {
 		"works":    func(*System) {},
 		"not-root": unprivileged,
 		"no-probes": func(s *System) {
-			s.VMs = func() ([]VM, error) {
-				return []VM{{PID: 42, Exe: "/usr/lib/erlang/erts-13.1.5/bin/beam.smp", Err: vm.ErrNoProbes}}, nil
+			s.VMs = func(context.Context) ([]VM, usdt.Skipped, error) {
+				return []VM{{PID: 42, Exe: "/usr/lib/erlang/erts-13.1.5/bin/beam.smp", Err: vm.ErrNoProbes}}, usdt.Skipped{}, nil
 			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := healthy()
 			change(&s)
-			r := Examine(s)
+			r := Examine(t.Context(), s)
 			var text, json strings.Builder
 			if err := errors.Join(Text(&text, r), JSON(&json, r)); err != nil {
 				t.Fatal(err)

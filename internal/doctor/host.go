@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"os"
 	"runtime"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/vm"
+	"github.com/beamscope/beamscope/usdt"
 )
 
 // Host returns the machine that this runs on, with the VMs that the target means.
@@ -25,16 +27,16 @@ func Host(target vm.Target) System {
 			{"ring buffer", func() error { return features.HaveMapType(ebpf.RingBuf) }},
 		},
 		PID: target.PID,
-		VMs: func() ([]VM, error) { return running(target) },
+		VMs: func(ctx context.Context) ([]VM, usdt.Skipped, error) { return running(ctx, target) },
 		Try: try,
 	}
 }
 
 // running describes the VMs that the target means.
-func running(target vm.Target) ([]VM, error) {
-	found, err := vm.Find(target)
+func running(ctx context.Context, target vm.Target) ([]VM, usdt.Skipped, error) {
+	found, skipped, err := vm.Find(ctx, target)
 	if err != nil {
-		return nil, err
+		return nil, skipped, err
 	}
 	var vms []VM
 	for _, f := range found {
@@ -48,14 +50,14 @@ func running(target vm.Target) ([]VM, error) {
 			Err:     err,
 		})
 	}
-	return vms, nil
+	return vms, skipped, nil
 }
 
 // try attaches a collector of one outcome to a VM. The outcome's name is one that
 // no program uses, so that nothing is counted; the VM notices nothing but that
 // one of its user_trace probes is wanted for a moment.
-func try(v VM) (t Trial, err error) {
-	found, err := vm.Find(vm.Target{PID: v.PID})
+func try(ctx context.Context, v VM) (t Trial, err error) {
+	found, _, err := vm.Find(ctx, vm.Target{PID: v.PID})
 	if err != nil {
 		return Trial{}, err
 	}

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,14 +19,17 @@ const (
 )
 
 // vms looks at each VM.
-func (e *examination) vms() []Check {
-	vms, err := e.VMs()
-	if err != nil {
-		return []Check{e.noVM(err)}
-	}
+func (e *examination) vms(ctx context.Context) []Check {
 	var checks []Check
+	vms, skipped, err := e.VMs(ctx)
+	if skipped.Count > 0 && !errors.Is(err, vm.ErrHidden) {
+		checks = append(checks, Check{Name: "processes", Status: Warning, Found: skipped.String() + ": whether they are VMs is not known"})
+	}
+	if err != nil {
+		return append(checks, e.noVM(err))
+	}
 	for _, v := range vms {
-		checks = append(checks, e.vm(v)...)
+		checks = append(checks, e.vm(ctx, v)...)
 	}
 	return checks
 }
@@ -57,7 +61,7 @@ func (e *examination) noVM(err error) Check {
 }
 
 // vm looks at one VM, and attaches to it if that can work.
-func (e *examination) vm(v VM) []Check {
+func (e *examination) vm(ctx context.Context, v VM) []Check {
 	c := Check{Name: "Erlang VM", PID: v.PID, Status: OK, Found: e.describe(v)}
 	switch {
 	case errors.Is(v.Err, vm.ErrNoProbes):
@@ -73,7 +77,7 @@ func (e *examination) vm(v VM) []Check {
 		return []Check{c}
 	}
 	c.Found += fmt.Sprintf(", %d probes", v.Probes)
-	return []Check{c, e.trial(v)}
+	return []Check{c, e.trial(ctx, v)}
 }
 
 // describe says what a VM is.
@@ -108,14 +112,14 @@ func ertsVersion(exe string) string {
 }
 
 // trial attaches to a VM in earnest.
-func (e *examination) trial(v VM) Check {
+func (e *examination) trial(ctx context.Context, v VM) Check {
 	c := Check{Name: "attach", PID: v.PID}
 	if e.ebpfErr != nil {
 		c.Status, c.Found = Unknown, "not tried: eBPF is not usable"
 		return c
 	}
 	e.tried = true
-	t, err := e.Try(v)
+	t, err := e.Try(ctx, v)
 	if err != nil {
 		c.Status, c.Found, c.Do = Missing, err.Error(), "see what the error says; other tracers of this VM may be in the way"
 		e.must(onTrial, fmt.Sprintf("make attaching to pid %d work: %v", v.PID, err))

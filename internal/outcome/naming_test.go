@@ -33,7 +33,7 @@ func TestNamesAreOpenedEarly(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			first := plan(test.now)
-			s, err := NewVMSource(VMConfig{Target: vm.Target{PID: beam.PID()}, Plan: first, Explain: test.may})
+			s, err := NewVMSource(t.Context(), VMConfig{Target: vm.Target{PID: beam.PID()}, Plan: first, Explain: test.may})
 			if err != nil {
 				t.Fatal(err)
 			}

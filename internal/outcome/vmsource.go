@@ -66,8 +66,13 @@ type VMSource struct {
 	observations []*observation
 	cut          []bpf.Counts // given up with the observation before
 
-	scanned int64 // when VMs were last looked for
-	swept   int64 // when exits were last made room for
+	finder   vm.Finder
+	scanned  int64           // when VMs were last looked for
+	scans    chan scan       // of VMs that were looked for beside everything else; nil while they are not
+	stop     func()          // ends what goes on beside everything else
+	running  context.Context // done when that is to end
+	unlooked int             // processes that could not be looked at at the last scan
+	swept    int64           // when exits were last made room for
 
 	batch assembly
 
@@ -129,13 +134,9 @@ func (o *observedVM) close() error {
 
 // NewVMSource finds the VMs and attaches to them, which takes some tenths of a second:
 // windows of the plan that have begun by then were not observed as a whole. It fails where there is no VM
-// that the target means, or none of them has the probes; the caller closes the
-// source.
-func NewVMSource(cfg VMConfig) (*VMSource, error) {
-	vms, err := vm.Find(cfg.Target)
-	if err != nil {
-		return nil, err
-	}
+// that the target means, none of them has the probes, or the context is done before; the
+// caller closes the source.
+func NewVMSource(ctx context.Context, cfg VMConfig) (*VMSource, error) {
 	s := &VMSource{
 		cfg:     cfg,
 		vms:     make(map[int]*observedVM),
@@ -143,6 +144,12 @@ func NewVMSource(cfg VMConfig) (*VMSource, error) {
 		unnamed: make(map[int]bool),
 		names:   newNames(),
 	}
+	s.running, s.stop = context.WithCancel(context.Background())
+	vms, skipped, err := s.finder.Find(ctx, cfg.Target)
+	if err != nil {
+		return nil, err
+	}
+	s.noteSkipped(skipped)
 	o, err := newObservation(cfg.Plan, cfg, s.names)
 	if err != nil {
 		return nil, err
@@ -269,7 +276,7 @@ func (s *VMSource) fileOf(v vm.VM) file {
 // adopt takes note of a VM that was counted before it was found: it runs an
 // executable that is attached to, and is new, or gone already.
 func (s *VMSource) adopt(pid int) {
-	if vms, err := vm.Find(vm.Target{PID: pid}); err == nil && s.observe(vms) == nil && s.vms[pid] != nil {
+	if vms, _, err := s.finder.Find(s.running, vm.Target{PID: pid}); err == nil && s.observe(vms) == nil && s.vms[pid] != nil {
 		return
 	}
 	now := monotonic.Now()
@@ -545,24 +552,60 @@ func (s *VMSource) watch() error {
 	if err := s.sweepExits(now); err != nil {
 		return err
 	}
-	if s.cfg.Target.PID != 0 || now-s.scanned < int64(rescan) {
-		return nil
-	}
-	s.scanned = now
-	vms, err := vm.Find(s.cfg.Target)
-	if err != nil && !errors.Is(err, vm.ErrNone) {
+	vms, err := s.scan(now)
+	if vms == nil || err != nil {
 		return err
 	}
 	maps.DeleteFunc(s.refused, func(p usdt.Process, _ VMStatus) bool {
 		return !slices.ContainsFunc(vms, func(v vm.VM) bool { return v.Process == p })
 	})
-	if len(vms) == 0 {
-		return nil
-	}
 	if err := s.observe(vms); err != nil {
 		s.note("%v", err)
 	}
 	return nil
+}
+
+// A scan is what was found when VMs were looked for.
+type scan struct {
+	vms     []vm.VM
+	skipped usdt.Skipped
+	err     error
+}
+
+// scan returns the VMs that a scan has found since it was last called, not nil but perhaps
+// empty; nil where there was none. It begins another one where it is time to. Processes
+// that do not answer hold up nothing but the scan.
+func (s *VMSource) scan(now int64) ([]vm.VM, error) {
+	if s.scans == nil {
+		if s.cfg.Target.PID == 0 && now-s.scanned >= int64(rescan) {
+			s.scanned, s.scans = now, make(chan scan, 1)
+			go func(found chan<- scan) {
+				vms, skipped, err := s.finder.Find(s.running, s.cfg.Target)
+				found <- scan{vms, skipped, err}
+			}(s.scans)
+		}
+		return nil, nil
+	}
+	select {
+	case found := <-s.scans:
+		s.scans = nil
+		s.noteSkipped(found.skipped)
+		if found.err != nil && !errors.Is(found.err, vm.ErrNone) {
+			return nil, found.err
+		}
+		return append([]vm.VM{}, found.vms...), nil
+	default:
+		return nil, nil
+	}
+}
+
+// noteSkipped says how many processes could not be looked at, when there are more than at
+// the last scan.
+func (s *VMSource) noteSkipped(skipped usdt.Skipped) {
+	if skipped.Count > s.unlooked {
+		s.note("%s: whether they are VMs is not known", skipped)
+	}
+	s.unlooked = skipped.Count
 }
 
 // Exits are swept about so often, also where windows are longer: there is room for
@@ -633,6 +676,10 @@ func (s *VMSource) openSpans(pid int) (int, error) {
 
 // Close detaches from the VMs.
 func (s *VMSource) Close() error {
+	s.stop()
+	if s.scans != nil {
+		<-s.scans
+	}
 	var errs []error
 	for _, o := range s.observations {
 		errs = append(errs, o.close())

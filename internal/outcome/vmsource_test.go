@@ -54,7 +54,7 @@ func newSourceOf(t *testing.T, cfg outcome.VMConfig) *source {
 	cfg.Plan.From = monotonic.Now()
 	s := &source{t: t, plans: []outcome.Plan{cfg.Plan}, plan: cfg.Plan, nextFrom: cfg.Plan.From}
 	var err error
-	s.VMSource, err = outcome.NewVMSource(cfg)
+	s.VMSource, err = outcome.NewVMSource(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -371,7 +371,7 @@ func TestNothingToObserve(t *testing.T) {
 		{vm.Target{Exe: "/no/such/executable"}, vm.ErrNone},
 		{vm.Target{Node: "nobody@nowhere"}, vm.ErrNone},
 	} {
-		s, err := outcome.NewVMSource(outcome.VMConfig{
+		s, err := outcome.NewVMSource(t.Context(), outcome.VMConfig{
 			Target: test.target,
 			Plan: outcome.Plan{From: 1, Window: time.Second, Specs: []outcome.Spec{
 				{Name: "a", Span: "a", BinWidth: 1, Bins: 1},
@@ -438,7 +438,7 @@ func TestFirstWindowsAreNotObserved(t *testing.T) {
 	v := vmtest.Start(t, erlang.Options{})
 	spec := outcome.Spec{Name: "outcome", Span: "load", BinWidth: 10 * time.Millisecond, Bins: 50}
 	plan := outcome.Plan{From: monotonic.Now(), Window: 200 * time.Millisecond, Specs: []outcome.Spec{spec}}
-	s, err := outcome.NewVMSource(outcome.VMConfig{Target: vm.Target{PID: v.PID()}, Plan: plan})
+	s, err := outcome.NewVMSource(t.Context(), outcome.VMConfig{Target: vm.Target{PID: v.PID()}, Plan: plan})
 	if err != nil {
 		t.Fatal(err)
 	}

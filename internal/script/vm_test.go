@@ -82,7 +82,7 @@ type tapped struct {
 func bpftrace(t *testing.T, beam *erlang.VM, specs []outcome.Spec) (io.ReadCloser, *growing) {
 	t.Helper()
 	vmtest.NeedProgram(t, "bpftrace")
-	vms, err := vm.Find(vm.Target{PID: beam.PID()})
+	vms, _, err := vm.Find(t.Context(), vm.Target{PID: beam.PID()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestAgainstOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer theirs.Close()
-	ours, err := outcome.NewVMSource(outcome.VMConfig{Target: vm.Target{PID: beam.PID()}, Plan: plan})
+	ours, err := outcome.NewVMSource(t.Context(), outcome.VMConfig{Target: vm.Target{PID: beam.PID()}, Plan: plan})
 	if err != nil {
 		t.Fatal(err)
 	}

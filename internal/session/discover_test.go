@@ -198,7 +198,7 @@ func TestDiscoveryInLaterVM(t *testing.T) {
 	vmtest.NeedEBPF(t)
 	otp := vmtest.Private(t)
 	first := vmtest.StartOn(t, otp, erlang.Options{})
-	vms, err := vm.Find(vm.Target{PID: first.PID()})
+	vms, _, err := vm.Find(t.Context(), vm.Target{PID: first.PID()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -335,7 +335,7 @@ func TestStatus(t *testing.T) {
 func TestNothingToObserve(t *testing.T) {
 	c := parse(t, emptyScope)
 	c.Dir = t.TempDir()
-	if s, err := session.Open(c, session.Options{}); err == nil {
+	if s, err := session.Open(t.Context(), c, session.Options{}); err == nil {
 		s.Close()
 		t.Error("a session that observes nothing was opened")
 	}

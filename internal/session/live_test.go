@@ -155,7 +155,7 @@ func observeTarget(t *testing.T, vm *erlang.VM, target, scopeFile string, opts s
 	opts.Observers = append(opts.Observers, r.film)
 	opts.Notify = r.notify
 	var err error
-	if r.Session, err = session.Open(r.config, opts); err != nil {
+	if r.Session, err = session.Open(t.Context(), r.config, opts); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

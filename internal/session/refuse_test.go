@@ -83,12 +83,12 @@ func TestCloseWithinSnapshot(t *testing.T) {
 func TestOpenFails(t *testing.T) {
 	c := parse(t, "target: {pid: 2147483647}"+loadScope)
 	c.Dir = t.TempDir()
-	if s, err := session.Open(c, session.Options{}); err == nil {
+	if s, err := session.Open(t.Context(), c, session.Options{}); err == nil {
 		s.Close()
 		t.Error("a process that is not there was opened")
 	}
 	c.Snapshots.Keep = -1
-	if _, err := session.Open(c, session.Options{}); err == nil {
+	if _, err := session.Open(t.Context(), c, session.Options{}); err == nil {
 		t.Error("a folder of -1 snapshots was opened")
 	}
 }

@@ -43,7 +43,7 @@ func parsed(t *testing.T, text string) config.Config {
 // The output of a script is observed to its end, and composed as the diagram says.
 func TestScript(t *testing.T) {
 	seen := newFilm()
-	s, err := session.Open(parsed(t, scriptScope), session.Options{
+	s, err := session.Open(t.Context(), parsed(t, scriptScope), session.Options{
 		Observers: []scope.Observer{seen},
 		Script:    &session.Script{Text: io.NopCloser(strings.NewReader(scriptText)), Recorded: true},
 	})
@@ -74,7 +74,7 @@ func TestScriptRefuses(t *testing.T) {
 	}
 	r, w := io.Pipe()
 	defer w.Close()
-	s, err := session.Open(parsed(t, scriptScope), session.Options{Script: &session.Script{Text: r}})
+	s, err := session.Open(t.Context(), parsed(t, scriptScope), session.Options{Script: &session.Script{Text: r}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestScriptRefuses(t *testing.T) {
 	for what, text := range refused {
 		c := parsed(t, text)
 		closed := new(closing)
-		if _, err := session.Open(c, session.Options{Script: &session.Script{Text: closed}}); !errors.Is(err, script.ErrPlan) || !closed.done {
+		if _, err := session.Open(t.Context(), c, session.Options{Script: &session.Script{Text: closed}}); !errors.Is(err, script.ErrPlan) || !closed.done {
 			t.Errorf("%s: error %v, want %v; the text is closed: %v", what, err, script.ErrPlan, closed.done)
 		}
 		if what == "over TCP" {

@@ -83,14 +83,15 @@ func (s *Session) Config() config.Config {
 // first windows are not observed as a whole, and say so.
 const attaching = 700 * time.Millisecond
 
-// Open attaches to what a configuration names. The caller closes the session.
-func Open(c config.Config, o Options) (*Session, error) {
+// Open attaches to what a configuration names. Where the context is done before that has
+// been done, the error is its cause. The caller closes the session.
+func Open(ctx context.Context, c config.Config, o Options) (*Session, error) {
 	system, err := c.System()
 	if err != nil {
 		return nil, err
 	}
 	plan := system.Plan(monotonic.Now() + int64(attaching))
-	opened, err := openSources(c, system, plan, o)
+	opened, err := openSources(ctx, c, system, plan, o)
 	if err != nil {
 		return nil, err
 	}
@@ -132,16 +133,16 @@ type sources struct {
 var errNothing = errors.New("no outcomes to observe: name them in the scope file, or have them discovered")
 
 // openSources opens what the options say.
-func openSources(c config.Config, system *scope.System, plan outcome.Plan, o Options) (sources, error) {
+func openSources(ctx context.Context, c config.Config, system *scope.System, plan outcome.Plan, o Options) (sources, error) {
 	if o.Script != nil {
 		return openScript(c, system, plan, *o.Script)
 	}
-	return open(c, plan, o)
+	return open(ctx, c, plan, o)
 }
 
 // open opens the sources that a plan needs, and that of the VMs where their spans are
 // to be discovered.
-func open(c config.Config, plan outcome.Plan, o Options) (s sources, err error) {
+func open(ctx context.Context, c config.Config, plan outcome.Plan, o Options) (s sources, err error) {
 	overTCP := func(s outcome.Spec) bool { return s.Wrapper != "" }
 	inKernel := func(s outcome.Spec) bool { return !overTCP(s) }
 	var parts []outcome.Part
@@ -160,7 +161,7 @@ func open(c config.Config, plan outcome.Plan, o Options) (s sources, err error) 
 		parts = append(parts, outcome.Part{Source: s.wrappers, Wants: overTCP})
 	}
 	if spans := plan.Only(inKernel); len(spans.Specs) > 0 || o.Discover {
-		s.vms, err = outcome.NewVMSource(outcome.VMConfig{
+		s.vms, err = outcome.NewVMSource(ctx, outcome.VMConfig{
 			Target: c.Target, Plan: spans, Discover: o.Discover, Explain: o.Discover && c.Explain, Progress: o.Progress,
 		})
 		if err != nil {

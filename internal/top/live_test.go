@@ -45,10 +45,10 @@ func TestLive(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	windows := 0
-	x, err := Open(Options{
+	x, err := Open(t.Context(), Options{
 		Window: 500 * time.Millisecond, By: outcome.GroupPID, Limit: Limit{Rate: 1e9},
-		Source: func(p outcome.Plan) (outcome.Source, error) {
-			return outcome.NewVMSource(outcome.VMConfig{Target: vm.Target{PID: beam.PID()}, Plan: p})
+		Source: func(_ context.Context, p outcome.Plan) (outcome.Source, error) {
+			return outcome.NewVMSource(t.Context(), outcome.VMConfig{Target: vm.Target{PID: beam.PID()}, Plan: p})
 		},
 		Tabled: func(*Table) error {
 			if windows++; windows == enough {
@@ -89,10 +89,10 @@ func TestLiveEnd(t *testing.T) {
 	}
 	defer beam.Stop()
 	var notices []string
-	x, err := Open(Options{
+	x, err := Open(t.Context(), Options{
 		Window: 200 * time.Millisecond, By: outcome.GroupPID, Limit: Limit{Rate: 1e9},
-		Source: func(p outcome.Plan) (outcome.Source, error) {
-			return outcome.NewVMSource(outcome.VMConfig{Target: vm.Target{PID: beam.PID()}, Plan: p})
+		Source: func(_ context.Context, p outcome.Plan) (outcome.Source, error) {
+			return outcome.NewVMSource(t.Context(), outcome.VMConfig{Target: vm.Target{PID: beam.PID()}, Plan: p})
 		},
 		Tabled: func(*Table) error {
 			go beam.Stop()

@@ -30,7 +30,7 @@ type Options struct {
 	Limit  Limit
 
 	// Source opens the source, for its first plan.
-	Source func(outcome.Plan) (outcome.Source, error)
+	Source func(context.Context, outcome.Plan) (outcome.Source, error)
 
 	// System returns what is observed at a level; nil is [NewSystem].
 	System func(l Level, by string, window time.Duration) (*scope.System, error)
@@ -64,8 +64,9 @@ type Top struct {
 const attaching = 700 * time.Millisecond
 
 // Open opens the source. Where that fails because there is no probe of the run time, it
-// does without. The caller closes the Top.
-func Open(o Options) (*Top, error) {
+// does without. Where the context is done before, the error is its cause. The caller closes the
+// Top.
+func Open(ctx context.Context, o Options) (*Top, error) {
 	if o.System == nil {
 		o.System = NewSystem
 	}
@@ -75,9 +76,9 @@ func Open(o Options) (*Top, error) {
 	}
 	t.model.SortBy(o.Sort)
 	t.model.Filter(o.Filter)
-	err := t.open(Everything)
+	err := t.open(ctx, Everything)
 	if errors.Is(err, bpf.ErrNoProbe) {
-		if again := t.open(Level(Run)); again != nil {
+		if again := t.open(ctx, Level(Run)); again != nil {
 			return nil, errors.Join(err, again)
 		}
 		t.model.Lack(Level(Run), err.Error())
@@ -91,13 +92,13 @@ func Open(o Options) (*Top, error) {
 }
 
 // open opens the source at a level.
-func (t *Top) open(l Level) error {
+func (t *Top) open(ctx context.Context, l Level) error {
 	system, err := t.opts.System(l, t.opts.By, t.opts.Window)
 	if err != nil {
 		return err
 	}
 	plan := system.Plan(monotonic.Now() + int64(attaching))
-	if t.source, err = t.opts.Source(plan); err != nil {
+	if t.source, err = t.opts.Source(ctx, plan); err != nil {
 		return err
 	}
 	if t.scope, err = scope.New(t.source, system, plan, t); err != nil {

@@ -84,9 +84,9 @@ func open(t *testing.T, s *fakeSource) (*Top, *told) {
 	if s.most == 0 {
 		s.most = int(Everything)
 	}
-	x, err := Open(Options{
+	x, err := Open(t.Context(), Options{
 		Window: testWindow, By: outcome.GroupPID, Sort: ByRun, Limit: Limit{Share: DefaultShare},
-		Source: func(p outcome.Plan) (outcome.Source, error) {
+		Source: func(_ context.Context, p outcome.Plan) (outcome.Source, error) {
 			if len(p.Specs) > s.most {
 				return nil, fmt.Errorf("pid 1: %w: erts_schedule", bpf.ErrNoProbe)
 			}
@@ -219,9 +219,9 @@ func TestWithoutRunProbes(t *testing.T) {
 
 // Where there are not even other probes, that is the error.
 func TestWithoutProbes(t *testing.T) {
-	_, err := Open(Options{
+	_, err := Open(t.Context(), Options{
 		Window: testWindow, By: outcome.GroupPID,
-		Source: func(outcome.Plan) (outcome.Source, error) { return nil, bpf.ErrNoProbe },
+		Source: func(context.Context, outcome.Plan) (outcome.Source, error) { return nil, bpf.ErrNoProbe },
 	})
 	if !errors.Is(err, bpf.ErrNoProbe) {
 		t.Errorf("error %v", err)

@@ -3,15 +3,19 @@
 package vm
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/beamscope/beamscope/internal/guard"
 	"github.com/beamscope/beamscope/usdt"
 )
 
@@ -124,42 +128,84 @@ func (t Target) exe() string {
 // runs an executable.
 func (t Target) Single() bool { return t.PID != 0 || t.Node != "" }
 
-// Find returns the VMs that the target means, by pid. The error wraps [ErrNone]
-// where there are none, and [ErrNotVM] where Target.PID is something else.
-func Find(t Target) ([]VM, error) {
+// How long a process may take to tell what it is, and how many are asked at a time.
+const (
+	patience = time.Second
+	atATime  = 16
+)
+
+// maxVMs is how many processes may look like VMs. Any user can start processes that do.
+const maxVMs = 4096
+
+// A Finder finds VMs and remembers which users' processes do not answer. The zero value
+// is ready to use, by several goroutines at once.
+type Finder struct{ guard guard.Guard }
+
+// Find is [Finder.Find] of a new Finder.
+func Find(ctx context.Context, t Target) ([]VM, usdt.Skipped, error) {
+	return new(Finder).Find(ctx, t)
+}
+
+// Find returns the VMs that the target means, by pid, and counts the processes that it
+// cannot say of whether they are among them: they could not be looked at, or do not answer
+// within a second. The error wraps [ErrNone] where there are none, and [ErrNotVM] where
+// Target.PID is something else.
+func (f *Finder) Find(ctx context.Context, t Target) (found []VM, skipped usdt.Skipped, err error) {
 	if t.PID != 0 {
-		v, err := open(t.PID)
+		v, err := f.open(ctx, t.PID)
 		if err != nil {
-			return nil, err
+			return nil, usdt.Skipped{}, err
 		}
-		return []VM{v}, nil
+		return []VM{v}, usdt.Skipped{}, nil
 	}
-	processes, err := usdt.FindProcesses(func(exe string) bool { return matches(exe, t.exe()) })
+	processes, skipped, err := usdt.FindProcesses(func(exe string) bool { return matches(exe, t.exe()) })
 	switch {
 	case errors.Is(err, os.ErrPermission) && os.Geteuid() == 0:
-		return nil, fmt.Errorf("%s: %w", t, ErrNone) // what root may not see is no VM
+		return nil, skipped, fmt.Errorf("%s: %w", t, ErrNone) // what root may not see is no VM
 	case errors.Is(err, os.ErrPermission):
-		return nil, fmt.Errorf("%s: %w %w: try as root", t, ErrNone, ErrHidden)
+		return nil, skipped, fmt.Errorf("%s: %w %w: try as root", t, ErrNone, ErrHidden)
 	case err != nil:
-		return nil, fmt.Errorf("find Erlang VMs: %w", err)
+		return nil, skipped, fmt.Errorf("find Erlang VMs: %w", err)
 	}
-	var found []VM
-	for _, p := range processes {
-		v, err := describe(p)
-		if errors.Is(err, usdt.ErrProcessGone) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if t.Node == "" || v.Node == t.Node {
+	all, errs := f.describeAll(ctx, processes)
+	if ctx.Err() != nil {
+		return nil, skipped, context.Cause(ctx)
+	}
+	for i, v := range all {
+		switch err := errs[i]; {
+		case errors.Is(err, usdt.ErrProcessGone), errors.Is(err, ErrNotVM):
+		case err != nil:
+			skipped.Add(err)
+		case len(found) == maxVMs:
+			skipped.Add(fmt.Errorf("process %d: more than %d processes look like VMs", v.PID(), maxVMs))
+		case t.Node == "" || v.Node == t.Node:
 			found = append(found, v)
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%s: %w", t, ErrNone)
+		return nil, skipped, fmt.Errorf("%s: %w", t, ErrNone)
 	}
-	return found, nil
+	return found, skipped, nil
+}
+
+// describeAll describes processes, several at a time: some may not answer.
+func (f *Finder) describeAll(ctx context.Context, processes []usdt.Process) ([]VM, []error) {
+	all, errs := make([]VM, len(processes)), make([]error, len(processes))
+	var working sync.WaitGroup
+	next := make(chan int)
+	for range min(atATime, len(processes)) {
+		working.Go(func() {
+			for i := range next {
+				all[i], errs[i] = f.ask(ctx, processes[i], describe)
+			}
+		})
+	}
+	for i := range processes {
+		next <- i
+	}
+	close(next)
+	working.Wait()
+	return all, errs
 }
 
 func matches(exe, want string) bool {
@@ -170,7 +216,7 @@ func matches(exe, want string) bool {
 }
 
 // open returns the VM of a pid.
-func open(pid int) (VM, error) {
+func (f *Finder) open(ctx context.Context, pid int) (VM, error) {
 	p, err := usdt.OpenProcess(pid)
 	if errors.Is(err, usdt.ErrProcessGone) {
 		return VM{}, fmt.Errorf("pid %d: %w", pid, ErrNone)
@@ -178,18 +224,42 @@ func open(pid int) (VM, error) {
 	if err != nil {
 		return VM{}, fmt.Errorf("pid %d: %w", pid, err)
 	}
-	v, err := describe(p)
+	v, err := f.ask(ctx, p, describeAny)
 	if err != nil {
 		return VM{}, fmt.Errorf("pid %d: %w", pid, err)
 	}
+	return v, nil
+}
+
+// ask has a process described that need not answer.
+func (f *Finder) ask(ctx context.Context, p usdt.Process, describe func(usdt.Process) (VM, error)) (VM, error) {
+	owner, err := p.Owner()
+	if err != nil {
+		return VM{}, err
+	}
+	v, err := guard.Do(ctx, &f.guard, owner, patience, func(context.Context) (VM, error) { return describe(p) })
+	if errors.Is(err, guard.ErrNoAnswer) {
+		err = fmt.Errorf("process %d: %w", p.PID, err)
+	}
+	return v, err
+}
+
+// describeAny describes a process of any name. One that is not called like a VM is one if
+// it has the probes.
+func describeAny(p usdt.Process) (VM, error) {
+	v, err := describe(p)
+	if err != nil {
+		return VM{}, err
+	}
 	if name := filepath.Base(v.Exe.Name); name != defaultExe {
 		if _, err := v.Probes(); err != nil {
-			return VM{}, fmt.Errorf("pid %d (%s): %w", pid, name, ErrNotVM)
+			return VM{}, fmt.Errorf("%s: %w", name, ErrNotVM)
 		}
 	}
 	return v, nil
 }
 
+// describe describes a process that is called like a VM.
 func describe(p usdt.Process) (VM, error) {
 	exe, err := p.Executable()
 	if errors.Is(err, os.ErrNotExist) && !errors.Is(err, usdt.ErrProcessGone) {

@@ -116,7 +116,7 @@ func TestFindRefuses(t *testing.T) {
 		{Target{PID: 1<<31 - 1}, ErrNone},
 		{Target{Exe: "nobody-runs-this"}, ErrNone},
 	} {
-		if _, err := Find(test.target); !errors.Is(err, test.want) {
+		if _, _, err := Find(t.Context(), test.target); !errors.Is(err, test.want) {
 			t.Errorf("%s: error %v, want %v", test.target, err, test.want)
 		}
 	}
@@ -144,7 +144,7 @@ func TestVMWithoutProbes(t *testing.T) {
 	}
 	defer cmd.Process.Kill()
 
-	found, err := Find(Target{PID: cmd.Process.Pid})
+	found, _, err := Find(t.Context(), Target{PID: cmd.Process.Pid})
 	if err != nil || len(found) != 1 {
 		t.Fatalf("found %+v, error %v", found, err)
 	}

@@ -85,7 +85,7 @@ func (c Clock) Map(theirs int64) int64 { return theirs + c.offset }
 // Probes returns the VM probes of a running VM, and the executable they are in.
 func Probes(t testing.TB, pid int) (string, []usdt.Probe) {
 	t.Helper()
-	vms, err := vm.Find(vm.Target{PID: pid})
+	vms, _, err := vm.Find(t.Context(), vm.Target{PID: pid})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func Target(t testing.TB, v *erlang.VM) bpf.Target {
 // Semaphore returns the semaphore of a VM probe, as it stands in the VM's memory.
 func Semaphore(t testing.TB, pid int, probe string) uint16 {
 	t.Helper()
-	vms, err := vm.Find(vm.Target{PID: pid})
+	vms, _, err := vm.Find(t.Context(), vm.Target{PID: pid})
 	if err != nil {
 		t.Fatal(err)
 	}

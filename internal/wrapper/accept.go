@@ -42,7 +42,7 @@ func (s *Source) receive(ctx context.Context, conn net.Conn) {
 		defer s.dismiss(slot)
 		defer conn.Close()
 		defer context.AfterFunc(ctx, func() { conn.Close() })()
-		s.serve(conn, slot)
+		s.serve(ctx, conn, slot)
 	})
 }
 
@@ -84,7 +84,7 @@ func (s *Source) use(x *slot) {
 }
 
 // serve receives what a wrapper sends until the connection ends.
-func (s *Source) serve(conn net.Conn, x *slot) {
+func (s *Source) serve(ctx context.Context, conn net.Conn, x *slot) {
 	p := &inbound{
 		used:     func() { s.use(x) },
 		conn:     conn,
@@ -94,7 +94,7 @@ func (s *Source) serve(conn net.Conn, x *slot) {
 		lines:    intake.NewSplitter(maxLine),
 		timeline: newTimeline(s.clock),
 	}
-	vm, found := s.owner(conn)
+	vm, found := s.owner(ctx, conn)
 	if !found {
 		vm = outcome.VM{}
 	}

@@ -68,7 +68,7 @@ func sleep(ctx context.Context, d time.Duration) {
 func (s *Source) command(ctx context.Context, o *outbound, conn net.Conn) {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	vm, _ := s.owner(conn)
+	vm, _ := s.owner(ctx, conn)
 	l := newLink(conn)
 	if !s.connected(o, l, vm) {
 		return

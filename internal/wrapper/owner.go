@@ -2,6 +2,7 @@ package wrapper
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -16,10 +17,13 @@ import (
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
-// owner finds the Erlang VM of this host that has the other end of a connection,
+// owners finds the VMs that connections belong to.
+type owners struct{ finder vm.Finder }
+
+// of finds the Erlang VM of this host that has the other end of a connection,
 // so that its instances are told to be of the same VM whichever way they come.
 // It is false where there is none that we can see.
-func owner(conn net.Conn) (outcome.VM, bool) {
+func (o *owners) of(ctx context.Context, conn net.Conn) (outcome.VM, bool) {
 	ours, theirs := addrPort(conn.LocalAddr()), addrPort(conn.RemoteAddr())
 	if !theirs.Addr().IsLoopback() {
 		return outcome.VM{}, false
@@ -28,7 +32,7 @@ func owner(conn net.Conn) (outcome.VM, bool) {
 	if !ok || socket.inode == 0 {
 		return outcome.VM{}, false
 	}
-	vms, err := vm.Find(vm.Target{})
+	vms, _, err := o.finder.Find(ctx, vm.Target{})
 	if err != nil {
 		return outcome.VM{}, false
 	}

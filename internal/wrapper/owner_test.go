@@ -47,7 +47,7 @@ func TestOwner(t *testing.T) {
 		if got, want := user(ours), fmt.Sprintf("user %d", os.Getuid()); got != want {
 			t.Errorf("%s: it is of %s, want %s", network, got, want)
 		}
-		if vm, found := owner(ours); found {
+		if vm, found := new(owners).of(t.Context(), ours); found {
 			t.Errorf("%s: %v", network, vm)
 		}
 	}

@@ -90,7 +90,7 @@ type Config struct {
 // and Addr from any.
 type Source struct {
 	clock    clock
-	owner    func(net.Conn) (outcome.VM, bool)
+	owner    func(context.Context, net.Conn) (outcome.VM, bool)
 	user     func(net.Conn) string
 	remote   bool
 	listener net.Listener
@@ -116,9 +116,9 @@ var _ outcome.Source = (*Source)(nil)
 // New listens for wrappers, and connects to others. An error wraps [ErrRemote]
 // where an address is not of this host, and [ErrPlan] where the plan cannot be
 // followed. The caller closes the source.
-func New(cfg Config) (*Source, error) { return newSource(cfg, systemClock(), owner, user) }
+func New(cfg Config) (*Source, error) { return newSource(cfg, systemClock(), new(owners).of, user) }
 
-func newSource(cfg Config, c clock, owner func(net.Conn) (outcome.VM, bool), user func(net.Conn) string) (*Source, error) {
+func newSource(cfg Config, c clock, owner func(context.Context, net.Conn) (outcome.VM, bool), user func(net.Conn) string) (*Source, error) {
 	s := &Source{
 		clock:   c,
 		owner:   owner,

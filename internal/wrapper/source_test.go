@@ -3,6 +3,7 @@ package wrapper
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -51,7 +52,7 @@ func newRig(t *testing.T, p outcome.Plan, wrappers ...*fake) *rig {
 	for _, f := range wrappers {
 		cfg.Connect = append(cfg.Connect, f.address())
 	}
-	nobody := func(net.Conn) (outcome.VM, bool) { return outcome.VM{}, false }
+	nobody := func(context.Context, net.Conn) (outcome.VM, bool) { return outcome.VM{}, false }
 	var err error
 	if r.Source, err = newSource(cfg, c, nobody, func(conn net.Conn) string { return r.peerOf(conn) }); err != nil {
 		t.Fatal(err)

@@ -52,7 +52,7 @@ func run(ctx context.Context, duration time.Duration, w io.Writer) (err error) {
 	}
 	c.Target = vm.Target{PID: beam.PID()}
 	m := &meter{from: duration}
-	s, err := session.Open(c, session.Options{Observers: []scope.Observer{m}})
+	s, err := session.Open(ctx, c, session.Options{Observers: []scope.Observer{m}})
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 // Of returns what is known of the processes of a VM.
 func Of(t testing.TB, v *erlang.VM) bpf.ProcessLayout {
 	t.Helper()
-	vms, err := vm.Find(vm.Target{PID: v.PID()})
+	vms, _, err := vm.Find(t.Context(), vm.Target{PID: v.PID()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,181 @@
+package otheruser
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Files is a file system in user space (FUSE) with one file, as any user can have one. It
+// can stop to answer: everybody who asks for anything then waits until the test ends.
+type Files struct {
+	Path string // of the file
+
+	device  int
+	content []byte
+
+	over   chan struct{} // closed when the test ends
+	mu     sync.Mutex
+	silent bool
+}
+
+// NewFiles mounts a file system for the test with a file of this name and content.
+// Everybody may use it, which takes root, or a line in fuse.conf.
+func NewFiles(t testing.TB, name string, content []byte) *Files {
+	t.Helper()
+	dir := Dir(t)
+	device, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatalf("/dev/fuse: %v", err)
+	}
+	options := fmt.Sprintf("fd=%d,rootmode=40755,user_id=%d,group_id=%[2]d,allow_other,default_permissions", device, User)
+	if err := unix.Mount("test", dir, "fuse", unix.MS_NODEV|unix.MS_NOSUID, options); err != nil {
+		t.Fatal(errors.Join(err, unix.Close(device)))
+	}
+	f := &Files{Path: filepath.Join(dir, name), device: device, content: content, over: make(chan struct{})}
+	var serving sync.WaitGroup
+	serving.Go(f.serve)
+	t.Cleanup(func() {
+		close(f.over)
+		serving.Wait()
+		if err := errors.Join(unix.Close(device), unix.Unmount(dir, unix.MNT_DETACH)); err != nil { // whoever waits gets an error
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+// Run starts the file as a program of the hostile user that ends with the test, and
+// returns when it runs.
+func (f *Files) Run(t testing.TB, args string) (pid int) {
+	t.Helper()
+	// Go waits for a program to be loaded without letting go of the processor, which this
+	// file system needs to have it loaded. So another program starts it.
+	cmd := Command("/bin/sh", "-c", "exec "+f.Path+" "+args)
+	Start(t, cmd)
+	link := fmt.Sprintf("/proc/%d/exe", cmd.Process.Pid)
+	for deadline := time.Now().Add(time.Minute); ; {
+		if exe, err := os.Readlink(link); err == nil && exe == f.Path {
+			return cmd.Process.Pid
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s does not start", f.Path)
+		}
+	}
+}
+
+// Silence makes the file system stop to answer.
+func (f *Files) Silence() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.silent = true
+}
+
+// The protocol's numbers, see linux/fuse.h.
+const (
+	headerBytes = 40
+	mostBytes   = 1 << 20
+
+	rootNode, fileNode = 1, 2
+
+	opLookup, opForget, opGetattr          = 1, 2, 3
+	opOpen, opRead, opStatfs, opRelease    = 14, 15, 17, 18
+	opFlush, opInit, opOpendir             = 25, 26, 27
+	opReleasedir, opInterrupt, opForgetAll = 29, 36, 42
+)
+
+// serve answers requests until the file system is gone.
+func (f *Files) serve() {
+	request := make([]byte, mostBytes+headerBytes)
+	for {
+		select {
+		case <-f.over:
+			return
+		default:
+		}
+		const milliseconds = 20 // a connection does not end a poll
+		if n, _ := unix.Poll([]unix.PollFd{{Fd: int32(f.device), Events: unix.POLLIN}}, milliseconds); n <= 0 {
+			continue
+		}
+		if f.isSilent() {
+			<-f.over
+			return
+		}
+		n, err := unix.Read(f.device, request)
+		if err == unix.ENODEV {
+			return
+		}
+		if err != nil || n < headerBytes {
+			continue // whoever asked has gone
+		}
+		if reply := f.answer(request[:n]); reply != nil {
+			_, _ = unix.Write(f.device, reply) // likewise
+		}
+	}
+}
+
+func (f *Files) isSilent() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.silent
+}
+
+// answer returns the answer to a request, nil where there is to be none.
+func (f *Files) answer(request []byte) []byte {
+	le := binary.LittleEndian
+	op, node, body := le.Uint32(request[4:]), le.Uint64(request[16:]), request[headerBytes:]
+	var out []byte
+	failure := unix.Errno(0)
+	switch op {
+	case opForget, opForgetAll, opInterrupt:
+		return nil
+	case opInit:
+		out = le.AppendUint32(le.AppendUint32(nil, 7), 31) // version
+		out = append(out, make([]byte, 64-len(out))...)
+		le.PutUint32(out[20:], 4096) // max_write
+	case opLookup:
+		if name := string(body[:len(body)-1]); node != rootNode || name != filepath.Base(f.Path) {
+			failure = unix.ENOENT
+			break
+		}
+		out = append(le.AppendUint64(nil, fileNode), make([]byte, 32)...) // nothing is remembered
+		out = f.attributes(out, fileNode)
+	case opGetattr:
+		out = f.attributes(make([]byte, 16), node)
+	case opOpen, opOpendir:
+		out = make([]byte, 16)
+	case opRead:
+		from := min(le.Uint64(body[8:]), uint64(len(f.content)))
+		out = f.content[from:min(from+uint64(le.Uint32(body[16:])), uint64(len(f.content)))]
+	case opStatfs:
+		out = make([]byte, 80)
+	case opRelease, opReleasedir, opFlush:
+	default:
+		failure = unix.ENOSYS
+	}
+	reply := le.AppendUint32(nil, uint32(16+len(out)))
+	reply = le.AppendUint32(reply, uint32(-int32(failure)))
+	return append(append(reply, request[8:16]...), out...)
+}
+
+// attributes appends what stat tells of a node.
+func (f *Files) attributes(to []byte, node uint64) []byte {
+	le := binary.LittleEndian
+	size, mode := uint64(len(f.content)), uint32(unix.S_IFREG|0o755)
+	if node == rootNode {
+		size, mode = 0, unix.S_IFDIR|0o755
+	}
+	to = le.AppendUint64(le.AppendUint64(to, node), size)
+	to = append(to, make([]byte, 4*8+3*4)...) // blocks and times
+	for _, n := range []uint32{mode, 1, User, User, 0, 4096, 0} {
+		to = le.AppendUint32(to, n)
+	}
+	return to
+}
