@@ -99,7 +99,7 @@ func Probes(t testing.TB, pid int) (string, []usdt.Probe) {
 // Target returns what to attach to in order to observe this VM alone.
 func Target(t testing.TB, v *erlang.VM) bpf.Target {
 	t.Helper()
-	vms, err := vm.Find(vm.Target{PID: v.PID()})
+	vms, _, err := vm.Find(t.Context(), vm.Target{PID: v.PID()})
 	if err != nil {
 		t.Fatal(err)
 	}
