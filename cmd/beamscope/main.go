@@ -69,6 +69,10 @@ func printError(w io.Writer, err error) {
 	case *config.DiagramError: // several lines
 		fmt.Fprintln(w, e)
 	default:
+		if errors.Is(err, config.ErrInvalid) { // may show a line of the scope file, and a mark below it
+			fmt.Fprintln(w, "beamscope:", e)
+			return
+		}
 		safetext.Fprintln(w, "beamscope:", e)
 	}
 }

@@ -9,11 +9,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+
+	"github.com/beamscope/beamscope/internal/trusted"
 )
 
-// Write writes a file at once, or not at all. One that exists keeps its
-// permissions, and a symbolic link stays one. What is no regular file, such as
-// /dev/stdout, is written to as it is.
+// Write writes a file at once, or not at all. Nobody but its owner can read a new one.
+// One that exists keeps its permissions, and a symbolic link stays one. What is no
+// regular file, such as /dev/stdout, is written to as it is.
+//
+// Where somebody else may have prepared what the name leads to, as a link in a folder
+// that all can write to, the error wraps [trusted.ErrPrepared].
 func Write(name string, content []byte) error {
 	return WriteBy(name, func(w io.Writer) error {
 		_, err := w.Write(content)
@@ -24,14 +30,22 @@ func Write(name string, content []byte) error {
 // WriteBy is Write of what a function writes, which need not be in memory as a
 // whole. Where the function fails nothing is written, and its error returned.
 func WriteBy(name string, write func(io.Writer) error) (err error) {
-	mode := os.FileMode(0o644)
-	if target, err := filepath.EvalSymlinks(name); err == nil {
+	mode := os.FileMode(0o600)
+	info, err := os.Stat(name)
+	if err == nil && !info.Mode().IsRegular() && ofSystem(name) {
+		return writeThrough(name, write)
+	}
+	target, err := trusted.Output(name)
+	if errors.Is(err, trusted.ErrPrepared) {
+		return err
+	}
+	if link, lstat := os.Lstat(name); err == nil && lstat == nil && link.Mode().Type() == fs.ModeSymlink {
 		name = target
 	}
-	if info, err := os.Stat(name); err == nil {
-		if !info.Mode().IsRegular() {
-			return writeThrough(name, write)
-		}
+	switch info, err := os.Lstat(name); {
+	case err == nil && !info.Mode().IsRegular():
+		return writeThrough(name, write)
+	case err == nil:
 		mode = info.Mode().Perm()
 	}
 	temp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
@@ -48,6 +62,12 @@ func WriteBy(name string, write func(io.Writer) error) (err error) {
 		return err
 	}
 	return os.Rename(temp.Name(), name)
+}
+
+// ofSystem reports whether a name is that of a device, or of a file that this process has
+// open.
+func ofSystem(name string) bool {
+	return strings.HasPrefix(name, "/dev/") || strings.HasPrefix(name, "/proc/self/fd/")
 }
 
 // of has an error speak of the file that somebody named, and not of the one that is to

@@ -5,18 +5,19 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/beamscope/beamscope/internal/trusted"
 )
 
-// Create begins a recording in a new file. Where the file exists, it is an error
-// wrapping [fs.ErrExist], or with force written over. [Writer.Close] closes it.
+// Create begins a recording in a new file that nobody but its owner can read. Where the
+// file exists, it is an error wrapping [fs.ErrExist], or with force replaced. Where
+// somebody else may have prepared what the path leads to, the error wraps
+// [trusted.ErrPrepared]. [Writer.Close] closes the file.
 func Create(path string, force bool, h Header) (*Writer, error) {
-	mode := os.O_EXCL
-	if force {
-		mode = os.O_TRUNC
-	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|mode, 0o644)
+	file, err := create(path, force)
 	if errors.Is(err, fs.ErrExist) {
 		return nil, exists(err)
 	}
@@ -29,6 +30,34 @@ func Create(path string, force bool, h Header) (*Writer, error) {
 	}
 	w.file = file
 	return w, nil
+}
+
+// create opens a new file. With force one that is there is removed before, unless it is
+// a device or a pipe, which is opened as it is.
+func create(path string, force bool) (*os.File, error) {
+	const flags = os.O_WRONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK
+	if force {
+		target, err := trusted.Output(path)
+		if err != nil {
+			return nil, err
+		}
+		path = target
+		info, err := os.Lstat(path)
+		if err == nil && !info.Mode().IsRegular() {
+			return os.OpenFile(path, flags, 0)
+		}
+		if err == nil {
+			err = os.Remove(path)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	} else if folder, err := trusted.Output(filepath.Dir(path)); err == nil {
+		path = filepath.Join(folder, filepath.Base(path))
+	} else {
+		return nil, err
+	}
+	return os.OpenFile(path, flags|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
 // CheckFree tells whether Create will find a file in its way, before there is anything

@@ -2,7 +2,6 @@ package session
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"sync"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/beamscope/beamscope/internal/recording"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/snapshot"
+	"github.com/beamscope/beamscope/internal/trusted"
 )
 
 // scopeFile is the name under which recordings keep the configuration.
@@ -87,7 +87,7 @@ func newKeeper(c config.Config, o Options) (*keeper, error) {
 // writable makes a folder, if it is not there, and tells whether files can be made in
 // it: better now than when it matters.
 func writable(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := trusted.MakeFolder(dir); err != nil {
 		return err
 	}
 	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {

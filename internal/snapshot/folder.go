@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/trusted"
 )
 
 // temporary is what the names of files match that are being written.
@@ -21,7 +22,7 @@ const abandoned = time.Hour
 // writeFile writes a file into a folder, at once or not at all. It never replaces
 // one: where there is one of this name, a number is added.
 func writeFile(dir, name string, parts [][]byte) (path string, err error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := trusted.MakeFolder(dir); err != nil {
 		return "", err
 	}
 	temp, err := writeTemporary(dir, parts)

@@ -1,0 +1,58 @@
+package recording_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/beamscope/beamscope/internal/otheruser"
+	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/trusted"
+)
+
+// A recording goes into no file that another user has prepared, and nobody else can
+// read it.
+func TestCreateWhereAllCanWrite(t *testing.T) {
+	dir := otheruser.Dir(t)
+	if err := errors.Join(os.Chown(dir, 0, 0), os.Chmod(dir, 0o777|fs.ModeSticky)); err != nil {
+		t.Fatal(err)
+	}
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("root's"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	link, file := filepath.Join(dir, "link"), filepath.Join(dir, "file")
+	if err := errors.Join(os.Symlink(secret, link), os.WriteFile(file, []byte("theirs"), 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	otheruser.Give(t, link, file)
+	for _, path := range []string{link, file} {
+		if _, err := recording.Create(path, true, recording.Header{}); !errors.Is(err, trusted.ErrPrepared) {
+			t.Errorf("%s: %v, want %v", path, err, trusted.ErrPrepared)
+		}
+		if _, err := recording.Create(path, false, recording.Header{}); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("%s: %v, want %v", path, err, fs.ErrExist)
+		}
+	}
+	if text, err := os.ReadFile(secret); err != nil || string(text) != "root's" {
+		t.Errorf("the secret is %q, %v", text, err)
+	}
+	own := filepath.Join(dir, "own")
+	if err := os.WriteFile(own, []byte("an old one"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for path, force := range map[string]bool{own: true, filepath.Join(dir, "new"): false} {
+		w, err := recording.Create(path, force, recording.Header{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", path, info.Mode(), err)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package trusted
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// ErrPrepared says that somebody else has prepared what a path leads to.
+var ErrPrepared = errors.New("not safe to write to")
+
+// Output follows the path of a file or folder to be written, and returns the same place
+// as an absolute path without symbolic links. The last component need not exist.
+//
+// The path may lead through folders of others, as long as these others lead it nowhere:
+// in a folder that others can write to, each component that exists must belong to root,
+// to this process's user, or to the user who called it by sudo. The error wraps
+// ErrPrepared and names the component, or is that of the file system.
+func Output(path string) (string, error) {
+	if !strings.HasPrefix(path, "/") {
+		here, err := os.Getwd()
+		if err != nil {
+			return "", err
+		}
+		path = here + "/" + path
+	}
+	at := "/"
+	ahead := components(path)
+	for links := 0; len(ahead) > 0; {
+		name := ahead[0]
+		ahead = ahead[1:]
+		if name == ".." {
+			at = filepath.Dir(at)
+			continue
+		}
+		next := filepath.Join(at, name)
+		info, err := os.Lstat(next)
+		if errors.Is(err, fs.ErrNotExist) && len(ahead) == 0 {
+			return next, nil
+		}
+		if err == nil {
+			err = prepared(at, next, info)
+		}
+		if err != nil {
+			return "", err
+		}
+		if info.Mode().Type() != fs.ModeSymlink {
+			at = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", fmt.Errorf("%s: %w", path, syscall.ELOOP)
+		}
+		target, err := os.Readlink(next)
+		if err != nil {
+			return "", err
+		}
+		if filepath.IsAbs(target) {
+			at = "/"
+		}
+		ahead = append(components(target), ahead...)
+	}
+	return at, nil
+}
+
+// prepared returns an error where somebody else may have put a file into a folder.
+func prepared(folder, path string, info fs.FileInfo) error {
+	in, err := os.Lstat(folder)
+	if err != nil {
+		return err
+	}
+	if owner := ownerOf(in); !othersWrite(in) && own(owner) {
+		return nil
+	}
+	if owner := ownerOf(info); !own(owner) {
+		return fmt.Errorf("%w: %s belongs to user %s, in a folder where others can write: use another folder", ErrPrepared, path, owner)
+	}
+	return nil
+}
+
+// ownerOf returns the id of a file's owner as text, "?" where it is not known.
+func ownerOf(info fs.FileInfo) string {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return "?"
+	}
+	return strconv.FormatUint(uint64(stat.Uid), 10)
+}
+
+// own reports whether a user is root, this process's own, or the one who called it by
+// sudo.
+func own(user string) bool {
+	return user == "0" || user == strconv.Itoa(os.Geteuid()) || os.Geteuid() == 0 && user == os.Getenv("SUDO_UID")
+}
+
+// OutputFolder follows the path of a folder as Output does, and returns an error that
+// wraps ErrPrepared also where others can write to the folder itself.
+func OutputFolder(path string) (string, error) {
+	path, err := Output(path)
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return "", err
+	}
+	if othersWrite(info) || !own(ownerOf(info)) {
+		return "", fmt.Errorf("%w: others can write to %s (%v, of user %s): use a folder of your own", ErrPrepared, path, info.Mode(), ownerOf(info))
+	}
+	return path, nil
+}
+
+// MakeFolder makes a folder that only this process's user can read, and those above it,
+// where they do not exist, and checks it as OutputFolder does.
+func MakeFolder(path string) error {
+	if _, err := Output(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return err
+	}
+	_, err := OutputFolder(path)
+	return err
+}
