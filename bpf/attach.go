@@ -70,12 +70,14 @@ func ruleTap(entry int) tap { return tap{label: noLabel, entry: entry} }
 
 func detailTap() tap { return tap{label: noLabel, detail: true} }
 
-// Labels that are none: they stand for the probes of exits and of spawns.
+// Labels that are none: they stand for the probes of exits and of spawns, and for those of
+// exits where functions of processes are forgotten.
 const (
 	exitLabel  = 0
 	exitProbe  = "process__exit"
 	spawnLabel = noLabel - 1
 	spawnProbe = "process__spawn"
+	goneLabel  = noLabel - 3
 )
 
 // Attach attaches to the target what the outcomes need. It fails with [ErrNoProbe]
@@ -195,6 +197,7 @@ func (c *Collector) needs() map[string][]string {
 			}
 			if o.Group == GroupByMFA {
 				need(spawnProbe, o)
+				need(exitProbe, o)
 			}
 			if o.Explain {
 				for _, d := range details() {
@@ -241,6 +244,7 @@ func (c *Collector) wanted() map[tap]string {
 		}
 		if o.Group == GroupByMFA {
 			taps[labelTap(spawnLabel)] = what
+			taps[labelTap(goneLabel)] = what
 		}
 		if o.Explain {
 			taps[detailTap()] = what
@@ -366,7 +370,7 @@ func (a *Attachment) openTap(t tap) error {
 	if err != nil {
 		return err
 	}
-	isOne := t.label != everyLabel && t.label != exitLabel && t.label < spawnLabel
+	isOne := t.label != exitLabel && t.label < goneLabel
 	if a.c.opts.Discover && isOne {
 		return nil // attached to with all others
 	}
@@ -504,6 +508,8 @@ func (c *Collector) sites(at tap, t Target) (siteList, error) {
 		program, probe = kernelProgProcessExit, exitProbe
 	case spawnLabel:
 		program, probe = kernelProgProcessSpawn, spawnProbe
+	case goneLabel:
+		program, probe = kernelProgProcessGone, exitProbe
 	case everyLabel:
 		return c.allSites(t)
 	}

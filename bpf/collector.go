@@ -204,7 +204,8 @@ type Collector struct {
 	read    []uint64 // what was read of each cell before, summed over stripes
 	counts  []Counts // reused by each read
 
-	groups groupReader
+	groups    groupReader
+	functions map[uint64]string // that groups are, beside what the programs have read
 
 	ring stream
 	log  eventLog
@@ -213,10 +214,10 @@ type Collector struct {
 // Room in maps that is not worth an option.
 const (
 	armingMost  = 1 << 13 // keys that are armed at a time; the least recent go first
-	restsMost   = 1 << 12
 	textsMost   = 1 << 13 // texts that groups have
 	threadsMost = 1 << 14 // of VMs; the least recent go first
-	spawnedMost = 1 << 16 // processes of which the function is known; the least recent go first
+	spawnedMost = 1 << 17 // processes of which the function is known; the least recent go first
+	bornMost    = 1 << 13 // processes of which the function is to be found out
 	runnersMost = 1 << 12 // threads of schedulers; the least recent go first
 )
 
@@ -247,7 +248,9 @@ func New(opts Options) (*Collector, error) {
 		arena:    newArena(region{others, l.stripeCells - others}),
 		numbers:  make(map[string]int),
 		traces:   make(map[int][]link.Link),
-		read:     make([]uint64, l.stripeCells),
+
+		functions: make(map[uint64]string),
+		read:      make([]uint64, l.stripeCells),
 		fixed: fixed{
 			stripeMask:  uint32(l.stripes - 1),
 			stripeCells: uint32(l.stripeCells),
@@ -285,9 +288,10 @@ func (c *Collector) load() error {
 		kernelMapQueues:    c.opts.Queues,
 		kernelMapArming:    armingMost,
 		kernelMapGroups:    c.opts.Groups,
-		kernelMapRests:     restsMost,
+		kernelMapRests:     len(c.entries) * c.layout.slots * windows, // there is always room
 		kernelMapTextsSeen: textsMost,
 		kernelMapSpawned:   spawnedMost,
+		kernelMapBorn:      bornMost,
 		kernelMapThreads:   threadsMost,
 		kernelMapRing:      c.opts.RingBytes,
 		kernelMapWatches:   c.opts.Watched,

@@ -74,12 +74,14 @@ struct {
 /* Says that a group is a text; pids do not have it. */
 #define IS_TEXT (1ULL << 63)
 
-/* With which function processes were spawned: the group of its text. */
 struct process_key {
 	__u64 process;
 	__u64 pid; /* of the VM */
 };
 
+/* The function that each process was started with: the group of its text. An entry is
+ * deleted when its process exits. User space adds the functions that only the VM's memory
+ * tells, and may do so just after the exit: such entries are evicted some time. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1); /* set when loading */
@@ -87,7 +89,14 @@ struct {
 	__type(value, __u64);
 } spawned SEC(".maps");
 
-/* The function that a process was spawned with, or the process where it is not known. */
+/* New processes of which the spawn does not tell the function, for user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 1); /* set when loading */
+	__type(value, struct process_key);
+} born SEC(".maps");
+
+/* The function that a process was started with, or the process where it is not known. */
 static __always_inline __u64 spawn_group(__u64 process, __u32 pid)
 {
 	struct process_key k = {.process = process, .pid = pid};

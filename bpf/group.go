@@ -27,6 +27,9 @@ const DelayBuckets = len(kernelGroup{}.Delays)
 // isText says that a group is a text: IS_TEXT of group.bpf.h.
 const isText = 1 << 63
 
+// textMost is how many bytes of a text the programs read: TEXT_MAX of group.bpf.h.
+const textMost = len(kernelGroupText{}.Text) - 1
+
 // groupsAtOnce is how many groups are read at a time.
 const groupsAtOnce = 1024
 
@@ -123,8 +126,16 @@ func (c *Collector) group(k kernelGroupKey, g *kernelGroup, rest bool) Group {
 	case k.Group&isText == 0:
 		out.Process = k.Group
 	default:
-		out.Text = c.groups.texts.text(k.Group)
+		out.Text = c.textOf(k.Group)
 		out.Rest = out.Text == ""
 	}
 	return out
+}
+
+// textOf returns the text that a group is; "" where it is not known any more.
+func (c *Collector) textOf(group uint64) string {
+	if function, ok := c.functions[group]; ok {
+		return function
+	}
+	return c.groups.texts.text(group)
 }

@@ -390,6 +390,7 @@ type kernelWorst struct {
 const (
 	kernelMapArming             = "arming"
 	kernelMapArrivals           = "arrivals"
+	kernelMapBorn               = "born"
 	kernelMapCells              = "cells"
 	kernelMapClocks             = "clocks"
 	kernelMapExits              = "exits"
@@ -439,6 +440,7 @@ const (
 	kernelProgDetailSwitch      = "detail_switch"
 	kernelProgDetailWakeup      = "detail_wakeup"
 	kernelProgProcessExit       = "process_exit"
+	kernelProgProcessGone       = "process_gone"
 	kernelProgProcessSpawn      = "process_spawn"
 	kernelProgRuleArmProbe      = "rule_arm_probe"
 	kernelProgRuleEndProbe      = "rule_end_probe"
@@ -542,6 +544,7 @@ type kernelProgramSpecs struct {
 	DetailSwitch     *ebpf.ProgramSpec `ebpf:"detail_switch"`
 	DetailWakeup     *ebpf.ProgramSpec `ebpf:"detail_wakeup"`
 	ProcessExit      *ebpf.ProgramSpec `ebpf:"process_exit"`
+	ProcessGone      *ebpf.ProgramSpec `ebpf:"process_gone"`
 	ProcessSpawn     *ebpf.ProgramSpec `ebpf:"process_spawn"`
 	RuleArmProbe     *ebpf.ProgramSpec `ebpf:"rule_arm_probe"`
 	RuleEndProbe     *ebpf.ProgramSpec `ebpf:"rule_end_probe"`
@@ -560,6 +563,7 @@ type kernelProgramSpecs struct {
 type kernelMapSpecs struct {
 	Arming     *ebpf.MapSpec `ebpf:"arming"`
 	Arrivals   *ebpf.MapSpec `ebpf:"arrivals"`
+	Born       *ebpf.MapSpec `ebpf:"born"`
 	Cells      *ebpf.MapSpec `ebpf:"cells"`
 	Clocks     *ebpf.MapSpec `ebpf:"clocks"`
 	Exits      *ebpf.MapSpec `ebpf:"exits"`
@@ -654,6 +658,7 @@ func (o *kernelObjects) Close() error {
 type kernelMaps struct {
 	Arming     *ebpf.Map `ebpf:"arming"`
 	Arrivals   *ebpf.Map `ebpf:"arrivals"`
+	Born       *ebpf.Map `ebpf:"born"`
 	Cells      *ebpf.Map `ebpf:"cells"`
 	Clocks     *ebpf.Map `ebpf:"clocks"`
 	Exits      *ebpf.Map `ebpf:"exits"`
@@ -692,6 +697,7 @@ func (m *kernelMaps) Close() error {
 	return _KernelClose(
 		m.Arming,
 		m.Arrivals,
+		m.Born,
 		m.Cells,
 		m.Clocks,
 		m.Exits,
@@ -786,6 +792,7 @@ type kernelPrograms struct {
 	DetailSwitch     *ebpf.Program `ebpf:"detail_switch"`
 	DetailWakeup     *ebpf.Program `ebpf:"detail_wakeup"`
 	ProcessExit      *ebpf.Program `ebpf:"process_exit"`
+	ProcessGone      *ebpf.Program `ebpf:"process_gone"`
 	ProcessSpawn     *ebpf.Program `ebpf:"process_spawn"`
 	RuleArmProbe     *ebpf.Program `ebpf:"rule_arm_probe"`
 	RuleEndProbe     *ebpf.Program `ebpf:"rule_end_probe"`
@@ -817,6 +824,7 @@ func (p *kernelPrograms) Close() error {
 		p.DetailSwitch,
 		p.DetailWakeup,
 		p.ProcessExit,
+		p.ProcessGone,
 		p.ProcessSpawn,
 		p.RuleArmProbe,
 		p.RuleEndProbe,

@@ -134,6 +134,7 @@ func (c *Collector) sharedMaps() map[string]*ebpf.Map {
 		kernelMapCells:      c.maps.Cells,
 		kernelMapClocks:     c.maps.Clocks,
 		kernelMapArrivals:   c.maps.Arrivals,
+		kernelMapBorn:       c.maps.Born,
 		kernelMapExits:      c.maps.Exits,
 		kernelMapFreeSlots:  c.maps.FreeSlots,
 		kernelMapGroups:     c.maps.Groups,

@@ -716,7 +716,7 @@ static __always_inline bool is_proc_lib(__u64 addr)
 	return true;
 }
 
-/* At process__spawn, attached where groups are functions that processes were spawned
+/* At process__spawn, attached where groups are functions that processes were started
  * with. */
 SEC("uprobe.multi")
 int process_spawn(void *ctx)
@@ -732,11 +732,35 @@ int process_spawn(void *ctx)
 	    read_arg(ctx, &block, 1, &mfa))
 		return 0;
 	k.process = erlang_pid(pid);
-	if (is_proc_lib(mfa))
-		return 0; /* the function says nothing: user space finds out the one behind it */
+	if (!k.process)
+		return 0;
+	if (is_proc_lib(mfa)) {
+		/* The function says nothing: user space finds out the one behind it. Where
+		 * the queue is full, it does so only for the processes that stand out. */
+		bpf_map_push_elem(&born, &k, 0);
+		return 0;
+	}
 	group = text_group(mfa);
-	if (k.process && group)
+	if (group)
 		bpf_map_update_elem(&spawned, &k, &group, BPF_ANY);
+	return 0;
+}
+
+/* At process__exit, attached where process_spawn is. */
+SEC("uprobe.multi")
+int process_gone(void *ctx)
+{
+	struct process_key k = {.pid = current_pid()};
+	struct block block;
+	__u64 pid;
+
+	if (!k.pid)
+		return 0;
+	count_other(HITS);
+	if (read_block(ctx, &block) || read_arg(ctx, &block, 0, &pid))
+		return 0;
+	k.process = erlang_pid(pid);
+	bpf_map_delete_elem(&spawned, &k);
 	return 0;
 }
 

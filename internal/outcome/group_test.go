@@ -172,6 +172,60 @@ func TestGroupsByMFA(t *testing.T) {
 	})
 }
 
+// startServers starts OTP processes, and keeps them for pingServers.
+const startServers = `
+	Started = [begin {ok, P} = gen_event:start(), P end || _ <- lists:seq(1, %d)],
+	persistent_term:put(servers, Started ++ persistent_term:get(servers, [])),
+	ok`
+
+// pingServers sends a message to each of the servers, and waits for the answer, until all
+// have got as many.
+const pingServers = `
+	[gen_event:sync_notify(P, ping) || _ <- lists:seq(1, %d), P <- persistent_term:get(servers)],
+	ok`
+
+// functionsOf returns how many instances each function has in a batch.
+func functionsOf(b outcome.Batch) map[string]uint64 {
+	n := make(map[string]uint64)
+	for _, c := range b.Counts {
+		for _, g := range c.Groups {
+			n[g.Key] += g.Instances()
+		}
+	}
+	return n
+}
+
+// Functions are known from the first window on, of as many processes as there are, and of
+// those that are spawned meanwhile as soon as they do anything.
+func TestFunctionsOfManyProcesses(t *testing.T) {
+	const servers, rounds, function = 400, 40, "gen_event:init_it/6"
+	v := vmtest.Start(t, erlang.Options{})
+	vmtest.Eval(t, v, fmt.Sprintf(startServers, servers))
+	pinged := make(chan error, 1)
+	go func() {
+		_, err := v.Call(t.Context(), "erlang", "apply", vmtest.Fun(fmt.Sprintf(pingServers, 1000)))
+		pinged <- err
+	}()
+	s := newSourceEvery(t, vm.Target{PID: v.PID()}, 200*time.Millisecond, []outcome.Spec{grouped(outcome.GroupMFA)})
+	if n := functionsOf(s.first); n[""] > 0 || n[function] == 0 {
+		t.Errorf("the first window: %v", n)
+	}
+	s.collectDuring(func() {
+		if err := <-pinged; err != nil {
+			t.Error(err)
+		}
+		vmtest.Eval(t, v, fmt.Sprintf(startServers, servers)+", "+fmt.Sprintf(pingServers, rounds))
+	})
+	s.collectNow()
+	sums := s.sums()
+	if n := sums[function].Successes; n < 2*servers*rounds {
+		t.Errorf("%d messages of %s, want %d at least", n, function, 2*servers*rounds)
+	}
+	if n := sums[""].Instances(); n > 0 {
+		t.Errorf("of %d messages the function is not known", n)
+	}
+}
+
 // Spans are grouped by the processes that start them.
 func TestSpansByPID(t *testing.T) {
 	v := vmtest.Start(t, erlang.Options{})

@@ -1,7 +1,6 @@
 package outcome
 
 import (
-	"cmp"
 	"errors"
 	"sync"
 
@@ -9,7 +8,8 @@ import (
 )
 
 // namedMost is how many processes are named of an outcome and VM in a window: those that
-// took longest. Each name costs some reads of the VM's memory.
+// took longest. Each name costs some reads of the VM's memory. Of groups by function these
+// are only the processes of which a census does not know the function.
 const namedMost = 200
 
 // nameGroups names the groups that are processes, and groups those further that are to
@@ -22,7 +22,8 @@ func (s *VMSource) nameGroups(st *stage) {
 		}
 		name := s.namerOf(c.VM.PID)
 		if s.batch.spec(st, i).Group == GroupMFA {
-			c.Groups = groupByFunction(c.Groups, name)
+			known := func(p PID) string { return s.functions.get(watchedProcess{c.VM.PID, p}) }
+			c.Groups = groupByFunction(c.Groups, known, name)
 		} else {
 			nameProcesses(c.Groups, name)
 		}
@@ -45,21 +46,24 @@ func nameProcesses(groups []Group, name func(PID) (procname.Name, bool)) {
 	}
 }
 
-// groupByFunction groups the first of the processes by the functions that they were
-// spawned with. All others are part of the rest: a row of theirs would make that of their
-// function too small, and nobody could tell.
-func groupByFunction(groups []Group, name func(PID) (procname.Name, bool)) []Group {
+// groupByFunction groups the processes by the functions that they were started with.
+// Where those are not known, the first of these processes are named; all others are part of
+// the rest: a row of theirs would make that of their function too small, and nobody could
+// tell.
+func groupByFunction(groups []Group, known func(PID) string, name func(PID) (procname.Name, bool)) []Group {
 	named := 0
 	for i := range groups {
 		g := &groups[i]
 		if g.Process == 0 {
 			continue
 		}
-		var n procname.Name
-		if named++; named <= namedMost {
-			n, _ = name(g.Process)
+		function := known(g.Process)
+		if function == "" && named < namedMost {
+			named++
+			n, _ := name(g.Process)
+			function, _ = n.Function()
 		}
-		g.Key, g.Name, g.Process = cmp.Or(n.Initial, n.Spawned), "", 0
+		g.Key, g.Name, g.Process = function, "", 0
 	}
 	return mergeGroups(groups)
 }

@@ -37,7 +37,8 @@ func TestGroupByFunctionName(t *testing.T) {
 		all = all.Add(g)
 	}
 	asked := 0
-	got := groupByFunction(groups, func(p PID) (procname.Name, bool) {
+	nobody := func(PID) string { return "" }
+	got := groupByFunction(groups, nobody, func(p PID) (procname.Name, bool) {
 		asked++
 		return spawnedAs(p)
 	})

@@ -27,8 +27,9 @@ type observation struct {
 
 	stream streamed
 	record record
-	names  *names // of the VMs' processes
-	stop   func() // ends that the stream is followed; nil while it is not
+	names  *names  // of the VMs' processes
+	census *census // of their functions; nil where it groups by none
+	stop   func()  // ends that the stream is followed; nil while it is not
 }
 
 // beginAt gives up the windows that have begun by a time at which nothing was
@@ -193,6 +194,9 @@ func (o *observation) finish() ([]bpf.Counts, error) {
 
 func (o *observation) close() error {
 	o.follow(false)
+	if o.census != nil {
+		o.census.close()
+	}
 	return o.collector.Close()
 }
 

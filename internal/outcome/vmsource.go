@@ -80,6 +80,7 @@ type VMSource struct {
 	toldUnwatched bool    // that there was no room to watch a process
 
 	names     *names       // of the VMs' processes
+	functions *registry    // that they were started with
 	unnamed   map[int]bool // VMs of which it was said that they tell no names
 	discovery discovery
 	status    statusBoard
@@ -143,6 +144,8 @@ func NewVMSource(ctx context.Context, cfg VMConfig) (*VMSource, error) {
 		refused: make(map[usdt.Process]VMStatus),
 		unnamed: make(map[int]bool),
 		names:   newNames(),
+
+		functions: new(registry),
 	}
 	s.running, s.stop = context.WithCancel(context.Background())
 	vms, skipped, err := s.finder.Find(ctx, cfg.Target)
@@ -158,12 +161,17 @@ func NewVMSource(ctx context.Context, cfg VMConfig) (*VMSource, error) {
 	if err := s.observe(vms); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
+	s.begin(cfg.Plan, o)
+	if o.census != nil {
+		if err := o.census.catchUp(firstCensus); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
 	s.scanned = monotonic.Now()
 	s.counted, s.told = s.scanned, true
 	if err := o.beginAt(s.scanned); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	s.begin(cfg.Plan, o)
 	if s.meter, err = newMeter(o.collector, s.scanned); err != nil {
 		s.note("what a hit costs is not known: %v", err)
 		s.meter = nil
@@ -290,6 +298,9 @@ func (s *VMSource) add(o *observedVM) {
 		if err := ob.collector.ObserveThreads(o.id.PID); err != nil {
 			s.note("%v", err)
 		}
+		if ob.census != nil {
+			ob.census.add(o.id.PID)
+		}
 	}
 	s.openNames()
 }
@@ -377,6 +388,24 @@ func (s *VMSource) follow() {
 		o.follow(slices.ContainsFunc(s.stages, func(st stage) bool {
 			return st.observation == o && slices.ContainsFunc(st.specs, func(s Spec) bool { return s.Detail != CountsOnly })
 		}))
+		s.takeCensus(o)
+	}
+}
+
+// takeCensus has the functions of processes found out where an observation groups by them.
+func (s *VMSource) takeCensus(o *observation) {
+	wanted := slices.ContainsFunc(s.stages, func(st stage) bool {
+		return st.observation == o && slices.ContainsFunc(st.specs, func(s Spec) bool { return s.Group == GroupMFA })
+	})
+	switch {
+	case wanted && o.census == nil:
+		o.census = newCensus(o.collector, s.names, s.functions)
+		for pid := range s.vms {
+			o.census.add(pid)
+		}
+	case !wanted && o.census != nil:
+		o.census.close()
+		o.census = nil
 	}
 }
 
@@ -653,7 +682,11 @@ func (s *VMSource) bury(w Window) error {
 		for _, o := range s.observations {
 			errs = append(errs, o.collector.Forget(pid), o.detach(pid))
 			o.record.forgetVM(pid)
+			if o.census != nil {
+				o.census.forget(pid)
+			}
 		}
+		s.functions.forgetVM(pid)
 		if err := errors.Join(errs...); err != nil {
 			return err
 		}

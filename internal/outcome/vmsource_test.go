@@ -27,8 +27,9 @@ type source struct {
 	*outcome.VMSource
 	t        *testing.T
 	plans    []outcome.Plan
-	plan     outcome.Plan // the last of them
-	nextFrom int64        // where the next window begins
+	plan     outcome.Plan  // the last of them
+	nextFrom int64         // where the next window begins
+	first    outcome.Batch // that was observed as a whole
 	batches  []outcome.Batch
 	seen     []string // notices
 }
@@ -67,7 +68,7 @@ func newSourceOf(t *testing.T, cfg outcome.VMConfig) *source {
 		n := len(s.batches)
 		return n > 0 && !slices.ContainsFunc(s.batches[n-1].Counts, func(c outcome.Counts) bool { return c.Unobserved })
 	})
-	s.batches = nil
+	s.first, s.batches = s.batches[len(s.batches)-1], nil
 	return s
 }
 

@@ -74,6 +74,33 @@ func (n *Namer) Name(number, serial uint32) (name Name, ok bool) {
 	return name, name != Name{}
 }
 
+// Read returns the name of the process <0.number.serial> as it is now. The errors are those
+// of [Reader.Lookup], or [ErrStarting] where the VM is not open yet.
+func (n *Namer) Read(number, serial uint32) (Name, error) {
+	if !n.ready() {
+		return Name{}, ErrStarting
+	}
+	if n.err != nil {
+		return Name{}, n.err
+	}
+	return n.reader.Lookup(number, serial)
+}
+
+// Walk returns processes with their names as [Reader.Walk] does. The error is [ErrStarting]
+// where the VM is not open yet.
+func (n *Namer) Walk(from uint32, places int) (all []Process, next uint32, err error) {
+	if !n.ready() {
+		return nil, 0, ErrStarting
+	}
+	if n.err != nil {
+		return nil, 0, n.err
+	}
+	return n.reader.Walk(from, places)
+}
+
+// Opened is closed when the VM is open, or could not be opened.
+func (n *Namer) Opened() <-chan struct{} { return n.opened }
+
 // ready tells whether the VM has been opened, or could not be.
 func (n *Namer) ready() bool {
 	select {

@@ -18,6 +18,7 @@ package procname
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 var (
@@ -52,6 +53,16 @@ func (n Name) String() string {
 		return n.Initial
 	}
 	return n.Spawned
+}
+
+// Function returns the function that the process was started with: that which proc_lib
+// notes, or else that which it was spawned with. final is false of a process of proc_lib
+// that has noted none, which may be because it has not run yet.
+func (n Name) Function() (mfa string, final bool) {
+	if n.Initial != "" {
+		return n.Initial, true
+	}
+	return n.Spawned, n.Spawned != "" && !strings.HasPrefix(n.Spawned, "proc_lib:init_p/")
 }
 
 // A Process is an Erlang process with its name.

@@ -234,32 +234,52 @@ func (r *Reader) function(f mfa) (string, error) {
 // All returns all processes that can be named, in no order. It takes about as long as
 // a Lookup of each.
 func (r *Reader) All() ([]Process, error) {
-	const chunk = 512 // places of the table
+	var all []Process
+	for from := uint32(0); ; {
+		some, next, err := r.Walk(from, walkMost)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, some...); next == 0 {
+			return all, nil
+		}
+		from = next
+	}
+}
 
+// walkMost is how many places of the process table Walk looks at most.
+const walkMost = 512
+
+// Walk returns the processes that can be named in so many places of the process table,
+// from a place on, and the place to go on at; 0 at the end of the table. At most 512 places
+// are looked at.
+func (r *Reader) Walk(from uint32, places int) (all []Process, next uint32, err error) {
 	if err := r.check(); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	table := r.processes
-	var (
-		all   []Process
-		slots [chunk * wordSize]byte
-	)
-	for from := uint32(0); from < table.max; from += chunk {
-		part := view(slots[:min(chunk, table.max-from)*wordSize])
-		if err := r.mem.read(table.slots+uint64(from)*wordSize, part); err != nil {
-			return nil, fmt.Errorf("process table: %w", gone(err))
+	if from >= table.max {
+		return nil, 0, nil
+	}
+	var slots [walkMost * wordSize]byte
+	n := min(uint32(min(max(places, 1), walkMost)), table.max-from)
+	part := view(slots[:n*wordSize])
+	if err := r.mem.read(table.slots+uint64(from)*wordSize, part); err != nil {
+		return nil, 0, fmt.Errorf("process table: %w", gone(err))
+	}
+	for at := uint64(0); at < uint64(len(part)); at += wordSize {
+		p, err := r.at(part.u64(at))
+		if errors.Is(err, usdt.ErrProcessGone) {
+			return nil, 0, err
 		}
-		for at := uint64(0); at < uint64(len(part)); at += wordSize {
-			p, err := r.at(part.u64(at))
-			if errors.Is(err, usdt.ErrProcessGone) {
-				return nil, err
-			}
-			if err == nil {
-				all = append(all, p)
-			}
+		if err == nil {
+			all = append(all, p)
 		}
 	}
-	return all, nil
+	if next = from + n; next >= table.max {
+		next = 0
+	}
+	return all, next, nil
 }
 
 // at returns the process whose structure is at an address.
