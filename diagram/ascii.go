@@ -1,9 +1,12 @@
 package diagram
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rivo/uniseg"
 )
 
 // ASCII draws each definition of a file with plain characters, left to right:
@@ -30,8 +33,14 @@ type Drawing struct {
 // A Label is a name in a drawing, with what goes with it: the parentheses of an
 // outcome, the brackets of a diagram defined elsewhere, the letter of an operator.
 type Label struct {
-	Name                string
-	Row, Column, Length int // from 0, in characters
+	Name string
+	Row  int // from 0
+
+	// Start and End are the bytes of the row that the label takes: from Start to below
+	// End.
+	Start, End int
+
+	column, columns int // of a terminal
 }
 
 // Draw draws a file as [ASCII] does.
@@ -42,6 +51,7 @@ func Draw(f *File) Drawing {
 			d.Rows = append(d.Rows, "")
 		}
 		whole := drawDefinition(definition)
+		locate(whole.names, whole.rows)
 		for _, l := range whole.names {
 			l.Row += len(d.Rows)
 			d.Names = append(d.Names, l)
@@ -53,6 +63,43 @@ func Draw(f *File) Drawing {
 	return d
 }
 
+// locate finds the bytes of labels in their rows, which it goes through once.
+func locate(labels []Label, rows []string) {
+	order := make([]int, len(labels))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int {
+		return cmp.Or(cmp.Compare(labels[i].Row, labels[j].Row), cmp.Compare(labels[i].column, labels[j].column))
+	})
+	row, at, column := -1, 0, 0
+	past := func(to int) int {
+		for column < to && at < len(rows[row]) {
+			cluster, _, width, _ := uniseg.FirstGraphemeClusterInString(rows[row][at:], -1)
+			at, column = at+len(cluster), column+width
+		}
+		return at
+	}
+	for _, i := range order {
+		l := &labels[i]
+		if l.Row != row {
+			row, at, column = l.Row, 0, 0
+		}
+		l.Start = past(l.column)
+		l.End = past(l.column + l.columns)
+	}
+}
+
+// columns returns how many columns of a terminal a text takes.
+func columns(text string) int {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' {
+			return uniseg.StringWidth(text)
+		}
+	}
+	return len(text)
+}
+
 func drawDefinition(d *Definition) drawing {
 	return beside(labelled(d.Name, d.Name), plain(" = -->"), drawExpr(d.Expr), plain("--"))
 }
@@ -61,15 +108,17 @@ func drawDefinition(d *Definition) drawing {
 // comes before and after.
 type drawing struct {
 	rows  []string // without the blanks at their ends
-	width int      // of the longest row, at least
+	width int      // of the widest row, at least, in columns of a terminal
 	base  int
 	names []Label
 }
 
-func plain(text string) drawing { return drawing{rows: []string{text}, width: len(text)} }
+func plain(text string) drawing { return drawing{rows: []string{text}, width: columns(text)} }
 
 func labelled(text, name string) drawing {
-	return drawing{rows: []string{text}, width: len(text), names: []Label{{Name: name, Length: len(text)}}}
+	d := plain(text)
+	d.names = []Label{{Name: name, columns: d.width}}
+	return d
 }
 
 // moved returns the labels of a drawing that is drawn somewhere else.
@@ -77,7 +126,7 @@ func (d drawing) moved(down, right int) []Label {
 	names := slices.Clone(d.names)
 	for i := range names {
 		names[i].Row += down
-		names[i].Column += right
+		names[i].column += right
 	}
 	return names
 }
@@ -113,10 +162,11 @@ func beside(all ...drawing) drawing {
 	out := drawing{rows: make([]string, base+below), base: base}
 	for y := range out.rows {
 		var row []byte
-		right := 0
+		has, right := 0, 0 // columns
 		for _, d := range all {
 			if text := d.row(y - base + d.base); text != "" {
-				row = append(pad(row, right), text...)
+				row = append(pad(row, right-has), text...)
+				has = right + columns(text)
 			}
 			right += d.width
 		}
@@ -129,9 +179,9 @@ func beside(all ...drawing) drawing {
 	return out
 }
 
-// pad appends blanks to a row until it is so long.
-func pad(row []byte, length int) []byte {
-	return append(row, strings.Repeat(" ", length-len(row))...)
+// pad appends so many blanks to a row.
+func pad(row []byte, blanks int) []byte {
+	return append(row, strings.Repeat(" ", blanks)...)
 }
 
 // row is one row, empty where there is none.
@@ -159,7 +209,7 @@ func drawOperator(e *Operator) drawing {
 		names = append(names, b.moved(len(inner), len("+"))...)
 		for y, row := range b.rows {
 			if y == b.base {
-				row += strings.Repeat("-", width+2-len(row))
+				row += strings.Repeat("-", width+2-columns(row))
 			}
 			inner = append(inner, row)
 		}
@@ -170,7 +220,7 @@ func drawOperator(e *Operator) drawing {
 			joints = joints[1:]
 		}
 		if bar := barAt(y, first, last, joints); bar != " " {
-			inner[y] = string(pad([]byte(bar+row), width+3)) + bar
+			inner[y] = string(pad([]byte(bar+row), width+2-columns(row))) + bar
 		} else if row != "" {
 			inner[y] = bar + row
 		}

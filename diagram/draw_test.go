@@ -31,12 +31,41 @@ check = -->p:kind--+-0.9->(page)--------+--
 	}
 }
 
+// Names take as many columns as a terminal gives their letters.
+func TestASCIIOfWideNames(t *testing.T) {
+	want := `入口 = -->(größe)-->f:引く--+-->(ключ)--+-->(終)--
+                            |           |
+                            +-->(日本)--+
+`
+	got := ASCII(mustParse(t, "入口 = größe -> f:引く(ключ, 日本) -> 終"))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s\n%s", diff, got)
+	}
+	var labels []string
+	d := Draw(mustParse(t, "入口 = größe -> f:引く(ключ, 日本) -> 終"))
+	for _, l := range d.Names {
+		labels = append(labels, d.Rows[l.Row][l.Start:l.End])
+	}
+	if diff := cmp.Diff([]string{"入口", "(größe)", "f:引く", "(ключ)", "(日本)", "(終)"}, labels); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The carets are below what is wrong, whatever comes before it.
+func TestCaretsBelowWideNames(t *testing.T) {
+	_, err := Parse("入口 = größe -> s:日本")
+	want := "1:17: s:日本 is not defined\n入口 = größe -> s:日本\n                  ^^^^"
+	if err == nil || err.Error() != want {
+		t.Errorf("%v\nwant\n%s", err, want)
+	}
+}
+
 // Each label is where its name is drawn.
 func TestDrawLabels(t *testing.T) {
 	d := Draw(mustParse(t, drawn))
 	var got []string
 	for _, l := range d.Names {
-		got = append(got, l.Name+" "+d.Rows[l.Row][l.Column:l.Column+l.Length])
+		got = append(got, l.Name+" "+d.Rows[l.Row][l.Start:l.End])
 	}
 	want := []string{
 		"front front", "parse (parse)", "lookup f:lookup", "cache (cache)", "backend (backend)", "w a:w", "decode (decode)",

@@ -41,25 +41,19 @@ func (e *Error) excerpt() (line []rune, column int) {
 	return line, column
 }
 
-// marker returns carets below a place in a line. It keeps tabs, so that the carets are
-// where they should be.
+// marker returns carets below a place in a line, one for each column that a terminal
+// gives to what is wrong. It keeps tabs, so that the carets are where they should be.
 func marker(line []rune, column, length int) string {
+	from := min(column-1, len(line))
+	to := min(from+length, len(line))
 	var b strings.Builder
-	left := length
-	for i, r := range line {
-		switch {
-		case i+1 < column && r == '\t':
+	for i, part := range strings.Split(string(line[:from]), "\t") {
+		if i > 0 {
 			b.WriteByte('\t')
-		case i+1 < column:
-			b.WriteByte(' ')
-		case left > 0:
-			b.WriteByte('^')
-			left--
 		}
+		b.WriteString(strings.Repeat(" ", columns(part)))
 	}
-	if left == length {
-		b.WriteByte('^') // just after the line
-	}
+	b.WriteString(strings.Repeat("^", max(1, columns(string(line[from:to]))))) // one just behind the line
 	return b.String()
 }
 

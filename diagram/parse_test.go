@@ -96,7 +96,7 @@ func TestParseErrors(t *testing.T) {
 		{"only a name", "a", []string{`1:2: unexpected end of the source: want '='`}},
 		{"the end", "a = b ->", []string{`1:9: unexpected end of the source: want a name`}},
 		{"endless comment", "a = b; /* c", []string{`1:8: a comment that does not end: want */`}},
-		{"a letter it cannot take", "a = é;", []string{`1:5: unexpected character 'é'`}},
+		{"a character it cannot take", "a = €;", []string{`1:5: unexpected character '€'`}},
 		{"invalid UTF-8", "a = b;\nc\xff", []string{`2:2: not valid UTF-8`}},
 		{"twice", "a = b;\na = c;", []string{`2:1: a is defined twice: first in line 1`}},
 		{"undefined", "Ab = b -> s:ab;", []string{`1:13: s:ab is not defined: is it s:Ab?`}},

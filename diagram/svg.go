@@ -9,7 +9,7 @@ import (
 
 // The measures of an SVG drawing, in its units.
 const (
-	svgChar  = 8  // the width of a character
+	svgChar  = 8  // the width of a column
 	svgNode  = 28 // the height of an outcome
 	svgGap   = 36 // between what follows each other
 	svgSpace = 14 // between branches
@@ -23,7 +23,7 @@ func SVG(f *File) string {
 	y, width := svgSpace, 2*svgSpace
 	for _, d := range f.Definitions {
 		box := layout(d.Expr)
-		head := svgChar*len(d.Name) + 2*svgSpace
+		head := svgChar*columns(d.Name) + 2*svgSpace
 		base := y + box.base
 		body.text(svgSpace, base-6, "start", "definition", d.Name)
 		body.line(svgSpace, base, head+svgGap, base)
@@ -66,7 +66,7 @@ func layout(e Expr) box {
 }
 
 func (b *box) leaf(name string) {
-	b.width, b.height, b.base = svgChar*len(name)+2*svgSpace, svgNode, svgNode/2
+	b.width, b.height, b.base = svgChar*columns(name)+2*svgSpace, svgNode, svgNode/2
 }
 
 func (b *box) inRow() {
@@ -90,7 +90,7 @@ func (b *box) inColumn(e *Operator) {
 		b.width = max(b.width, p.width)
 		b.height += p.height
 	}
-	b.width = max(b.width+2*svgGap, svgChar*(len(e.Name)+2))
+	b.width = max(b.width+2*svgGap, svgChar*(columns(e.Name)+2))
 	b.height += svgNode // for the name
 	b.base = b.height / 2
 }

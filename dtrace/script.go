@@ -152,7 +152,7 @@ const (
 func (o ScriptOutcome) lines() ([]scriptLine, error) {
 	r := o.Rule
 	if o.Name == "" || strings.ContainsFunc(o.Name, func(c rune) bool { return c > unicode.MaxASCII || !isWord(byte(c)) }) {
-		return nil, errors.New("names of outcomes are made of letters, digits and underscores")
+		return nil, errors.New("scripts name outcomes with ASCII letters, digits and underscores: give it such a name")
 	}
 	if err := r.Validate(); err != nil {
 		return nil, err

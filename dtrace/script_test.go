@@ -92,9 +92,9 @@ func TestScriptErrors(t *testing.T) {
 	}{
 		{FormatD, nil, target, "there is no outcome to write a script for"},
 		{FormatD, []ScriptOutcome{{"a", &gc.Rule}, {"b", &wait.Rule}}, target, "b: scripts cannot tell the waits of scheduler threads, for no probe of the VM does"},
-		{FormatD, []ScriptOutcome{{"a b", &gc.Rule}}, target, "a b: names of outcomes are made of letters, digits and underscores"},
-		{FormatD, []ScriptOutcome{{"ä", &gc.Rule}}, target, "ä: names of outcomes are made of letters, digits and underscores"},
-		{FormatD, []ScriptOutcome{{"", &gc.Rule}}, target, ": names of outcomes are made of letters, digits and underscores"},
+		{FormatD, []ScriptOutcome{{"a b", &gc.Rule}}, target, "a b: scripts name outcomes with ASCII letters, digits and underscores: give it such a name"},
+		{FormatD, []ScriptOutcome{{"ä", &gc.Rule}}, target, "ä: scripts name outcomes with ASCII letters, digits and underscores: give it such a name"},
+		{FormatD, []ScriptOutcome{{"", &gc.Rule}}, target, ": scripts name outcomes with ASCII letters, digits and underscores: give it such a name"},
 		{FormatD, []ScriptOutcome{{"a", &Rule{}}}, target, "a: an outcome has both start and end"},
 		{FormatD, []ScriptOutcome{{"a", &exit}}, target, "a: reason of process-exit may have spaces in it, and cannot be a field of a script's lines"},
 		{2, []ScriptOutcome{{"a", &gc.Rule}}, target, "there is no script format 2"},

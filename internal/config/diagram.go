@@ -117,7 +117,7 @@ func (r *reader) compose(v value) (err error) {
 	}
 	for _, name := range r.composition.names {
 		if len(name) > bpf.MaxNameLen {
-			return r.errorf(v, "the name %s… is too long: a probe's has at most %d letters", name[:20], bpf.MaxNameLen)
+			return r.errorf(v, "the name %s… is too long: a probe's has at most %d bytes", cut(name, 20), bpf.MaxNameLen)
 		}
 	}
 	return nil

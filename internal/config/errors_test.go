@@ -42,7 +42,7 @@ func TestErrors(t *testing.T) {
 		{good + "window: 1s\nwindow: 2s", `:3: window: there already on line 2: remove one`},
 		{good + "{a: b}: c", ``},
 		{good + `"a\nb": c`, `:2: "a\nb": unknown key: use one of base, confidence, diagram, explain, history, hold_off, outcomes, samples, snapshots, target, window, wrapper`},
-		{`outcomes: {"\e[2J": {}}`, `:1: outcomes."\x1b[2J": a name is made of up to 255 letters, digits and underscores, and begins with no digit`},
+		{`outcomes: {"\e[2J": {}}`, `:1: outcomes."\x1b[2J": a name is made of letters, digits and underscores, 255 bytes at most, and begins with no digit`},
 		{good + `"": c`, `:2: a key that is not a word`},
 
 		{good + "---\nfoo: 1", ":2: a second YAML document: write one"},
@@ -75,8 +75,8 @@ func TestErrors(t *testing.T) {
 		{"outcomes: a", `:1: outcomes: "a" where keys and values are expected, as in {key: value}`},
 		{"outcomes:\n  a: {}\n  a: {}", `:3: outcomes.a: there already on line 2: remove one`},
 		{"outcomes:\n  a: {}\n  b: {span: a}", `:3: outcomes.b: span "a" is observed by a already: an instance belongs to one outcome`},
-		{"outcomes: {a-b: {}}", `:1: outcomes.a-b: a name is made of up to 255 letters, digits and underscores, and begins with no digit`},
-		{"outcomes: {1a: {}}", `:1: outcomes.1a: a name is made of up to 255 letters, digits and underscores, and begins with no digit`},
+		{"outcomes: {a-b: {}}", `:1: outcomes.a-b: a name is made of letters, digits and underscores, 255 bytes at most, and begins with no digit`},
+		{"outcomes: {1a: {}}", `:1: outcomes.1a: a name is made of letters, digits and underscores, 255 bytes at most, and begins with no digit`},
 		{"outcomes: {a: b}", `:1: outcomes.a: "b" where keys and values are expected, as in {key: value}`},
 		{"outcomes:\n  a:\n    dmx: 1ms", `:3: outcomes.a.dmx: unknown key: use one of bins, dmax, end, exit, explain, exponent, group, key, pair, qta, span, start, triggers, vm, wrapper`},
 		{"outcomes: {a: {vm: gc, span: x}}", `:1: outcomes.a: span and vm contradict each other: give one of them`},
@@ -147,10 +147,10 @@ func TestErrors(t *testing.T) {
 		{"outcomes: {a: {qta: fast}}", `:1: outcomes.a.qta: "fast" where keys and values are expected, as in {key: value}`},
 
 		{"outcomes: {" + strings.Repeat("a", 256) + ": {}}",
-			`:1: outcomes.` + strings.Repeat("a", 256) + `: a name is made of up to 255 letters, digits and underscores, and begins with no digit`},
+			`:1: outcomes.` + strings.Repeat("a", 256) + `: a name is made of letters, digits and underscores, 255 bytes at most, and begins with no digit`},
 		{"outcomes:\n  a: {}\ndiagram: p = x\nwindow: 1s\noutcome: {}", `:5: outcome: unknown key: use one of base, confidence, diagram, explain, history, hold_off, outcomes, samples, snapshots, target, window, wrapper`},
 		{"diagram: ''", `:1: no outcomes: name what to observe, as in outcomes: {worker_1: {span: worker_1}}`},
-		{"diagram: p = " + strings.Repeat("a", 256), `:1: diagram: the name aaaaaaaaaaaaaaaaaaaa… is too long: a probe's has at most 255 letters`},
+		{"diagram: p = " + strings.Repeat("a", 256), `:1: diagram: the name aaaaaaaaaaaaaaaaaaaa… is too long: a probe's has at most 255 bytes`},
 		{"window: 1s\ndiagram: p = a" + many(4200), `:2: diagram: diagram too large: 4202 outcomes, operators and sequences: at most 4096`},
 		{"diagram: p = a -> b\noutcomes:\n  x: {span: a}", `:3: outcomes.x: span "a" is that of a in the diagram too: give a an entry with a span of its own`},
 

@@ -3,13 +3,13 @@ package config
 import (
 	"errors"
 	"maps"
-	"regexp"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v4"
 
 	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/diagram"
 	"github.com/beamscope/beamscope/dtrace"
 )
 
@@ -74,11 +74,9 @@ func sentByWrapper(outcomes []Outcome) bool {
 	return false
 }
 
-var outcomeName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
 func (r *reader) outcome(e entry, base time.Duration) (Outcome, error) {
-	if !outcomeName.MatchString(e.key) || len(e.key) > bpf.MaxNameLen {
-		return Outcome{}, r.errorf(e.at(), "a name is made of up to %d letters, digits and underscores, and begins with no digit", bpf.MaxNameLen)
+	if !diagram.IsName(e.key) || len(e.key) > bpf.MaxNameLen {
+		return Outcome{}, r.errorf(e.at(), "a name is made of letters, digits and underscores, %d bytes at most, and begins with no digit", bpf.MaxNameLen)
 	}
 	if e.node.Kind == yaml.ScalarNode && e.node.Tag == "!!null" {
 		return defaultOutcome(e.key), nil

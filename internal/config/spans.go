@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/diagram"
 )
 
 var (
@@ -19,8 +20,9 @@ var (
 )
 
 // WithSpan returns the configuration with one outcome more: that of the spans of a
-// name. It is called as they are, as far as outcomes can be: letters, digits and
-// underscores, and different from all others. The error wraps [ErrObserved] or
+// name. It is called as they are, as far as outcomes can be: what is no letter, digit or
+// underscore becomes an underscore, and where the name is taken, a number comes behind
+// it. The error wraps [ErrObserved] or
 // [ErrSpan].
 func (c Config) WithSpan(span string, scale Scale) (Config, error) {
 	all, _, err := c.probes()
@@ -87,15 +89,15 @@ func (c Config) ofSpans() []Outcome {
 // outcomeOf returns a name that an outcome can have, like that of its spans.
 func outcomeOf(span string) string {
 	name := strings.Map(func(r rune) rune {
-		if r < utf8.RuneSelf && (r == '_' || '0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z') {
+		if diagram.InName(r) {
 			return r
 		}
 		return '_'
 	}, span)
-	if '0' <= name[0] && name[0] <= '9' {
+	if !diagram.IsName(name) { // it begins with a digit or a mark
 		name = "_" + name
 	}
-	return name[:min(len(name), bpf.MaxNameLen)]
+	return cut(name, bpf.MaxNameLen)
 }
 
 // different returns the name with a number behind it where it is taken.
@@ -105,6 +107,17 @@ func different(name string, taken func(string) bool) string {
 			return try
 		}
 		number := fmt.Sprintf("_%d", n)
-		try = name[:min(len(name), bpf.MaxNameLen-len(number))] + number
+		try = cut(name, bpf.MaxNameLen-len(number)) + number
 	}
+}
+
+// cut returns the first characters of a text that take so many bytes at most.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most]
 }

@@ -25,16 +25,30 @@ func TestWithSpan(t *testing.T) {
 		{"checkout", "checkout"},
 		{"over_tcp", "over_tcp"}, // another kind of spans
 		{"tcp", "tcp_2"},
-		{"größe", "gr__e"},
-		{"gr__e", "gr__e_2"},
-		{"gr e", "gr_e"},
+		{"größe", "größe"},
+		{"gr__e", "gr__e"},
+		{"gr €", "gr__"},
+		{"日本語", "日本語"},
+		{"ключ", "ключ"},
+		{"こんにちは 世界", "こんにちは_世界"},
+		{"a_b", "a_b"},
+		{"a/b", "a_b_2"},
+		{"a-b", "a_b_3"},
+		{"a\u0301", "a\u0301"},
+		{"\u0301a", "_\u0301a"},
+		{"٣", "_٣"},
+		{"a\u200bb", "a_b_4"}, // of no width
+		{"\u202eab", "_ab"},   // right to left
 		{"1st", "_1st"},
 		{"null", "null"},
 		{"{a: 'b'}\n\"c\"\u2028\ufeff\x7f", "_a___b____c____"},
 		{long, long},
 		{"-" + long[1:], "_" + long[1:]},
-		{"日" + long[3:], "_" + long[3:]},
+		{"日" + long[3:], "日" + long[3:]},
 		{"?" + long[1:], "_" + long[3:] + "_2"},
+		{strings.Repeat("日", 85), strings.Repeat("日", 85)},
+		{strings.Repeat("日", 84) + "!", strings.Repeat("日", 84) + "_"},
+		{strings.Repeat("日", 84) + "?", strings.Repeat("日", 84) + "__2"},
 	} {
 		before := c
 		var err error

@@ -166,7 +166,7 @@ func TestSystemOfEdited(t *testing.T) {
 	}{
 		{func(c *config.Config) { c.Outcomes[0].Scale.Bins = 0 }, `outcomes.a.bins: "0" is not a whole number from 1 to 65536`},
 		{func(c *config.Config) { c.Outcomes[0].Scale.Bins = 1001 }, `outcomes.a: invalid grid: 1001 bins: want 1 to 1000`},
-		{func(c *config.Config) { c.Outcomes[0].Name = "a: b" }, `outcomes.a: b: a name is made of up to 255 letters, digits and underscores, and begins with no digit`},
+		{func(c *config.Config) { c.Outcomes[0].Name = "a: b" }, `outcomes.a: b: a name is made of letters, digits and underscores, 255 bytes at most, and begins with no digit`},
 		{func(c *config.Config) { c.Window = time.Minute },
 			`window: "1m" is out of range: write a number and a unit (ns, us, ms, s, m, h), as in 500ms, from 100ms to 10s`},
 		{func(c *config.Config) { c.Snapshots.Size = 1000 },

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -10,6 +9,7 @@ import (
 
 	"github.com/beamscope/beamscope/diagram"
 	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/tui"
 )
 
 // A drawingView shows an outcome diagram, and how its parts stand against what is
@@ -48,9 +48,9 @@ func (v *drawingView) draw(d diagram.Drawing, f *scope.Frame) {
 		var line spans
 		at := 0
 		for _, l := range labelsOf(d, y) {
-			line = append(line, v.theme.span(plain, row[at:l.Column]))
-			at = l.Column + l.Length
-			line = append(line, span{row[l.Column:at], v.look(f, l.Name)})
+			line = append(line, v.theme.span(plain, row[at:l.Start]))
+			at = l.End
+			line = append(line, span{row[l.Start:at], v.look(f, l.Name)})
 		}
 		v.lines = append(v.lines, append(line, v.theme.span(plain, row[at:])))
 	}
@@ -64,7 +64,7 @@ func labelsOf(d diagram.Drawing, row int) []diagram.Label {
 			labels = append(labels, l)
 		}
 	}
-	slices.SortFunc(labels, func(a, b diagram.Label) int { return a.Column - b.Column })
+	slices.SortFunc(labels, func(a, b diagram.Label) int { return a.Start - b.Start })
 	return labels
 }
 
@@ -86,12 +86,15 @@ func (v *drawingView) look(f *scope.Frame, name string) tcell.Style {
 	return look
 }
 
+// mostListed is how many columns a name takes in the list at most.
+const mostListed = 40
+
 // list adds a line for each probe of which something is required.
 func (v *drawingView) list(system *scope.System, f *scope.Frame) {
 	width := 0
 	for _, p := range system.Probes {
 		if p.QTA != nil {
-			width = max(width, len(p.Spec.Name))
+			width = max(width, min(tui.Columns(p.Spec.Name), mostListed))
 		}
 	}
 	if width == 0 {
@@ -115,7 +118,7 @@ func (v *drawingView) item(name string, width int, f *scope.Frame) {
 	}
 	v.lines = append(v.lines, spans{
 		v.theme.span(s.tone, s.tone.Mark()),
-		v.theme.span(plain, fmt.Sprintf(" %-*s  ", width, name)),
+		v.theme.span(plain, " "+tui.Fit(name, width, false)+"  "),
 		v.theme.span(s.tone, s.text),
 	})
 	if s.note != "" {

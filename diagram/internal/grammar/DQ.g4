@@ -22,7 +22,7 @@ weights : '[' NUMBER (',' NUMBER)* ']' ;
 arguments : '(' chain (',' chain)* ')' ;
 
 NUMBER : (DIGIT+ ('.' DIGIT*)? | '.' DIGIT+) ([eE] [+-]? DIGIT+)? ;
-IDENTIFIER : [a-zA-Z_] [a-zA-Z0-9_]* ;
+IDENTIFIER : [\p{L}_] [\p{L}\p{M}\p{Nd}_]* ;
 COMMENT : ('//' ~[\r\n]* | '#' ~[\r\n]* | '/*' .*? '*/') -> channel(HIDDEN) ;
 WS : [ \t\r\n\uFEFF]+ -> skip ;
 
