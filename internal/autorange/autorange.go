@@ -104,8 +104,12 @@ func Fit(base time.Duration, scale config.Scale, seen Seen) (f Fitting, ok bool)
 	}
 	timeouts, hundredth := float64(seen.Timeouts), float64(successes+seen.Timeouts)/100
 	endless := f.Past.Tried >= MaxDMax && timeouts > hundredth
+	enough := uint64(2)
+	if successes == 0 {
+		enough = 1 // nothing speaks for the scale
+	}
 	switch {
-	case seen.Timeouts >= 2 && !endless && (timeouts > hundredth+math.Sqrt(hundredth) || dMax < f.Past.Tried && !f.Past.beyond):
+	case seen.Timeouts >= enough && !endless && (timeouts > hundredth+math.Sqrt(hundredth) || dMax < f.Past.Tried && !f.Past.beyond):
 		f.Scale = scaleFor(base, min(max(dMax*widen, back), MaxDMax))
 		f.Past.cut = dMax
 	case successes == 0, timeouts > hundredth && !endless:
@@ -164,35 +168,31 @@ func edge99(g dq.Grid, bins []uint64, successes uint64) time.Duration {
 // scaleFor returns the scale of minBins to maxBins bins that reaches a dMax, or
 // further where that is less than minBins of the narrowest.
 func scaleFor(base, dMax time.Duration) config.Scale {
-	width, exponent, byExponent := widthFor(base, (dMax+maxBins-1)/maxBins)
+	width := widthFor(base, (dMax+maxBins-1)/maxBins)
 	bins := max(int((dMax+width-1)/width), minBins)
 	if time.Duration(bins)*width > MaxDMax {
 		bins = int(MaxDMax / width)
-	}
-	if byExponent {
-		return config.Scale{Exponent: exponent, Bins: bins}
 	}
 	return config.Scale{DMax: width * time.Duration(bins), Bins: bins}
 }
 
 // widthFor returns the narrowest width of bins that is not below want: the base times
 // a power of two, so that widths divide each other; below where that is a whole number
-// of nanoseconds, a microsecond times one. byExponent tells whether a scale can give it
-// by its exponent.
-func widthFor(base, want time.Duration) (width time.Duration, exponent int, byExponent bool) {
-	narrowest, exponent := base, 0
-	for exponent > -dq.MaxExponent && narrowest%2 == 0 && narrowest/2 >= dq.MinWidth {
-		narrowest /= 2
-		exponent--
-	}
-	if want <= narrowest/2 && narrowest/2 >= dq.MinWidth {
-		for width = dq.MinWidth; width < want; {
-			width *= 2
+// of nanoseconds, a microsecond times one.
+func widthFor(base, want time.Duration) time.Duration {
+	narrowest := base
+	for range dq.MaxExponent {
+		if narrowest%2 != 0 || narrowest/2 < dq.MinWidth {
+			break
 		}
-		return width, 0, false
+		narrowest /= 2
 	}
-	for width = narrowest; width < want; exponent++ {
+	width := narrowest
+	if want <= narrowest/2 && narrowest/2 >= dq.MinWidth {
+		width = dq.MinWidth
+	}
+	for width < want {
 		width *= 2
 	}
-	return width, exponent, exponent <= dq.MaxExponent
+	return width
 }

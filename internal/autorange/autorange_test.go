@@ -1,6 +1,7 @@
 package autorange_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -55,7 +56,9 @@ func repeat(n int, d time.Duration, others ...time.Duration) []time.Duration {
 
 func TestFit(t *testing.T) {
 	start := config.Scale{Bins: 1000}
-	of := func(exponent, bins int) config.Scale { return config.Scale{Exponent: exponent, Bins: bins} }
+	of := func(exponent, bins int) config.Scale { // of a base of a millisecond
+		return config.Scale{DMax: time.Duration(math.Ldexp(float64(ms), exponent)) * time.Duration(bins), Bins: bins}
+	}
 	for _, test := range []struct {
 		name   string
 		base   time.Duration
@@ -76,6 +79,8 @@ func TestFit(t *testing.T) {
 		{"all time out", ms, start, repeat(100, 5*time.Second), of(3, 1000)},
 		{"all time out again", ms, of(3, 1000), repeat(100, 50*time.Second), of(6, 1000)},
 		{"nothing is longer", ms, of(6, 1000), repeat(100, time.Hour), of(6, 1000)},
+		{"one times out, and none succeeds", ms, start, repeat(1, 30*time.Second), of(3, 1000)},
+		{"one of two times out", ms, start, repeat(1, 30*time.Second, 300*ms), start},
 		{"more than 1 % time out", ms, start, repeat(9000, 100*ms, repeat(200, time.Hour)...), of(3, 1000)},
 		{"that may be chance", ms, start, repeat(988, 10*ms, repeat(12, time.Hour)...), start},
 		{"that is not", ms, start, repeat(293, 10*ms, repeat(7, time.Hour)...), of(3, 1000)},
@@ -83,7 +88,7 @@ func TestFit(t *testing.T) {
 		{"some never end", ms, of(6, 1000), repeat(98, 100*ms, repeat(2, time.Hour)...), of(0, 512)},
 		{"outliers are not cut off", ms, start, repeat(995, 10*ms, repeat(5, 900*ms)...), of(1, 901)},
 		{"a slow one", ms, start, repeat(995, 10*ms, 600*ms), start},
-		{"narrow base", us, config.Scale{DMax: time.Second, Bins: 1000}, repeat(100, 10*ms), of(6, 688)},
+		{"narrow base", us, config.Scale{DMax: time.Second, Bins: 1000}, repeat(100, 10*ms), config.Scale{DMax: 688 * 64 * us, Bins: 688}},
 		{"narrow base, long", us, config.Scale{DMax: time.Second, Bins: 1000}, repeat(100, 600*ms), config.Scale{DMax: 2404352 * us, Bins: 587}},
 		{"wide base", time.Hour, config.Scale{DMax: time.Second, Bins: 1000}, repeat(100, 10*ms), config.Scale{DMax: 44032 * us, Bins: 688}},
 	} {
@@ -169,7 +174,7 @@ func TestFitLast(t *testing.T) {
 	scale := autorange.Start(ms)
 	seen := see(t, ms, scale, repeat(100, 10*ms)...)
 	seen.Last = true
-	if got, _ := fitted(ms, scale, seen); got != (config.Scale{Exponent: -3, Bins: 704}) {
+	if got, _ := fitted(ms, scale, seen); got != (config.Scale{DMax: 88 * ms, Bins: 704}) {
 		t.Errorf("%+v", got)
 	}
 }

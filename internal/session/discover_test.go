@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/autorange"
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/export"
 	"github.com/beamscope/beamscope/internal/outcome"
@@ -79,7 +80,7 @@ func TestDiscovery(t *testing.T) {
 	}
 	r.await(t, "a scale that fits each", func() bool {
 		for _, name := range r.spans() {
-			if s := r.scaleOf(name); s == (config.Scale{Bins: 1000}) {
+			if s := r.scaleOf(name); s == autorange.Start(time.Millisecond) {
 				return false
 			}
 		}
@@ -163,7 +164,7 @@ func TestDiscoveryBesideApply(t *testing.T) {
 	}
 	r.load(100, "d")
 	r.await(t, "a notice of the fourth", func() bool { return r.noticed(`discovered: "d"`) })
-	r.await(t, "a scale that fits", func() bool { return r.scaleOf("c") != config.Scale{Bins: 1000} })
+	r.await(t, "a scale that fits", func() bool { return r.scaleOf("c") != autorange.Start(time.Millisecond) })
 	if diff := cmp.Diff([]string{"b", "c", "d"}, r.spans()); diff != "" {
 		t.Errorf("in the end, -want +got:\n%s", diff)
 	}
@@ -179,13 +180,47 @@ func (f *film) noticed(text string) bool {
 	return slices.ContainsFunc(f.notices, func(n string) bool { return strings.Contains(n, text) })
 }
 
-// Not more outcomes than there is room for are made, which is said.
+// Rare spans that are longer than the first scale get one that they fit in.
+func TestDiscoveryOfLongSpans(t *testing.T) {
+	t.Parallel()
+	r := discovering(t)
+	vmtest.Eval(t, r.vm, `spawn(fun Loop() -> beamscope:with_span(<<"s3">>, fun() -> timer:sleep(3000) end), Loop() end), ok`)
+	r.await(t, "a success", func() bool { return r.reel().sum("s3").Successes > 0 })
+	if s := r.scaleOf("s3"); s.DMax < 3*time.Second {
+		t.Errorf("scale %+v", s)
+	}
+}
+
+// Spans that were discovered have been seen, although none has ended since.
+func TestDiscoveredOnce(t *testing.T) {
+	t.Parallel()
+	r := discovering(t)
+	r.load(1, "s30", "other")
+	r.await(t, "two outcomes", func() bool { return len(r.spans()) == 2 })
+	r.next(10) // twice as many as it takes to miss a name
+	if r.noticed("has been seen") {
+		t.Error("a span that was discovered is missed")
+	}
+}
+
+// Not more outcomes than there is room for are made. It is said which spans have none.
 func TestDiscoveryOfTooMany(t *testing.T) {
 	t.Parallel()
 	r := discovering(t)
 	vmtest.Eval(t, r.vm, `[beamscope:start_span(<<"name_", (integer_to_binary(I))/binary>>) || I <- lists:seq(1, 250)], ok`)
-	r.await(t, "the notice", func() bool { return r.noticed("more than 200 outcomes were discovered") })
 	r.await(t, "the outcomes", func() bool { return len(r.spans()) == session.MaxFound })
+	r.await(t, "a notice that names each of the others", func() bool {
+		for i := range 250 {
+			name := fmt.Sprintf("name_%d", i+1)
+			if !slices.Contains(r.spans(), name) && !r.noticed(fmt.Sprintf("%q", name)) {
+				return false
+			}
+		}
+		return r.noticed("200 outcomes were made of spans, and no more are: ")
+	})
+	if beyond := r.Status().Beyond; len(beyond) != 50 || slices.Contains(r.spans(), beyond[0]) {
+		t.Errorf("beyond: %q", beyond)
+	}
 	r.await(t, "their probes", func() bool {
 		frames := r.reel()
 		return len(frames) > 0 && len(frames[len(frames)-1].Probes) == session.MaxFound

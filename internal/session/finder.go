@@ -10,6 +10,7 @@ import (
 
 	"github.com/beamscope/beamscope/internal/autorange"
 	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
@@ -32,7 +33,7 @@ type finder struct {
 	// These are by the names of spans, under the lock of the session.
 	found     map[string]*found // that were made outcomes
 	dismissed map[string]bool   // that are no outcomes because somebody removed them
-	full      bool              // there were more than MaxFound
+	beyond    []string          // that are no outcomes because there were MaxFound
 }
 
 func newFinder(s *Session) *finder {
@@ -140,15 +141,13 @@ func (f *finder) edit(now config.Config) *edit {
 	names := f.names
 	f.names = nil
 	f.mu.Unlock()
+	var beyond []string
 	for _, name := range names {
 		if f.dismissed[name] {
 			continue
 		}
 		if len(f.found)+len(e.names) >= MaxFound {
-			if !f.full {
-				f.full = true
-				f.say("more than %d outcomes were discovered: further spans become none by themselves", MaxFound)
-			}
+			beyond = append(beyond, name)
 			continue
 		}
 		with, err := e.config.WithSpan(name, autorange.Start(now.Base))
@@ -161,6 +160,10 @@ func (f *finder) edit(now config.Config) *edit {
 		}
 		e.config = with
 		e.names = append(e.names, name)
+	}
+	if len(beyond) > 0 {
+		f.beyond = append(f.beyond, beyond...)
+		f.say("%d outcomes were made of spans, and no more are: %s %s none", MaxFound, enumerated(beyond), have(len(beyond)))
 	}
 	f.fit(e)
 	return e
@@ -194,15 +197,27 @@ func (f *finder) giveUp(e *edit, err error) {
 // listed lists the first of some names, for people.
 func listed(names []string) string {
 	const most = 10
-	var quoted []string
-	for _, name := range names[:min(len(names), most)] {
-		quoted = append(quoted, fmt.Sprintf("%q", name))
-	}
-	text := strings.Join(quoted, ", ")
+	text := enumerated(names[:min(len(names), most)])
 	if len(names) > most {
 		text += fmt.Sprintf(" and %d more", len(names)-most)
 	}
 	return text
+}
+
+// enumerated lists all of some names, for people: of a long one its beginning and its end.
+func enumerated(names []string) string {
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = fmt.Sprintf("%q", figures.ShortName(name))
+	}
+	return strings.Join(quoted, ", ")
+}
+
+func have(n int) string {
+	if n == 1 {
+		return "has"
+	}
+	return "have"
 }
 
 // rebase returns c, which somebody made of base, with what was discovered and fitted
@@ -255,6 +270,7 @@ func (f *finder) applied(before, after config.Config) {
 	}
 	for _, span := range after.Spans() {
 		delete(f.dismissed, span)
+		f.beyond = slices.DeleteFunc(f.beyond, func(name string) bool { return name == span })
 	}
 	for span, found := range f.found {
 		if f.dismissed[span] {

@@ -98,6 +98,10 @@ func (m *missing) Framed(_ *outcome.Batch, f *scope.Frame) error {
 			observed[what] = true
 		}
 	}
+	for _, span := range m.discovered() {
+		m.known[sight{span: span}] = true // or it would have no name
+		delete(m.waiting, sight{span: span})
+	}
 	m.count(observed)
 	return nil
 }
@@ -134,15 +138,21 @@ func (m *missing) count(observed map[sight]bool) {
 // saySpans says that spans were not seen, and which others there are, where it is known.
 func (m *missing) saySpans(names []string) {
 	text := fmt.Sprintf("no span named %s has been seen: is that the name, and is it started in this VM?", listed(names))
-	if f := m.session.finder; f != nil {
-		m.session.mu.Lock()
-		seen := slices.Sorted(maps.Keys(f.found))
-		m.session.mu.Unlock()
-		if len(seen) > 0 {
-			text += " Discovered were " + listed(seen)
-		}
+	if seen := m.discovered(); len(seen) > 0 {
+		text += " Discovered were " + listed(seen)
 	}
 	m.say(text)
+}
+
+// discovered returns the names of the spans that were discovered, in their order.
+func (m *missing) discovered() []string {
+	f := m.session.finder
+	if f == nil {
+		return nil
+	}
+	m.session.mu.Lock()
+	defer m.session.mu.Unlock()
+	return slices.Sorted(maps.Keys(f.found))
 }
 
 func (m *missing) say(text string) {

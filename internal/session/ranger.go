@@ -20,8 +20,9 @@ const (
 	// still counted, it takes its room twice.
 	maxFitsAtOnce = 16
 
-	// A scale is fitted by so many instances, or those of so many windows; what is
-	// older than that many windows has no say.
+	// A scale is fitted by so many instances, or those of so many windows. Where nothing
+	// but timeouts was seen, it is fitted so many windows after the first of them. What is
+	// older than fitMemory windows has no say, unless it is too little to fit a scale by.
 	fitInstances, fitWindows, fitMemory = 20, 3, 30
 )
 
@@ -39,6 +40,13 @@ type found struct {
 	instances uint64
 	windows   int // since it began to count
 	lively    int // of these, with instances
+	since     int // windows from the first of those on
+}
+
+// enough tells whether so much was seen that a scale can be fitted.
+func (f *found) enough() bool {
+	timeoutsOnly := f.instances > 0 && f.timeouts == f.instances
+	return f.instances >= fitInstances || f.lively >= fitWindows || timeoutsOnly && f.since > fitWindows
 }
 
 // A fit is a scale that is to take the place of another.
@@ -96,7 +104,7 @@ func (f *found) begin(g dq.Grid, from int64) {
 
 func (f *found) forget() {
 	f.bins = make([]uint64, f.grid.Bins())
-	f.timeouts, f.instances, f.windows, f.lively = 0, 0, 0, 0
+	f.timeouts, f.instances, f.windows, f.lively, f.since = 0, 0, 0, 0, 0
 }
 
 // see takes note of what was counted in a window of one VM. first is the first of them.
@@ -108,12 +116,9 @@ func (f *found) see(p *scope.Probe, first bool) {
 	if grid != f.grid {
 		f.begin(grid, p.Window.From)
 	}
-	if first && f.windows == fitMemory {
+	if first && f.windows >= fitMemory && f.enough() {
 		f.past.Add(f.grid, f.bins)
 		f.forget()
-	}
-	if first {
-		f.windows++
 	}
 	f.to = p.Window.To
 	for i, n := range p.Counts.Bins {
@@ -123,6 +128,12 @@ func (f *found) see(p *scope.Probe, first bool) {
 	f.instances += p.Counts.Instances()
 	if p.Counts.Instances() > 0 {
 		f.lively++
+	}
+	if first {
+		f.windows++
+	}
+	if first && f.instances > 0 {
+		f.since++
 	}
 }
 
@@ -148,7 +159,7 @@ func (f *finder) fitOf(now config.Config, o *config.Outcome) (*fit, bool) {
 		return nil, false
 	}
 	grid, err := o.Scale.Grid(now.Base)
-	if err != nil || grid != found.grid || found.instances < fitInstances && found.lively < fitWindows {
+	if err != nil || grid != found.grid || !found.enough() {
 		return nil, false
 	}
 	fitting, ok := autorange.Fit(now.Base, o.Scale, autorange.Seen{

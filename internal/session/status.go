@@ -1,6 +1,8 @@
 package session
 
 import (
+	"slices"
+
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/wrapper"
 )
@@ -9,6 +11,10 @@ import (
 type Status struct {
 	VMs      []outcome.VMStatus // whose spans are observed, and those that cannot be
 	Wrappers *WrapperStatus     // nil where none are waited for
+
+	// Beyond are the names of spans that were discovered and have no outcome, because
+	// there were [MaxFound].
+	Beyond []string
 }
 
 // A WrapperStatus says how it stands with wrappers, over TCP.
@@ -27,6 +33,11 @@ func (s *Session) Status() Status {
 	}
 	if w := s.sources.wrappers; w != nil {
 		st.Wrappers = &WrapperStatus{Listen: w.Addr().String(), Started: w.Started(), Peers: w.Peers()}
+	}
+	if f := s.finder; f != nil {
+		s.mu.Lock()
+		st.Beyond = slices.Clone(f.beyond)
+		s.mu.Unlock()
 	}
 	return st
 }
