@@ -122,7 +122,7 @@ func (d *Dashboard) explain() {
 
 // listExplained lists instances, to see where the time of one went.
 func (d *Dashboard) listExplained(name string, instances []explainedInstance) {
-	l := newListing("worst of "+name, d.theme)
+	l := newListing("worst of "+d.called(name), d.theme)
 	l.table.SetInputCapture(func(e *tcell.EventKey) *tcell.EventKey {
 		if pressOf(e) == (press{key: tcell.KeyEnter}) {
 			l.open()
@@ -310,6 +310,6 @@ func (d *Dashboard) explainedLine(p *scope.Probe) (row, bool) {
 			n = doubtful
 		}
 	}
-	name := p.Name + ":"
+	name := d.called(p.Name) + ":"
 	return row{cells: []cell{{text: name, width: tui.Columns(name), tone: strong}, {text: text, tone: n}}}, true
 }

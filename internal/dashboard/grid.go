@@ -10,6 +10,7 @@ import (
 	"github.com/rivo/tview"
 
 	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/plot"
 	"github.com/beamscope/beamscope/internal/scope"
@@ -29,13 +30,31 @@ type panel struct {
 	view   *plotView
 }
 
-// title names what is in the plot.
-func (p *panel) title() string {
-	names := strings.Join(p.probes, ", ")
-	if p.vm == (outcome.VM{}) {
-		return names
+// title names what is in a plot.
+func (d *Dashboard) title(p *panel) string {
+	names := make([]string, len(p.probes))
+	for i, name := range p.probes {
+		names[i] = d.called(name)
 	}
-	return names + " of " + p.vm.String()
+	title := strings.Join(names, ", ")
+	if p.vm == (outcome.VM{}) {
+		return title
+	}
+	return title + " of " + p.vm.String()
+}
+
+// called returns the name of a probe for people, with that of its spans where that is
+// another one.
+func (d *Dashboard) called(name string) string {
+	for _, s := range []*scope.System{d.scene.systemShown(), d.live.System()} {
+		if s == nil {
+			continue
+		}
+		if at := slices.IndexFunc(s.Probes, func(p scope.ProbeSystem) bool { return p.Spec.Name == name }); at >= 0 {
+			return figures.Called(name, s.Probes[at].Spec.Alias())
+		}
+	}
+	return figures.ShortName(name)
 }
 
 // A grid shows plots beside and below each other.
@@ -163,7 +182,7 @@ func (g *grid) refresh() {
 	}
 	system, f := g.d.scene.systemShown(), g.d.frame()
 	for i, p := range g.panels {
-		p.view.show(fmt.Sprintf("%d %s", i+1, p.title()), g.series(p, system, f))
+		p.view.show(fmt.Sprintf("%d %s", i+1, g.d.title(p)), g.series(p, system, f))
 	}
 }
 

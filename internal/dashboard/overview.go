@@ -116,7 +116,7 @@ func (o *overview) Draw(screen tcell.Screen) {
 	}
 	o.drawTable(screen, table)
 	p := &panel{probes: []string{key.name}, vm: o.vmOf(key), view: o.preview}
-	p.view.show(p.title(), o.d.grid.series(p, o.d.scene.systemShown(), o.d.frame()))
+	p.view.show(o.d.title(p), o.d.grid.series(p, o.d.scene.systemShown(), o.d.frame()))
 	p.view.SetRect(x, y+table, width, height-table)
 	o.d.grid.draw(screen, p)
 }
@@ -194,7 +194,7 @@ type column struct {
 func (o *overview) columns() []column {
 	several := o.severalVMs()
 	columns := []column{
-		{"probe", 0, true, func(p *scope.Probe) (string, tone) { return p.Name, strong }, o.span},
+		{"probe", 0, true, func(p *scope.Probe) (string, tone) { return figures.Middle(p.Name, o.nameRoom()), strong }, o.span},
 	}
 	if o.filter != "" {
 		columns[0].name += " /" + o.filter
@@ -244,30 +244,22 @@ func (o order) mark(name string) (string, bool) {
 	return "", false
 }
 
-// span returns the name of the spans of a probe where it is another one.
-func (o *overview) span(p *scope.Probe) string {
-	name := spanOf(p)
-	room := o.d.width*2/5 - tui.Columns(p.Name) - tui.Columns(" «»")
-	switch {
-	case name == "":
-		return ""
-	case o.d.width == 0 || tui.Columns(name) <= room:
-	case room < 4:
-		return ""
-	default:
-		name = tui.Shorten(name, room)
+// nameRoom is how many columns the name of a probe takes at most, with that of its spans.
+func (o *overview) nameRoom() int {
+	if o.d.width == 0 {
+		return mostName
 	}
-	return " «" + name + "»"
+	return min(max(o.d.width*2/5, leastName), mostName)
 }
 
-// spanOf returns the name of the spans of a probe, or of the outcome that is built into
-// the VM, where that is not its own, else "".
-func spanOf(p *scope.Probe) string {
-	name := cmp.Or(p.Spec.Span, p.Spec.VM.Builtin)
-	if name == p.Name {
+// span returns the name of the spans of a probe where it is another one.
+func (o *overview) span(p *scope.Probe) string {
+	name := p.Spec.Alias()
+	room := o.nameRoom() - tui.Columns(p.Name) - tui.Columns(" «»")
+	if name == "" || room < 4 && tui.Columns(name) > room {
 		return ""
 	}
-	return name
+	return " «" + figures.Middle(name, room) + "»"
 }
 
 func (o *overview) severalVMs() bool {
@@ -343,8 +335,9 @@ func widest(columns []column) int {
 	return most
 }
 
-// mostName is how many columns a cell of the overview has at most.
-const mostName = 40
+// mostName is how many columns a cell of the overview has at most, and leastName what a
+// name may take however narrow the screen is.
+const mostName, leastName = figures.MaxName, 16
 
 // width is how many columns the column takes.
 func (c column) width(probes []*scope.Probe) int {
@@ -434,7 +427,7 @@ func (o *overview) row(at int, p *scope.Probe, columns []column) {
 func (o *overview) sorted(f *scope.Frame) []*scope.Probe {
 	var ps []*scope.Probe
 	for _, p := range o.d.scene.probes(f) {
-		if strings.Contains(p.Name, o.filter) || strings.Contains(spanOf(p), o.filter) {
+		if strings.Contains(p.Name, o.filter) || strings.Contains(p.Spec.Alias(), o.filter) {
 			ps = append(ps, p)
 		}
 	}

@@ -118,12 +118,23 @@ func (v *plotView) drawTitle(screen tcell.Screen) {
 		}
 	}
 	piece(" ", tcell.StyleDefault)
-	piece(v.title, v.theme.Style(strong))
+	piece(figures.Middle(v.title, max(end-x-v.factsWidth(), least)), v.theme.Style(strong))
 	for _, w := range v.facts {
 		piece(" · ", v.theme.Style(dim))
 		piece(w.text, w.style)
 	}
 	piece(" ", tcell.StyleDefault)
+}
+
+// factsWidth is how many columns the facts take behind the title, with a space behind
+// them; but not more than half of the view.
+func (v *plotView) factsWidth() int {
+	_, _, width, _ := v.GetRect()
+	n := 1
+	for _, w := range v.facts {
+		n += uniseg.StringWidth(" · " + w.text)
+	}
+	return min(n, width/2)
 }
 
 // drawCurves draws everything that consists of dots; what matters most comes last, on

@@ -97,6 +97,12 @@ func (t *connectionTab) connection(width int) []row {
 	rows := append([]row{heading("VMs")}, t.vms(s.VMs, width)...)
 	rows = append(rows, blank(), heading("wrappers"))
 	rows = append(rows, t.wrappers(s.Wrappers, width)...)
+	if len(s.Beyond) > 0 {
+		rows = append(rows, blank(), heading(fmt.Sprintf("%d spans without an outcome", len(s.Beyond))))
+		for _, name := range s.Beyond {
+			rows = append(rows, indented([]row{{cells: []cell{{text: figures.Middle(name, width-2)}}}})...)
+		}
+	}
 	return append(rows, blank())
 }
 
@@ -141,7 +147,7 @@ func (t *connectionTab) probes(probes []outcome.ProbeStatus, width int) []row {
 			many = "1 site"
 		}
 		first := []cell{{width: 1}, {text: p.Name, width: name}, {text: many, width: sites, right: true, tone: dim}}
-		for _, line := range paragraph(plain, purpose(p), width-name-sites-4) {
+		for _, line := range paragraph(plain, t.purpose(p), width-name-sites-4) {
 			rows = append(rows, row{cells: append(first, line.cells...)})
 			first = []cell{{width: 1}, {width: name}, {width: sites}}
 		}
@@ -150,10 +156,13 @@ func (t *connectionTab) probes(probes []outcome.ProbeStatus, width int) []row {
 }
 
 // purpose says what a VM probe is attached to for, and what stands in for it.
-func purpose(p outcome.ProbeStatus) string {
-	words := p.Outcomes
+func (t *connectionTab) purpose(p outcome.ProbeStatus) string {
+	var words []string
+	for _, name := range p.Outcomes {
+		words = append(words, t.d.called(name))
+	}
 	if p.Discover {
-		words = append(slices.Clip(words), "discovery")
+		words = append(words, "discovery")
 	}
 	text := strings.Join(words, ", ")
 	if probe, ok := dtrace.Lookup(dtrace.Underscored(p.Name)); ok && probe.Function != nil {

@@ -57,7 +57,7 @@ func (t *plotsTab) refresh() {
 		for _, name := range rest {
 			rows = append(rows, row{
 				key:    "probe " + name,
-				cells:  []cell{{width: 1}, {text: name}},
+				cells:  []cell{{width: 1}, {text: t.d.called(name)}},
 				detail: tview.Escape(name) + " is in no plot. Enter makes one of it.",
 				open:   func() { t.insert(name) },
 			})
@@ -81,7 +81,7 @@ func (t *plotsTab) window() row {
 func (t *plotsTab) plot(i int, p *panel) row {
 	r := row{
 		key:    plotKey(p),
-		cells:  []cell{{text: fmt.Sprint(i + 1), width: 1, tone: dim}, {text: strings.Join(p.probes, ", ")}},
+		cells:  []cell{{text: fmt.Sprint(i + 1), width: 1, tone: dim}, {text: t.d.title(p)}},
 		detail: fmt.Sprintf("Plot %d shows %s. Enter chooses its probes, v its curves.", i+1, tview.Escape(strings.Join(p.probes, ", "))),
 		open:   func() { t.edit(p) },
 	}

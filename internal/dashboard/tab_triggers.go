@@ -103,7 +103,7 @@ func (t *triggersTab) probeRow(names []string) row {
 		key: "probe",
 		cells: []cell{
 			{text: "probe", width: 5, tone: dim},
-			{text: t.probe, tone: strong},
+			{text: t.d.called(t.probe), tone: strong},
 			{text: fmt.Sprintf("← %d of %d →", slices.Index(names, t.probe)+1, len(names)), width: 16, right: true, tone: dim},
 		},
 		detail: "←→ choose the probe whose triggers are set here. Enter finds one by its name.",

@@ -102,7 +102,7 @@ func (p Picture) draw(c draw.Canvas) error {
 func panel(c draw.Canvas, p *Plot) {
 	var names []string
 	for i := range p.Series {
-		if name := p.Series[i].Name; !slices.Contains(names, name) {
+		if name := figures.Called(p.Series[i].Name, p.Series[i].Alias); !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
@@ -116,7 +116,7 @@ func panel(c draw.Canvas, p *Plot) {
 	for i := range p.Series {
 		text := caption(&p.Series[i])
 		if len(p.Series) > 1 {
-			text = p.Series[i].Name + ": " + text
+			text = figures.ShortName(p.Series[i].Name) + ": " + text
 		}
 		for _, line := range wrap(style, text, c.Size().X) {
 			c.FillText(style, vg.Point{X: c.Center().X, Y: c.Max.Y}, line)

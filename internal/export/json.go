@@ -33,7 +33,8 @@ type line struct {
 	Time         time.Time    `json:"time"`
 	Window       window       `json:"window"`
 	Probe        string       `json:"probe"`
-	VM           *vm          `json:"vm"` // null where no VM was running
+	Alias        string       `json:"alias,omitempty"` // the name of its spans, or of the built-in outcome, where it is another
+	VM           *vm          `json:"vm"`              // null where no VM was running
 	Observed     observed     `json:"observed"`
 	Mean         *mean        `json:"mean"`       // of the last windows; null where they had no instances
 	Calculated   *calculated  `json:"calculated"` // null where there is none
@@ -174,6 +175,7 @@ func lineOf(f *scope.Frame, p *scope.Probe) line {
 		Time:         f.Time.UTC(),
 		Window:       window{From: f.Window.From, To: f.Window.To},
 		Probe:        p.Name,
+		Alias:        p.Spec.Alias(),
 		VM:           vmOf(p.VM),
 		Observed:     observedOf(p),
 		Mean:         meanOf(&p.Mean),

@@ -247,10 +247,11 @@ func severalVMs(f *scope.Frame) bool {
 }
 
 func label(p *scope.Probe, several bool) string {
+	name := figures.Called(p.Name, p.Spec.Alias())
 	if !several {
-		return p.Name
+		return name
 	}
-	return fmt.Sprintf("%s of %v", p.Name, p.VM)
+	return fmt.Sprintf("%s of %v", name, p.VM)
 }
 
 // quantile shows a quantile: "-" where there is no data, "∞" where it falls in

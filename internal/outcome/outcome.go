@@ -16,6 +16,7 @@
 package outcome
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,6 +81,15 @@ type Spec struct {
 	// Explain says that the worst instances of each window and VM are to be explained,
 	// up to MaxWorst, for outcomes with Span: it needs Detail.
 	Explain bool
+}
+
+// Alias returns the name of the spans of an outcome, or that of the outcome built into
+// the VM, where it is not the outcome's own; "" where it is, or there is none.
+func (s Spec) Alias() string {
+	if name := cmp.Or(s.Span, s.Wrapper, s.VM.Builtin); name != s.Name {
+		return name
+	}
+	return ""
 }
 
 // Events are the events of a VM that are the starts and ends of instances, as a scope

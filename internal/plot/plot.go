@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
 )
@@ -103,6 +104,7 @@ func (c *Curve) Reaches(p float64) (time.Duration, bool) {
 // A Series is what there is to draw of one probe of one VM in one window.
 type Series struct {
 	Name   string
+	Alias  string // as of [outcome.Spec.Alias]
 	VM     outcome.VM
 	Curves []Curve // in the order in which they are drawn; none where nothing is known
 
@@ -135,10 +137,10 @@ type Series struct {
 func NameAmong(series []Series, i int) string {
 	for j := range series {
 		if j != i && series[j].Name == series[i].Name {
-			return series[i].Name + ", " + series[i].VM.String()
+			return figures.Called(series[i].Name, series[i].Alias) + ", " + series[i].VM.String()
 		}
 	}
-	return series[i].Name
+	return figures.Called(series[i].Name, series[i].Alias)
 }
 
 // Of returns what there is to draw of a probe with a requirement, which may be nil.
@@ -146,7 +148,7 @@ func NameAmong(series []Series, i int) string {
 // as well, which label names for legends; "" for no name of its own. The series refers to the probes only for what its curves are asked.
 func Of(p *scope.Probe, q *dq.QTA, earlier *scope.Probe, label string) Series {
 	s := Series{
-		Name: p.Name, VM: p.VM, DMax: p.Spec.DMax(), Instances: p.Counts.Instances(), Inferred: p.Inferred(),
+		Name: p.Name, Alias: p.Spec.Alias(), VM: p.VM, DMax: p.Spec.DMax(), Instances: p.Counts.Instances(), Inferred: p.Inferred(),
 		Lost: p.Counts.Loss.Total(), Caveat: p.Insufficient,
 	}
 	if p.Seen {
