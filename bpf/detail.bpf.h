@@ -22,7 +22,6 @@
 struct detail {
 	__u64 now;
 	struct process_key key;
-	struct block block;
 };
 
 /* False where there is nothing to do. */
@@ -35,11 +34,11 @@ static __always_inline bool begin_detail(struct detail *d)
 }
 
 /* Finds the process that argument n tells as text; NULL where it is not watched. */
-static __always_inline struct watch *watched_arg(void *ctx, struct detail *d, int n)
+static __always_inline struct watch *watched_arg(void *ctx, struct detail *d, struct block *b, int n)
 {
 	__u64 addr;
 
-	if (read_block(ctx, &d->block) || read_arg(ctx, &d->block, n, &addr))
+	if (read_block(ctx, b) || read_arg(ctx, b, n, &addr))
 		return NULL;
 	d->key.process = erlang_pid(addr);
 	return find_watch(&d->key, d->now);
@@ -50,9 +49,10 @@ static __always_inline struct watch *watched_arg(void *ctx, struct detail *d, in
 SEC("uprobe.multi")
 int detail_plain(void *ctx)
 {
+	struct block block;
 	struct detail d;
 
-	if (begin_detail(&d) && watched_arg(ctx, &d, 0))
+	if (begin_detail(&d) && watched_arg(ctx, &d, &block, 0))
 		log_plain(bpf_get_attach_cookie(ctx), d.now, d.key.pid, d.key.process, 0);
 	return 0;
 }
@@ -61,9 +61,10 @@ int detail_plain(void *ctx)
 SEC("uprobe.multi")
 int detail_exit(void *ctx)
 {
+	struct block block;
 	struct detail d;
 
-	if (!begin_detail(&d) || !watched_arg(ctx, &d, 0))
+	if (!begin_detail(&d) || !watched_arg(ctx, &d, &block, 0))
 		return 0;
 	log_plain(LOG_EXIT, d.now, d.key.pid, d.key.process, 0);
 	bpf_map_delete_elem(&watches, &d.key);
@@ -75,11 +76,12 @@ SEC("uprobe.multi")
 int detail_nif(void *ctx)
 {
 	__u64 kind = bpf_get_attach_cookie(ctx), addr, text = 0;
+	struct block block;
 	struct detail d;
 
-	if (!begin_detail(&d) || !watched_arg(ctx, &d, 0))
+	if (!begin_detail(&d) || !watched_arg(ctx, &d, &block, 0))
 		return 0;
-	if (kind == LOG_NIF_START && !read_arg(ctx, &d.block, 1, &addr))
+	if (kind == LOG_NIF_START && !read_arg(ctx, &block, 1, &addr))
 		text = text_group(addr);
 	log_plain(kind, d.now, d.key.pid, d.key.process, text);
 	return 0;
@@ -156,18 +158,19 @@ SEC("uprobe.multi")
 int detail_send(void *ctx)
 {
 	struct message m = {};
+	struct block block;
 	struct detail d;
 	__u64 from, to;
 
-	if (!begin_detail(&d) || read_block(ctx, &d.block) ||
-	    read_arg(ctx, &d.block, 0, &from) || read_arg(ctx, &d.block, 1, &to))
+	if (!begin_detail(&d) || read_block(ctx, &block) ||
+	    read_arg(ctx, &block, 0, &from) || read_arg(ctx, &block, 1, &to))
 		return 0;
 	d.key.process = erlang_pid(from);
 	m.receiver = erlang_pid(to);
-	m.size = number_arg(ctx, &d.block, 2);
-	m.label = number_arg(ctx, &d.block, 3);
-	m.prev = number_arg(ctx, &d.block, 4);
-	m.cur = number_arg(ctx, &d.block, 5);
+	m.size = number_arg(ctx, &block, 2);
+	m.label = number_arg(ctx, &block, 3);
+	m.prev = number_arg(ctx, &block, 4);
+	m.cur = number_arg(ctx, &block, 5);
 	sent(&d, &m);
 	return 0;
 }
@@ -320,15 +323,16 @@ SEC("uprobe.multi")
 int detail_received(void *ctx)
 {
 	struct message m = {};
+	struct block block;
 	struct detail d;
 
-	if (!begin_detail(&d) || !watched_arg(ctx, &d, 0))
+	if (!begin_detail(&d) || !watched_arg(ctx, &d, &block, 0))
 		return 0;
-	m.size = number_arg(ctx, &d.block, 1);
-	m.inner = number_arg(ctx, &d.block, 2);
-	m.label = number_arg(ctx, &d.block, 3);
-	m.prev = number_arg(ctx, &d.block, 4);
-	m.cur = number_arg(ctx, &d.block, 5);
+	m.size = number_arg(ctx, &block, 1);
+	m.inner = number_arg(ctx, &block, 2);
+	m.label = number_arg(ctx, &block, 3);
+	m.prev = number_arg(ctx, &block, 4);
+	m.cur = number_arg(ctx, &block, 5);
 	if (bpf_get_attach_cookie(ctx) == LOG_RECEIVE)
 		read_origin(&d, &m);
 	log_message(bpf_get_attach_cookie(ctx), &d, &m);
@@ -336,11 +340,11 @@ int detail_received(void *ctx)
 }
 
 /* Finds the process of which argument 0 is the pid as a term. */
-static __always_inline bool process_arg(void *ctx, struct detail *d)
+static __always_inline bool process_arg(void *ctx, struct detail *d, struct block *b)
 {
 	__u64 term;
 
-	if (read_block(ctx, &d->block) || read_arg(ctx, &d->block, 0, &term))
+	if (read_block(ctx, b) || read_arg(ctx, b, 0, &term))
 		return false;
 	d->key.process = term_pid(term);
 	return d->key.process;
@@ -409,11 +413,12 @@ int detail_in(void *ctx)
 	struct writing rec;
 	struct runner *r;
 	struct watch *w;
+	struct block block;
 	struct detail d;
 	__u64 address;
 	bool again;
 
-	if (!begin_detail(&d) || !process_arg(ctx, &d))
+	if (!begin_detail(&d) || !process_arg(ctx, &d, &block))
 		return 0;
 	r = this_runner(d.key.pid);
 	address = returned(ctx);
@@ -439,10 +444,11 @@ int detail_out(void *ctx)
 	struct writing rec;
 	struct runner *r;
 	struct watch *w;
+	struct block block;
 	struct detail d;
 	__u32 state;
 
-	if (!begin_detail(&d) || !process_arg(ctx, &d))
+	if (!begin_detail(&d) || !process_arg(ctx, &d, &block))
 		return 0;
 	r = this_runner(d.key.pid);
 	if (r)
@@ -457,7 +463,7 @@ int detail_out(void *ctx)
 	if (!rec.to)
 		return 0;
 	rec.to->details[0] = state;
-	rec.to->details[1] = (__u32)number_arg(ctx, &d.block, 1);
+	rec.to->details[1] = (__u32)number_arg(ctx, &block, 1);
 	end_record(&rec);
 	return 0;
 }
@@ -468,9 +474,10 @@ SEC("uprobe.multi")
 int detail_ready(void *ctx)
 {
 	struct watch *w;
+	struct block block;
 	struct detail d;
 
-	if (!begin_detail(&d) || !process_arg(ctx, &d))
+	if (!begin_detail(&d) || !process_arg(ctx, &d, &block))
 		return 0;
 	w = find_watch(&d.key, d.now);
 	if (!w)
@@ -508,9 +515,10 @@ int detail_suspend(void *ctx)
 {
 	__u64 port = param(ctx, 3), term = 0;
 	struct writing rec;
+	struct block block;
 	struct detail d;
 
-	if (!begin_detail(&d) || !process_arg(ctx, &d) || !find_watch(&d.key, d.now))
+	if (!begin_detail(&d) || !process_arg(ctx, &d, &block) || !find_watch(&d.key, d.now))
 		return 0;
 	/* The id of a port is the first that it has, as that of a process. Up to OTP 25 it
 	 * is in the lower half of the term. */
@@ -545,9 +553,10 @@ SEC("uprobe.multi")
 int detail_resume(void *ctx)
 {
 	__u32 suspensions = 0;
+	struct block block;
 	struct detail d;
 
-	if (!begin_detail(&d) || !process_arg(ctx, &d))
+	if (!begin_detail(&d) || !process_arg(ctx, &d, &block))
 		return 0;
 	if (process_suspensions)
 		bpf_probe_read_user(&suspensions, sizeof(suspensions), (void *)(param(ctx, 1) + process_suspensions));
@@ -602,11 +611,12 @@ int detail_resume_list(void *ctx)
 SEC("uprobe.multi")
 int detail_by(void *ctx)
 {
+	struct block block;
 	struct detail d;
 	__u64 by;
 
-	if (begin_detail(&d) && process_arg(ctx, &d) && find_watch(&d.key, d.now) &&
-	    !read_arg(ctx, &d.block, 1, &by))
+	if (begin_detail(&d) && process_arg(ctx, &d, &block) && find_watch(&d.key, d.now) &&
+	    !read_arg(ctx, &block, 1, &by))
 		log_plain(bpf_get_attach_cookie(ctx), d.now, d.key.pid, d.key.process, term_pid(by));
 	return 0;
 }

@@ -79,8 +79,9 @@ static __always_inline __u64 mix(__u64 hash, __u64 word)
 	return hash ^ hash >> 47;
 }
 
-/* Hashes the name at addr; 0 where it cannot be read, is empty or too long. */
-static __always_inline __u64 hash_name(__u64 addr)
+/* Hashes the name at addr; 0 where it cannot be read, is empty or too long. Not static,
+ * as note_rank, and for want of stack. */
+__noinline __u64 hash_name(__u64 addr)
 {
 	__u64 hash = 0;
 

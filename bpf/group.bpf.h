@@ -128,22 +128,15 @@ static __always_inline __u32 delay_bucket(__u64 ns)
 	return bucket < DELAY_BUCKETS ? bucket : DELAY_BUCKETS - 1;
 }
 
-/* What an instance adds to its group. */
-struct share {
-	__u32 status; /* SUCCESSES, FAILURES or TIMEOUTS */
-	__u32 pad;
-	__u64 delay;
-	__u64 amount;
-};
-
-static __always_inline void add_share(struct group *g, const struct share *s)
+/* Adds an instance to its group; status is SUCCESSES, FAILURES or TIMEOUTS. */
+static __always_inline void add_share(struct group *g, __u32 status, __u64 delay, __u64 amount)
 {
-	__u32 bucket = delay_bucket(s->delay);
+	__u32 bucket = delay_bucket(delay);
 
-	switch (s->status) {
+	switch (status) {
 	case SUCCESSES:
 		__sync_fetch_and_add(&g->counts[0], 1);
-		__sync_fetch_and_add(&g->total_ns, s->delay);
+		__sync_fetch_and_add(&g->total_ns, delay);
 		if (bucket < DELAY_BUCKETS)
 			__sync_fetch_and_add(&g->delays[bucket], 1);
 		break;
@@ -153,8 +146,8 @@ static __always_inline void add_share(struct group *g, const struct share *s)
 	default:
 		__sync_fetch_and_add(&g->counts[2], 1);
 	}
-	if (s->amount)
-		__sync_fetch_and_add(&g->amount, s->amount);
+	if (amount)
+		__sync_fetch_and_add(&g->amount, amount);
 }
 
 static __always_inline struct group *make_group(void *map, const struct group_key *k)
@@ -170,22 +163,20 @@ static __always_inline struct group *make_group(void *map, const struct group_ke
 	return bpf_map_lookup_elem(map, k);
 }
 
-/* Not static, as note_rank. */
-__noinline int add_to_group(struct group_key *k, struct share *s)
+/* Counts an instance in its group. owner is the entry of the outcome and, in the upper
+ * half, the pid of the VM; end is the row and the status likewise. Not static, as
+ * note_rank. */
+__noinline int add_to_group(__u64 group, __u64 owner, __u64 end, __u64 delay, __u64 amount)
 {
-	struct group_key rest;
-	struct group *g;
+	struct group_key k = {.group = group, .outcome = owner, .pid = owner >> 32, .row = end};
+	struct group *g = make_group(&groups, &k);
 
-	if (!k || !s)
-		return 0;
-	g = make_group(&groups, k);
 	if (!g) {
-		rest = *k;
-		rest.group = 0;
-		g = make_group(&rests, &rest);
+		k.group = 0;
+		g = make_group(&rests, &k);
 	}
 	if (g)
-		add_share(g, s);
+		add_share(g, end >> 32, delay, amount);
 	return 0;
 }
 
@@ -193,10 +184,8 @@ __noinline int add_to_group(struct group_key *k, struct share *s)
 static __always_inline void count_group(const struct span *v, __u32 row, __u32 status,
 					__u64 delay, __u64 amount)
 {
-	struct group_key k = {.group = v->group, .outcome = v->outcome, .pid = v->key.pid, .row = row};
-	struct share s = {.status = status, .delay = delay, .amount = amount};
-
-	add_to_group(&k, &s);
+	add_to_group(v->group, v->outcome | (__u64)v->key.pid << 32, row | (__u64)status << 32,
+		     delay, amount);
 }
 
 #endif

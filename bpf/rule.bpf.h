@@ -229,21 +229,29 @@ static __always_inline long read_key(struct rule_event *e)
 	return err;
 }
 
-/* Notes a text, and returns the group that it stands for; 0 where it cannot be read. */
-static __noinline __u64 text_group(__u64 addr)
+/* Notes the text that a group stands for; false where it cannot be read. Not static, as
+ * note_rank. */
+__noinline int note_text(__u64 group, __u64 addr)
 {
 	struct group_text t = {};
+
+	if (bpf_probe_read_user_str(t.text, sizeof(t.text), (void *)addr) < 0)
+		return false;
+	bpf_map_update_elem(&texts_seen, &group, &t, BPF_NOEXIST);
+	return true;
+}
+
+/* The group that a text stands for; 0 where it cannot be read. */
+static __always_inline __u64 text_group(__u64 addr)
+{
 	__u64 group = hash_name(addr);
 
 	if (!group)
 		return 0;
 	group |= IS_TEXT;
-	if (bpf_map_lookup_elem(&texts_seen, &group))
+	if (bpf_map_lookup_elem(&texts_seen, &group) || note_text(group, addr))
 		return group;
-	if (bpf_probe_read_user_str(t.text, sizeof(t.text), (void *)addr) < 0)
-		return 0;
-	bpf_map_update_elem(&texts_seen, &group, &t, BPF_NOEXIST);
-	return group;
+	return 0;
 }
 
 static __always_inline __u64 read_group(struct rule_event *e)
@@ -304,10 +312,9 @@ static __always_inline struct span *find_open(const struct span_key *k, struct s
 static __always_inline bool take_found(struct span *v, const struct span *open, bool hashed)
 {
 	bool taken = take(v, open);
-	struct span_key k = open->key;
 
 	if (taken && hashed)
-		bpf_map_delete_elem(&spans, &k);
+		bpf_map_delete_elem(&spans, &open->key);
 	return taken;
 }
 
@@ -327,38 +334,43 @@ static __noinline int settle_expired(struct rule_event *e, struct span *open)
 {
 	struct ending end = {.end_ns = e->now};
 	struct outcome *o = e->outcome;
-	struct span_key k = open->key;
 
 	end.status = verdict(o, open, SUCCESSES, &end.end_ns);
 	if (end.status == SUCCESSES || is_placeholder(open))
 		return false;
 	settle(o, &e->series, row_at(end.end_ns), open, &end);
 	open->start_ns |= ENDED;
-	if (!bpf_map_update_elem(&spans, &k, open, BPF_ANY))
+	if (!bpf_map_update_elem(&spans, &open->key, open, BPF_ANY))
 		arrived(SPANS);
 	return true;
 }
 
+/* Gives up what has been put into a queue while its end came, and did not find it. */
+static __noinline int give_up(struct rule_event *e, const struct span_key *k)
+{
+	struct span open, *found;
+	bool hashed, timed_out;
+
+	found = find_open(k, &open, &hashed, &timed_out);
+	if (found && take_found(found, &open, hashed))
+		count(&e->series, e->row, UNPAIRED);
+	return 0;
+}
+
 /* Puts an instance at the end of the queue of its key. */
-static __always_inline void put_in_queue(struct rule_event *e, struct span *v, bool second)
+static __noinline int put_in_queue(struct rule_event *e, struct span *v, bool second)
 {
 	struct queue *q = make_queue(&e->key, second, e->index);
-	struct span open;
-	bool hashed, timed_out;
-	struct span *found;
 
 	if (!q) {
 		count(&e->series, e->row, MAP_FULL);
-		return;
+		return 0;
 	}
 	v->key.seq = join_queue(q, e->now, second);
 	put_open(e, v);
-	if (!was_passed(q, v->key.seq))
-		return;
-	/* Its end came in between, and did not find it. */
-	found = find_open(&v->key, &open, &hashed, &timed_out);
-	if (found && take_found(found, &open, hashed))
-		count(&e->series, e->row, UNPAIRED);
+	if (was_passed(q, v->key.seq))
+		give_up(e, &v->key);
+	return 0;
 }
 
 /* How long before a receiver fetches what there is a send under way may have been told. */
@@ -388,7 +400,7 @@ static __always_inline void note_work(struct rule_event *e)
 		*(volatile __u32 *)&q->worked = true;
 }
 
-/* What was at the head of a queue. */
+/* What was found under a key, or at the head of its queue. */
 enum head {
 	HEAD_NONE,      /* nothing, or not what started */
 	HEAD_OPEN,      /* an open instance, taken by us */
@@ -399,7 +411,7 @@ enum head {
 #define STALE_MOST 8
 
 /* Takes the first of the queue of a key. */
-static __always_inline enum head take_first(struct rule_event *e, bool second, struct span *open)
+static __noinline enum head take_first(struct rule_event *e, bool second, struct span *open)
 {
 	struct queue *q = queue_at(&e->key, second);
 	struct span_key k = e->key;
@@ -440,7 +452,7 @@ static __always_inline enum head take_first(struct rule_event *e, bool second, s
 
 /* Ends what has just started if its end was told before: the start is told on one thread,
  * while the process may run, and exit, on another. */
-static __always_inline void end_overtaken(struct rule_event *e)
+static __noinline int end_overtaken(struct rule_event *e)
 {
 	__u64 *ended_ns = bpf_map_lookup_elem(&arming, &e->key);
 	struct ending end = {.end_ns = e->now, .status = SUCCESSES};
@@ -448,163 +460,194 @@ static __always_inline void end_overtaken(struct rule_event *e)
 	struct span open, *v;
 
 	if (!ended_ns)
-		return;
+		return 0;
 	soon = *ended_ns + OVERTAKING >= e->now;
 	bpf_map_delete_elem(&arming, &e->key);
 	if (!soon)
-		return;
+		return 0;
 	v = find_open(&e->key, &open, &hashed, &timed_out);
 	if (v && take_found(v, &open, hashed))
 		settle(e->outcome, &e->series, e->row, &open, &end);
-}
-
-static __noinline int rule_start(struct rule_event *e)
-{
-	struct span v = {}, open;
-	bool hashed, timed_out;
-	struct span *found;
-
-	if (!e->current)
-		return 0;
-	if (rule.armed) {
-		__u64 *armed = bpf_map_lookup_elem(&arming, &e->key);
-		__u64 by = 0, target = armed ? *armed : 0;
-
-		if (armed)
-			bpf_map_delete_elem(&arming, &e->key);
-		if (!target || read_operand(e, &rule.arm, &by) || by != target) {
-			count(&e->series, e->row, DROPPED);
-			return 0;
-		}
-	}
-	count(&e->series, e->row, STARTS);
-	v.start_ns = e->now;
-	v.key = e->key;
-	v.outcome = e->index;
-	v.group = read_group(e);
-	if (rule.owner.kind != OPERAND_NONE)
-		read_operand(e, &rule.owner, &v.owner);
-	if (rule.pairing == PAIR_FIFO && !e->key.seq) {
-		put_in_queue(e, &v, false);
-		return 0;
-	}
-	found = find_open(&e->key, &open, &hashed, &timed_out);
-	if (found && e->now <= open.start_ns + e->outcome->dmax_ns && rule.pairing == PAIR_FIRST)
-		return 0;
-	if (found && take_found(found, &open, hashed) && !settle_expired(e, &open)) {
-		count(&e->series, e->row, UNPAIRED);
-		if (e->key.seq) {
-			/* Two messages have one token: no end tells which is which. */
-			count(&e->series, e->row, UNPAIRED);
-			return 0;
-		}
-	}
-	put_open(e, &v);
-	if (rule.overtaken)
-		end_overtaken(e);
 	return 0;
 }
 
+/* Whether a start that has to be armed is. */
+static __always_inline bool is_armed(struct rule_event *e)
+{
+	__u64 *armed = bpf_map_lookup_elem(&arming, &e->key);
+	__u64 by = 0, target = armed ? *armed : 0;
+
+	if (armed)
+		bpf_map_delete_elem(&arming, &e->key);
+	return target && !read_operand(e, &rule.arm, &by) && by == target;
+}
+
+/* Has the instance that is open under the key of a start make way for a new one; false
+ * where there is to be no new one. */
+static __always_inline bool make_way(struct rule_event *e)
+{
+	struct span open, *found;
+	bool hashed, timed_out;
+
+	found = find_open(&e->key, &open, &hashed, &timed_out);
+	if (!found)
+		return true;
+	if (e->now <= open.start_ns + e->outcome->dmax_ns && rule.pairing == PAIR_FIRST)
+		return false;
+	if (!take_found(found, &open, hashed) || settle_expired(e, &open))
+		return true;
+	count(&e->series, e->row, UNPAIRED);
+	if (!e->key.seq)
+		return true;
+	/* Two messages have one token: no end tells which is which. */
+	count(&e->series, e->row, UNPAIRED);
+	return false;
+}
+
+/* Opens the instance that an event starts. */
+static __always_inline void open_instance(struct rule_event *e)
+{
+	struct span v = {.start_ns = e->now, .key = e->key, .outcome = e->index};
+
+	v.group = read_group(e);
+	if (rule.owner.kind != OPERAND_NONE)
+		read_operand(e, &rule.owner, &v.owner);
+	if (rule.pairing == PAIR_FIFO && !e->key.seq)
+		put_in_queue(e, &v, false);
+	else
+		put_open(e, &v);
+}
+
+static __always_inline void rule_start(struct rule_event *e)
+{
+	if (!e->current)
+		return;
+	if (rule.armed && !is_armed(e)) {
+		count(&e->series, e->row, DROPPED);
+		return;
+	}
+	count(&e->series, e->row, STARTS);
+	if (rule.pairing == PAIR_FIFO && !e->key.seq) {
+		open_instance(e);
+		return;
+	}
+	if (!make_way(e))
+		return;
+	open_instance(e);
+	if (rule.overtaken)
+		end_overtaken(e);
+}
+
 /* Keeps the place of one that has timed out, so that its end is known to be late. */
-static __always_inline void keep_timed_out(struct rule_event *e, struct span *ended)
+static __noinline int keep_timed_out(struct rule_event *e, struct span *ended)
 {
 	struct queue *q = make_queue(&e->key, true, e->index);
 
 	if (!q) {
 		count(&e->series, e->row, MAP_FULL);
-		return;
+		return 0;
 	}
 	ended->key.seq = join_queue(q, e->now, true);
 	if (!bpf_map_update_elem(&spans, &ended->key, ended, BPF_ANY))
 		arrived(SPANS);
+	return 0;
 }
 
-static __noinline int rule_via(struct rule_event *e)
+/* Keeps the place in the second stage of what comes and has not started. */
+static __noinline int keep_place(struct rule_event *e)
 {
-	struct span open = {};
-	enum head head;
-
-	if (e->key.seq)
-		return 0; /* the token tells at the end */
-	head = take_first(e, false, &open);
-	if (head == HEAD_OPEN) {
-		put_in_queue(e, &open, true);
-		return 0;
-	}
-	if (head == HEAD_TIMED_OUT) {
-		keep_timed_out(e, &open);
-		return 0;
-	}
-	if (!e->current)
-		return 0;
-	/* What comes now did not start: its place has to be kept. */
-	open = (struct span){
+	struct span v = {
 		.start_ns = e->now,
 		.key = e->key,
 		.parent = PLACEHOLDER,
 		.outcome = e->index,
 	};
-	put_in_queue(e, &open, true);
+
+	put_in_queue(e, &v, true);
 	return 0;
 }
 
-static __noinline int rule_end(struct rule_event *e)
+/* Has the first of the first stage go on to the second; what it was. */
+static __noinline enum head pass_on(struct rule_event *e)
 {
-	bool hashed, timed_out, queued = rule.pairing == PAIR_FIFO && !e->key.seq;
-	struct ending end = {.end_ns = e->now, .inferred = queued};
-	struct series s = e->series;
+	struct span open = {};
+	enum head head = take_first(e, false, &open);
+
+	if (head == HEAD_OPEN)
+		put_in_queue(e, &open, true);
+	else if (head == HEAD_TIMED_OUT)
+		keep_timed_out(e, &open);
+	return head;
+}
+
+static __always_inline void rule_via(struct rule_event *e)
+{
+	if (e->key.seq)
+		return; /* the token tells at the end */
+	if (pass_on(e) == HEAD_NONE && e->current)
+		keep_place(e);
+}
+
+/* Takes the open instance of a key. */
+static __always_inline enum head take_keyed(struct rule_event *e, struct span *open)
+{
+	bool hashed, timed_out;
+	struct span *v = find_open(&e->key, open, &hashed, &timed_out);
+
+	if (timed_out)
+		bpf_map_delete_elem(&spans, &e->key);
+	if (!v && !timed_out && rule.overtaken) {
+		/* Whoever starts looks for this, and we look again for what has
+		 * started meanwhile: one sees the other. */
+		bpf_map_update_elem(&arming, &e->key, &e->now, BPF_ANY);
+		v = find_open(&e->key, open, &hashed, &timed_out);
+		if (v)
+			bpf_map_delete_elem(&arming, &e->key);
+	}
+	if (v && take_found(v, open, hashed))
+		return HEAD_OPEN;
+	return timed_out ? HEAD_TIMED_OUT : HEAD_NONE;
+}
+
+/* Ends an instance that was open and is taken. */
+static __always_inline void end_instance(struct rule_event *e, struct span *open, bool inferred)
+{
+	struct ending end = {.end_ns = e->now, .inferred = inferred};
 	__u32 row = e->row;
-	struct outcome *o = e->outcome;
-	struct span open, *v;
-	__u64 began;
 
-	if (queued) {
-		enum head head = take_first(e, rule.staged, &open);
-
-		timed_out = head == HEAD_TIMED_OUT;
-		v = head == HEAD_OPEN ? &open : NULL;
-	} else {
-		v = find_open(&e->key, &open, &hashed, &timed_out);
-		if (timed_out)
-			bpf_map_delete_elem(&spans, &e->key);
-		if (!v && !timed_out && rule.overtaken) {
-			/* Whoever starts looks for this, and we look again for what has
-			 * started meanwhile: one sees the other. */
-			bpf_map_update_elem(&arming, &e->key, &e->now, BPF_ANY);
-			v = find_open(&e->key, &open, &hashed, &timed_out);
-			if (v)
-				bpf_map_delete_elem(&arming, &e->key);
-		}
-		if (v && !take_found(v, &open, hashed))
-			v = NULL;
-	}
-	if (rule.synced && rule.staged)
-		note_work(e);
-	if (!v && !timed_out && rule.loose) {
-		if (e->current)
-			count(&s, row, DROPPED);
-		return 0;
-	}
-	if (e->current)
-		count(&s, row, ENDS);
-	if (!v) {
-		if (e->current)
-			count(&s, row, timed_out ? LATES : ORPHANS);
-		return 0;
-	}
-	began = open.start_ns;
-	if (end.end_ns < began) /* clocks of two processors */
-		end.end_ns = began;
+	if (end.end_ns < open->start_ns) /* clocks of two processors */
+		end.end_ns = open->start_ns;
 	if (rule.amount != NO_ARG)
 		read_arg(e->ctx, NULL, rule.amount, &end.amount);
-	end.status = verdict(o, &open, SUCCESSES, &end.end_ns);
+	end.status = verdict(e->outcome, open, SUCCESSES, &end.end_ns);
 	if (end.status != SUCCESSES) {
-		count(&s, row, LATES);
+		count(&e->series, row, LATES);
 		end.amount = 0;
 		row = row_at(end.end_ns);
 	}
-	settle(o, &s, row, &open, &end);
-	return 0;
+	settle(e->outcome, &e->series, row, open, &end);
+}
+
+static __always_inline void rule_end(struct rule_event *e)
+{
+	bool queued = rule.pairing == PAIR_FIFO && !e->key.seq;
+	struct span open;
+	enum head head;
+
+	head = queued ? take_first(e, rule.staged, &open) : take_keyed(e, &open);
+	if (rule.synced && rule.staged)
+		note_work(e);
+	if (head == HEAD_NONE && rule.loose) {
+		if (e->current)
+			count(&e->series, e->row, DROPPED);
+		return;
+	}
+	if (e->current)
+		count(&e->series, e->row, ENDS);
+	if (head == HEAD_OPEN)
+		end_instance(e, &open, queued);
+	else if (e->current)
+		count(&e->series, e->row, head == HEAD_TIMED_OUT ? LATES : ORPHANS);
 }
 
 static __always_inline void rule_arm(struct rule_event *e)

@@ -57,26 +57,6 @@ struct {
 	__uint(max_entries, 4096); /* set when loading */
 } ring SEC(".maps");
 
-/* Sends an instance through the ring buffer. Nobody is woken: the reader comes
- * by itself, and a wake-up costs three times what the rest of a hit does. */
-static __noinline int stream(struct instance *i, __u64 class)
-{
-	struct failed_instance *f;
-
-	if (!i)
-		return 0;
-	if (i->status != FAILURES || !class)
-		return bpf_ringbuf_output(&ring, i, sizeof(*i), BPF_RB_NO_WAKEUP);
-	f = bpf_ringbuf_reserve(&ring, sizeof(*f), 0);
-	if (!f)
-		return -1;
-	f->instance = *i;
-	if (bpf_probe_read_user_str(f->class, sizeof(f->class), (void *)class) < 0)
-		f->class[0] = 0;
-	bpf_ringbuf_submit(f, BPF_RB_NO_WAKEUP);
-	return 0;
-}
-
 /* How an open instance ends, and when. What comes first counts: the deadline,
  * the death of its process, or the event of this status at end_ns. */
 static __always_inline __u32 verdict(const struct outcome *o, const struct span *v, __u32 status,
@@ -107,9 +87,48 @@ struct ending {
 	__u64 class;   /* of a failure: address of its text, 0: none */
 };
 
+static __always_inline void fill_instance(struct instance *i, const struct outcome *o,
+					  const struct span *v, const struct ending *e)
+{
+	i->start_ns = v->start_ns;
+	i->end_ns = e->end_ns;
+	i->id = v->key.id;
+	i->parent = v->parent;
+	i->owner = v->owner;
+	i->number = o->number;
+	i->pid = v->key.pid;
+	i->status = e->status;
+	i->pad = 0;
+}
+
+/* Sends an instance through the ring buffer. It wakes nobody: the reader comes by
+ * itself, and a wake-up costs three times what the rest of a hit does. The instance is
+ * written where it is sent from, as the stack is short. */
+static __noinline int stream(const struct outcome *o, const struct span *v, const struct ending *e)
+{
+	if (e->status == FAILURES && e->class) {
+		struct failed_instance *f = bpf_ringbuf_reserve(&ring, sizeof(*f), 0);
+
+		if (!f)
+			return -1;
+		fill_instance(&f->instance, o, v, e);
+		if (bpf_probe_read_user_str(f->class, sizeof(f->class), (void *)e->class) < 0)
+			f->class[0] = 0;
+		bpf_ringbuf_submit(f, BPF_RB_NO_WAKEUP);
+	} else {
+		struct instance *i = bpf_ringbuf_reserve(&ring, sizeof(*i), 0);
+
+		if (!i)
+			return -1;
+		fill_instance(i, o, v, e);
+		bpf_ringbuf_submit(i, BPF_RB_NO_WAKEUP);
+	}
+	return 0;
+}
+
 /* Counts an instance that has ended, in the row of the window of its end. */
-static __always_inline void settle(const struct outcome *o, const struct series *s, __u32 row,
-				   const struct span *v, const struct ending *e)
+static __always_inline int settle(const struct outcome *o, const struct series *s, __u32 row,
+			     const struct span *v, const struct ending *e)
 {
 	__u64 end_ns = e->end_ns, delay = end_ns - v->start_ns;
 	__u32 status = e->status;
@@ -126,21 +145,9 @@ static __always_inline void settle(const struct outcome *o, const struct series 
 	}
 	if (o->flags & GROUPED && row != STRAY)
 		count_group(v, row, status, delay, e->amount);
-	if (o->flags & STREAM && is_wanted(o, v, row, status, end_ns)) {
-		struct instance i = {
-			.start_ns = v->start_ns,
-			.end_ns = end_ns,
-			.id = v->key.id,
-			.parent = v->parent,
-			.owner = v->owner,
-			.number = o->number,
-			.pid = v->key.pid,
-			.status = status,
-		};
-
-		if (stream(&i, e->class))
-			count(s, row, RING_FULL);
-	}
+	if (o->flags & STREAM && is_wanted(o, v, row, status, end_ns) && stream(o, v, e))
+		count(s, row, RING_FULL);
+	return 0;
 }
 
 #endif

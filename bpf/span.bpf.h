@@ -43,8 +43,34 @@ struct event {
 	__u32 outcome;       /* entry, known when its name is */
 	struct span_key key; /* the number in it likewise */
 	__u64 name;          /* address */
-	struct block block;
+	__u64 kind;
+	__u64 version;
+	__u64 process;       /* address of its pid, 0: not known */
+	__u64 parent;
+	__u64 class;         /* address, 0: none */
+	bool unreadable;     /* some of it could not be read */
 };
+
+/* Reads what an event says; false where it cannot be read. It reads everything at once,
+ * so that the block need not be kept on the stack. */
+static __always_inline bool read_event(void *ctx, struct event *e)
+{
+	struct block block;
+
+	if (read_block(ctx, &block) ||
+	    read_arg(ctx, &block, ARG_EVENT, &e->kind) ||
+	    read_arg(ctx, &block, ARG_VERSION, &e->version) ||
+	    read_arg(ctx, &block, ARG_ID, &e->key.id) ||
+	    read_arg(ctx, &block, ARG_NAME, &e->name))
+		return false;
+	if (read_arg(ctx, &block, ARG_PID, &e->process))
+		e->process = 0;
+	if (read_arg(ctx, &block, ARG_PARENT, &e->parent))
+		e->parent = 0;
+	if (read_arg(ctx, &block, ARG_CLASS, &e->class))
+		e->class = 0;
+	return true;
+}
 
 /* Names are compared in chunks of so many bytes, for want of stack. */
 #define CHUNK 64
@@ -130,7 +156,7 @@ static __always_inline struct outcome *named_outcome(struct event *e, bool start
 		next = o->next;
 		same = same_name(o, e->name);
 		if (same < 0) {
-			read_error(e);
+			e->unreadable = true;
 			return NULL;
 		}
 		if (same) {
@@ -167,7 +193,7 @@ static __noinline int log_span(struct event *e, __u64 process, __u32 number, __u
 
 /* Has the process watched that started a span, which is at this place among the recent
  * ones, 0 for none. */
-static __noinline int watch_owner(struct event *e, __u64 owner, __u64 dmax_ns, __u32 root)
+static __always_inline void watch_owner(struct event *e, __u64 owner, __u64 dmax_ns, __u32 root)
 {
 	struct process_key k = {.process = owner, .pid = e->key.pid};
 	struct watch by = {
@@ -177,16 +203,41 @@ static __noinline int watch_owner(struct event *e, __u64 owner, __u64 dmax_ns, _
 		.root = root,
 	};
 
-	return watch_process(&k, &by, 0);
+	watch_process(&k, &by, 0);
 }
 
-static __always_inline void start(void *ctx, struct event *e)
+/* The process of which an event tells the pid; 0 where it is not known. */
+static __always_inline __u64 process_of(const struct event *e)
+{
+	return e->process ? erlang_pid(e->process) : 0;
+}
+
+/* Where a span was put. */
+enum placed { PLACED_NOWHERE, PLACED_RECENT, PLACED_HASHED };
+
+/* Puts a span that starts among the open ones. */
+static __always_inline enum placed put_span(struct event *e, __u64 owner, __u32 flags)
+{
+	struct span v = {.start_ns = e->now, .key = e->key, .owner = owner, .outcome = e->outcome};
+
+	if (flags & STREAM)
+		v.parent = e->parent;
+	if (flags & GROUPED)
+		v.group = flags & BY_SPAWN ? spawn_group(owner, e->key.pid) : owner;
+	if (put_recent(&v, v.start_ns))
+		return PLACED_RECENT;
+	if (bpf_map_update_elem(&spans, &v.key, &v, BPF_ANY))
+		return PLACED_NOWHERE;
+	arrived(SPANS);
+	return PLACED_HASHED;
+}
+
+static __always_inline void start(struct event *e)
 {
 	struct outcome *o = named_outcome(e, true);
-	struct span v = {};
+	enum placed placed;
 	struct series s;
-	bool placed;
-	__u64 pid;
+	__u64 owner = 0;
 	__u32 row;
 
 	if (!o)
@@ -194,41 +245,22 @@ static __always_inline void start(void *ctx, struct event *e)
 	s = series_of(o, e->key.pid);
 	row = row_at(e->now);
 	count(&s, row, STARTS);
-	v.start_ns = e->now;
-	v.key = e->key;
-	v.outcome = e->outcome;
-	if (o->flags & STREAM)
-		read_arg(ctx, &e->block, ARG_PARENT, &v.parent);
-	if (o->flags & (STREAM | EXIT_FAILS | GROUPED | EXPLAIN) && !read_arg(ctx, &e->block, ARG_PID, &pid))
-		v.owner = erlang_pid(pid);
-	if (o->flags & GROUPED)
-		v.group = o->flags & BY_SPAWN ? spawn_group(v.owner, e->key.pid) : v.owner;
-	placed = put_recent(&v, v.start_ns);
-	if (o->flags & EXPLAIN) {
-		watch_owner(e, v.owner, o->dmax_ns, placed ? recent_index(&v.key, 0) + 1 : 0);
-		log_span(e, v.owner, o->number, LOG_SPAN_START);
-	}
-	if (placed)
-		return;
-	if (bpf_map_update_elem(&spans, &v.key, &v, BPF_ANY))
+	if (o->flags & (STREAM | EXIT_FAILS | GROUPED | EXPLAIN))
+		owner = process_of(e);
+	placed = put_span(e, owner, o->flags);
+	if (placed == PLACED_NOWHERE)
 		count(&s, row, MAP_FULL);
-	else
-		arrived(SPANS);
-}
-
-/* Logs the end of a span, where that is wanted. */
-static __always_inline void explain_end(void *ctx, struct event *e, const struct outcome *o)
-{
-	__u64 pid;
-
-	if (o->flags & EXPLAIN && !read_arg(ctx, &e->block, ARG_PID, &pid))
-		log_span(e, erlang_pid(pid), o->number, LOG_SPAN_END);
+	if (o->flags & EXPLAIN) {
+		watch_owner(e, owner, o->dmax_ns,
+			    placed == PLACED_RECENT ? recent_index(&e->key, 0) + 1 : 0);
+		log_span(e, owner, o->number, LOG_SPAN_START);
+	}
 }
 
 /* Ends the span that was read from v as open. */
-static __always_inline void end_open(void *ctx, struct event *e, const struct outcome *o,
+static __always_inline void end_open(struct event *e, const struct outcome *o,
 				     const struct series *s, __u32 row, struct span *v,
-				     const struct span *open, __u32 status)
+				     const struct span *open)
 {
 	__u64 now = e->now > open->start_ns ? e->now : open->start_ns; /* clocks of two processors */
 	struct ending end = {.end_ns = now};
@@ -237,81 +269,89 @@ static __always_inline void end_open(void *ctx, struct event *e, const struct ou
 		count(s, row, LATES);
 		return;
 	}
-	end.status = verdict(o, open, status, &end.end_ns);
+	end.status = verdict(o, open, e->kind == EVENT_END ? SUCCESSES : FAILURES, &end.end_ns);
 	if (end.end_ns != now) {
 		count(s, row, LATES);
 		row = row_at(end.end_ns);
 	}
 	if (end.status == FAILURES && o->flags & STREAM)
-		read_arg(ctx, &e->block, ARG_CLASS, &end.class);
+		end.class = e->class;
 	settle(o, s, row, open, &end);
 }
 
-/* Ends a span that is not among the recent ones. */
-static __always_inline void end_other(void *ctx, struct event *e, __u32 status)
+/* A span that an event ends. */
+struct ended {
+	struct span *place; /* NULL where there is none */
+	struct span read;   /* what is there */
+	bool open;          /* it is open still */
+	bool hashed;        /* it is not among the recent ones */
+};
+
+/* Finds the span of an end that is not among the recent ones, and returns its outcome;
+ * NULL where it is of none. */
+static __noinline struct outcome *find_other(struct event *e, struct ended *s)
 {
 	struct outcome *o = named_outcome(e, false);
-	struct span *v, open;
-	struct series s;
-	bool found;
-	__u32 row;
 
+	s->hashed = true;
+	s->open = false;
 	if (!o)
-		return;
-	v = bpf_map_lookup_elem(&spans, &e->key);
-	found = v && read_open(v, &open) && same_key(&open.key, &e->key);
-	if (found) /* it may have started before the outcome changed */
-		o = bpf_map_lookup_elem(&outcomes, &open.outcome);
-	if (!o)
-		return;
-	explain_end(ctx, e, o);
-	s = series_of(o, e->key.pid);
-	row = row_at(e->now);
-	count(&s, row, ENDS);
-	if (!found) {
-		count(&s, row, v ? LATES : ORPHANS);
-		return;
-	}
-	end_open(ctx, e, o, &s, row, v, &open, status);
-	bpf_map_delete_elem(&spans, &open.key);
-	put_recent(&open, open.start_ns | ENDED);
+		return NULL;
+	s->place = bpf_map_lookup_elem(&spans, &e->key);
+	s->open = s->place && read_open(s->place, &s->read) && same_key(&s->read.key, &e->key);
+	if (s->open) /* it may have started before the outcome changed */
+		o = bpf_map_lookup_elem(&outcomes, &s->read.outcome);
+	return o;
 }
 
-static __always_inline void end(void *ctx, struct event *e, __u32 status)
+/* Finds the span of an end, and returns its outcome; NULL where it is of none. */
+static __always_inline struct outcome *find_ended(struct event *e, struct ended *s)
 {
-	struct span *v = recent_at(&e->key, 0);
 	struct outcome *o;
-	struct span read;
-	struct series s;
-	bool open;
-	__u32 row;
 
-	if (!v)
-		return;
+	s->place = recent_at(&e->key, 0);
+	if (!s->place)
+		return NULL;
 	/* The id tells which span it is: it is unique within the VM. So the name
 	 * need not be read, only that the outcome is on this label. */
-	open = read_open(v, &read);
-	o = bpf_map_lookup_elem(&outcomes, &read.outcome);
-	if (!o || read.key.id != e->key.id || read.key.pid != e->key.pid ||
-	    o->label != e->label || read.start_ns == BUSY) {
-		end_other(ctx, e, status);
+	s->hashed = false;
+	s->open = read_open(s->place, &s->read);
+	o = bpf_map_lookup_elem(&outcomes, &s->read.outcome);
+	if (!o || s->read.key.id != e->key.id || s->read.key.pid != e->key.pid ||
+	    o->label != e->label || s->read.start_ns == BUSY)
+		return find_other(e, s);
+	return o;
+}
+
+static __always_inline void end(struct event *e)
+{
+	struct ended found;
+	struct outcome *o = find_ended(e, &found);
+	struct series s;
+	__u32 row;
+
+	if (!o)
 		return;
-	}
-	explain_end(ctx, e, o);
+	if (o->flags & EXPLAIN && e->process)
+		log_span(e, process_of(e), o->number, LOG_SPAN_END);
 	s = series_of(o, e->key.pid);
 	row = row_at(e->now);
 	count(&s, row, ENDS);
-	if (open)
-		end_open(ctx, e, o, &s, row, v, &read, status);
-	else
-		count(&s, row, LATES);
+	if (!found.open) {
+		count(&s, row, found.place ? LATES : ORPHANS);
+		return;
+	}
+	end_open(e, o, &s, row, found.place, &found.read);
+	if (!found.hashed)
+		return;
+	bpf_map_delete_elem(&spans, &found.read.key);
+	put_recent(&found.read, found.read.start_ns | ENDED);
 }
 
 /* At a user_trace probe. The cookie is the label. */
 SEC("uprobe.multi")
 int span(void *ctx)
 {
-	__u64 kind = 0, version = 0;
 	struct event e;
 
 	e.now = bpf_ktime_get_ns();
@@ -322,20 +362,19 @@ int span(void *ctx)
 	if (!e.key.pid)
 		return 0;
 	count_other(HITS);
-	if (read_block(ctx, &e.block) ||
-	    read_arg(ctx, &e.block, ARG_EVENT, &kind) ||
-	    read_arg(ctx, &e.block, ARG_VERSION, &version) ||
-	    read_arg(ctx, &e.block, ARG_ID, &e.key.id) ||
-	    read_arg(ctx, &e.block, ARG_NAME, &e.name)) {
+	e.unreadable = !read_event(ctx, &e);
+	if (e.unreadable) {
 		read_error(&e);
 		return 0;
 	}
-	if (version != WRAPPER_VERSION || kind < EVENT_START || kind > EVENT_FAIL || !e.name)
+	if (e.version != WRAPPER_VERSION || e.kind < EVENT_START || e.kind > EVENT_FAIL || !e.name)
 		count_other(FOREIGN);
-	else if (kind == EVENT_START)
-		start(ctx, &e);
+	else if (e.kind == EVENT_START)
+		start(&e);
 	else
-		end(ctx, &e, kind == EVENT_END ? SUCCESSES : FAILURES);
+		end(&e);
+	if (e.unreadable) /* the name */
+		read_error(&e);
 	return 0;
 }
 
