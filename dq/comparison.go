@@ -66,7 +66,7 @@ func (c *Comparison) Insert(x *DeltaQ, n uint64, y *DeltaQ, m uint64) error {
 	p.n, p.m = float64(n), float64(m)
 	for k := range p.above {
 		a, b := c.within(x, k), c.within(y, k)
-		p.above[k], p.below[k] = (a.Lo-b.Hi)*p.n, (b.Lo-a.Hi)*p.n
+		p.above[k], p.below[k] = float64((a.Lo-b.Hi)*p.n), float64((b.Lo-a.Hi)*p.n)
 	}
 	c.held++
 	return nil
@@ -109,7 +109,7 @@ func (c *Comparison) Diverge() (v Divergence, windows int, err error) {
 			v, windows = w, i
 		}
 	}
-	v.PValue, v.Certain = min(1, v.PValue*tests), min(1, v.Certain*tests)
+	v.PValue, v.Certain = min(1, float64(v.PValue*tests)), min(1, float64(v.Certain*tests))
 	return v, windows, nil
 }
 
@@ -175,7 +175,7 @@ func (p *couple) diverge(width time.Duration) Divergence {
 	}
 	v.Distance = Bounds{most / p.n, min(1, -least/p.n)}
 	v.Nominal, v.At, v.Slower = twice/2/p.n, time.Duration(at)*width, p.above[at] < p.below[at]
-	size := p.n / (p.n + p.m) * p.m
+	size := float64(p.n / (p.n + p.m) * p.m)
 	v.PValue, v.Certain = significance(v.Nominal, size), significance(v.Distance.Lo, size)
 	return v
 }

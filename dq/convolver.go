@@ -54,7 +54,7 @@ func (c *Calculator) convolve(p parts) {
 	}
 	d := c.conv.densities(p.rest)
 	if p.mass != (Bounds{1, 1}) {
-		d.err.relative += float64(len(c.aligned)+4) * 0x1p-52
+		d.err.relative += ulps(len(c.aligned) + 4)
 	}
 	c.out.resize(p.width, bins)
 	c.out.excess = p.excess
@@ -64,8 +64,8 @@ func (c *Calculator) convolve(p parts) {
 	} else {
 		sumUp(d.lo)
 	}
-	cumulate(c.out.lo, d.lo, lo, p.total.Lo, p.mass.Lo*(1-d.err.relative), -d.err.absolute)
-	cumulate(c.out.hi, d.hi, hi, p.total.Hi, p.mass.Hi*(1+d.err.relative), d.err.absolute)
+	cumulate(c.out.lo, d.lo, lo, p.total.Lo, float64(p.mass.Lo*(1-d.err.relative)), -d.err.absolute)
+	cumulate(c.out.hi, d.hi, hi, p.total.Hi, float64(p.mass.Hi*(1+d.err.relative)), d.err.absolute)
 }
 
 // cumulate sets f to the distribution function of a density: 0 before its support,
@@ -75,7 +75,7 @@ func cumulate(f, sums []float64, s support, total, factor, offset float64) {
 	clear(f[:s.from])
 	inside := f[s.from:s.to]
 	for i, sum := range sums[:len(inside)] {
-		v := sum*factor + offset
+		v := float64(sum*factor) + offset
 		if v > total {
 			v = total
 		}
@@ -100,6 +100,9 @@ func sumUp(x []float64) {
 		x[i] = sum + rest
 	}
 }
+
+// ulps is n units in the last place of 1.
+func ulps(n int) float64 { return float64(float64(n) * 0x1p-52) }
 
 // A sumBound tells how far a sum of the first values of a density may be from the
 // exact one: by relative times itself, plus absolute.
@@ -143,8 +146,8 @@ func (v *convolver) densities(xs []*DeltaQ) density {
 	if twins {
 		direct, size = direct/2, max(1, size/2)
 	}
-	transforms := float64(len(xs)+1) * float64(size) * float64(bits.Len(uint(size))+2)
-	cheaper := float64(direct)*directCost <= transforms*transformCost
+	transforms := (len(xs) + 1) * size * (bits.Len(uint(size)) + 2)
+	cheaper := float64(float64(direct)*directCost) <= float64(float64(transforms)*transformCost)
 	var d density
 	switch {
 	case cheaper && v.force != forceFast || v.force == forceDirect:
@@ -184,5 +187,5 @@ func twins(xs []*DeltaQ) (difference float64, ok bool) {
 			return 0, false
 		}
 	}
-	return difference * (1 + 1e-9), true
+	return float64(difference * (1 + 1e-9)), true
 }

@@ -6,18 +6,21 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/beamscope/beamscope/dq/internal/quad"
 )
 
 func TestTransform(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for size := 1; size <= 512; size *= 2 {
 		x, want := make([]complex128, size), make([]complex128, size)
+		roots := quad.Roots(size)
 		for i := range x {
 			x[i] = complex(r.NormFloat64(), r.NormFloat64())
 		}
 		for f := range want {
 			for i := range x {
-				want[f] += x[i] * root(f*i%size, size)
+				want[f] += x[i] * roots[f*i%size]
 			}
 		}
 		got := append([]complex128(nil), x...)

@@ -80,10 +80,10 @@ func residualBounds(w, p *DeltaQ) (*DeltaQ, error) {
 	}
 	success := Bounds{0, 1}
 	if ps.Lo > 0 {
-		success.Hi = min(1, ws.Hi/ps.Lo*(1+0x1p-50))
+		success.Hi = min(1, float64(ws.Hi/ps.Lo*(1+0x1p-50)))
 	}
 	if ps.Hi > 0 {
-		success.Lo = min(success.Hi, ws.Lo/ps.Hi*(1-0x1p-50))
+		success.Lo = min(success.Hi, float64(ws.Lo/ps.Hi*(1-0x1p-50)))
 	}
 	out := new(DeltaQ)
 	out.resize(w.width, n)
@@ -91,7 +91,7 @@ func residualBounds(w, p *DeltaQ) (*DeltaQ, error) {
 		hi := residualAbove(w, p, k, success.Hi)
 		lo, at := residualBelow(w, p, k, success.Hi)
 		if lo > hi+Tolerance {
-			possible := p.At(at).Hi*hi + (success.Hi-hi)*p.At(at-k-1).Hi
+			possible := float64(p.At(at).Hi*hi) + float64((success.Hi-hi)*p.At(at-k-1).Hi)
 			return nil, &NoResidualError{At: w.edge(at), Needs: w.At(at).Lo, Possible: min(1, possible)}
 		}
 		out.lo[k], out.hi[k] = max(0, min(lo, hi)), hi
@@ -119,7 +119,7 @@ func residualAbove(w, p *DeltaQ, k int, success float64) float64 {
 	hi := success
 	for a := range p.lo {
 		if p.lo[a] > 0 {
-			hi = min(hi, w.At(k+a).Hi/p.lo[a]*(1+0x1p-50))
+			hi = min(hi, float64(w.At(k+a).Hi/p.lo[a]*(1+0x1p-50)))
 		}
 	}
 	return hi
@@ -130,13 +130,13 @@ func residualAbove(w, p *DeltaQ, k int, success float64) float64 {
 func residualBelow(w, p *DeltaQ, k int, success float64) (lo float64, at int) {
 	for i := k; i < len(w.lo)+k+p.Bins() && i < len(w.lo); i++ {
 		later, all := p.At(i-k-1).Hi, p.At(i).Hi
-		need := w.lo[i]*(1-0x1p-50) - success*later
+		need := float64(w.lo[i]*(1-0x1p-50)) - float64(success*later)
 		if need <= Tolerance {
 			continue
 		}
 		bound := math.Inf(1)
 		if all > later {
-			bound = need / (all - later) * (1 - 0x1p-50)
+			bound = float64(need / (all - later) * (1 - 0x1p-50))
 		}
 		if bound > lo {
 			lo, at = bound, i
@@ -198,7 +198,7 @@ func divide(w, p []float64, n int) []float64 {
 		var sum accumulator
 		sum.add(w[k])
 		for j := 1; j <= k && j < len(p); j++ {
-			sum.add(-p[j] * r[k-j])
+			sum.add(float64(-p[j] * r[k-j]))
 		}
 		r[k] = sum.sum() / p[0]
 	}
@@ -229,7 +229,7 @@ func isQuotient(w, p, r []float64) bool {
 	product := make([]float64, len(w))
 	for i, a := range r {
 		for j, b := range p {
-			product[i+j] += a * b
+			product[i+j] += float64(a * b)
 		}
 	}
 	var distance float64
@@ -277,7 +277,7 @@ func fit(w, p []float64) []float64 {
 		for j, b := range p {
 			if b != 0 {
 				for i, a := range r[:n-min(j, n)] {
-					product[i+j] += a * b
+					product[i+j] += float64(a * b)
 				}
 			}
 		}
@@ -290,9 +290,9 @@ func fit(w, p []float64) []float64 {
 		for i := range r {
 			var s float64
 			for j := 0; j < len(p) && i+j < n; j++ {
-				s += p[j] * ratio[i+j]
+				s += float64(p[j] * ratio[i+j])
 			}
-			r[i] *= s / sumP
+			r[i] = float64(r[i] * (s / sumP))
 		}
 	}
 	return bounded(r)

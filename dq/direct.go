@@ -17,7 +17,7 @@ func (v *convolver) direct(xs []*DeltaQ, twins bool) density {
 			v.lo = v.multiply(v.lo, x.lo)
 		}
 	}
-	return density{lo: v.lo, hi: v.hi, err: sumBound{relative: float64(terms) * 0x1p-52, absolute: underflow}}
+	return density{lo: v.lo, hi: v.hi, err: sumBound{relative: ulps(terms), absolute: underflow}}
 }
 
 // multiply convolves a with the density of the distribution function f. It returns
@@ -36,7 +36,7 @@ func (v *convolver) multiply(a, f []float64) []float64 {
 		}
 		row := out[j : j+len(a)]
 		for i, q := range a {
-			row[i] += p * q
+			row[i] += float64(p * q)
 		}
 	}
 	v.tmp = a

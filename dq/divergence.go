@@ -3,6 +3,8 @@ package dq
 import (
 	"math"
 	"time"
+
+	"github.com/beamscope/beamscope/dq/internal/quad"
 )
 
 // A Divergence says how far two ΔQs are apart: the largest vertical distance of
@@ -52,7 +54,7 @@ func effectiveSize(n, m uint64) float64 {
 	case m == 0:
 		return a
 	}
-	return a / (a + b) * b
+	return float64(a / (a + b) * b)
 }
 
 // significance is the probability that samples of the same distribution, of an
@@ -64,17 +66,17 @@ func significance(d, size float64) float64 {
 		return 1
 	}
 	root := math.Sqrt(size)
-	lambda := (root + 0.12 + 0.11/root) * d
+	lambda := float64((root + 0.12 + 0.11/root) * d)
 	if lambda < 0.2 {
 		return 1 // to fifteen digits; the series is slow there
 	}
 	var sum float64
 	for j, sign := 1.0, 1.0; j <= 100; j, sign = j+1, -sign {
-		term := math.Exp(-2 * j * j * lambda * lambda)
-		sum += sign * term
+		term := quad.Exp(quad.Product(float64(j*lambda), float64(float64(-2*j)*lambda))).Hi
+		sum += float64(sign * term)
 		if term < 1e-18 {
 			break
 		}
 	}
-	return max(0, min(1, 2*sum))
+	return max(0, min(1, sum+sum))
 }

@@ -20,7 +20,7 @@
 // functions and, to use memory again, methods of a [Calculator], keep that true:
 // Sequential, FirstToFinish, AllToFinish, Choice, Scale, Timeout, Retry,
 // RetryOverlap and Rebin. The bounds are guaranteed to the last bit, rounding
-// included. What is uncertain because instances are few is kept apart: see
+// included, and are the same bits on every processor. What is uncertain because instances are few is kept apart: see
 // [Observed.Confident].
 //
 // A [QTA] is a requirement, judged with slack and hazard; [Compare] is the partial

@@ -12,6 +12,9 @@ var (
 	// ErrDelay is a delay below zero, or above what a model or an operator takes.
 	ErrDelay = errors.New("invalid delay")
 
+	// ErrShape is a shape of a distribution out of range.
+	ErrShape = errors.New("invalid shape")
+
 	// ErrCounts are counts that do not fit their grid, or too many instances.
 	ErrCounts = errors.New("invalid counts")
 

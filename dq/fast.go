@@ -52,12 +52,12 @@ func (v *convolver) fast(xs []*DeltaQ, length, size int) density {
 // fastError is the error of a sum of a convolution of k operands by transforms,
 // given the sum of the 2-norms of the operands and the least of them.
 func fastError(k, length, size int, norms, least float64) sumBound {
-	transform := stageError * float64(bits.Len(uint(size-1)))
-	products := float64(8*k) * 0x1p-53
-	err2 := 1.01 * (norms*(transform+4*0x1p-53) + 1.5*least*(transform+products))
+	transform := float64(stageError * float64(bits.Len(uint(size-1))))
+	products := ulps(4 * k)
+	err2 := float64(1.01 * (float64(norms*(transform+4*0x1p-53)) + float64(float64(1.5*least)*(transform+products))))
 	return sumBound{
-		relative: float64(8*k) * 0x1p-53,
-		absolute: err2*math.Sqrt(float64(length)) + underflow,
+		relative: ulps(4 * k),
+		absolute: float64(err2*math.Sqrt(float64(length))) + underflow,
 	}
 }
 
@@ -67,7 +67,7 @@ func split(re, im []float64, z []complex128) {
 	scale := 1 / float64(len(z))
 	im, z = im[:len(re)], z[:len(re)]
 	for i, x := range z {
-		a, b := real(x)*scale, imag(x)*scale
+		a, b := float64(real(x)*scale), float64(imag(x)*scale)
 		if a < 0 {
 			a = 0
 		}
@@ -140,13 +140,13 @@ func packBoth(z []complex128, re, im []float64) float64 {
 	var squares float64
 	for i, p := range re {
 		z[i] = complex(p, 0)
-		squares += p * p
+		squares += float64(p * p)
 	}
 	for i, p := range im {
 		z[i] += complex(0, p)
-		squares += p * p
+		squares += float64(p * p)
 	}
-	return math.Sqrt(squares) * (1 + 1e-9)
+	return float64(math.Sqrt(squares) * (1 + 1e-9))
 }
 
 func packEvenOdd(z []complex128, x []float64) float64 {
@@ -157,9 +157,9 @@ func packEvenOdd(z []complex128, x []float64) float64 {
 			odd = x[i+1]
 		}
 		z[i/2] = complex(x[i], odd)
-		squares += x[i]*x[i] + odd*odd
+		squares += float64(x[i]*x[i]) + float64(odd*odd)
 	}
-	return math.Sqrt(squares) * (1 + 1e-9)
+	return float64(math.Sqrt(squares) * (1 + 1e-9))
 }
 
 // newSpectrum makes room for one more; it forgets all the others where there is
@@ -196,7 +196,7 @@ func (v *convolver) multiplySpectra(size int) {
 func multiplyPair(x, y []complex128, p, q int) {
 	xl, xh := separate(x[p], x[q])
 	yl, yh := separate(y[p], y[q])
-	lo, hi := xl*yl, xh*yh
+	lo, hi := product(xl, yl), product(xh, yh)
 	x[p] = complex(real(lo)-imag(hi), imag(lo)+real(hi))
 	x[q] = complex(real(lo)+imag(hi), real(hi)-imag(lo))
 }

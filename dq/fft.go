@@ -1,6 +1,6 @@
 package dq
 
-import "math"
+import "github.com/beamscope/beamscope/dq/internal/quad"
 
 // A transform computes discrete Fourier transforms of one length, a power of two,
 // in place. The forward one decimates in frequency and leaves its values in
@@ -9,8 +9,10 @@ import "math"
 // radix 2), after Cooley and Tukey.
 type transform struct {
 	n      int
-	stages []stage // of lengths n, n/4, …, down to 4 or 8
-	roots  []complex128
+	stages []stage      // of lengths n, n/4, …, down to 4 or 8
+	roots  []complex128 // exp(−2πi·j/n)
+
+	reversed []complex128 // roots in bit-reversed order; nil until they are needed
 }
 
 // A stage holds the twiddle factors of blocks of one length: w^j, w^2j, w^3j for
@@ -22,23 +24,18 @@ type stage struct {
 
 // newTransform returns the transform of length n, a power of two.
 func newTransform(n int) *transform {
-	t := &transform{n: n}
+	t := &transform{n: n, roots: quad.Roots(n)}
 	for length := n; length >= 4; length /= 4 {
 		s := stage{length: length}
 		for j := range length / 4 {
-			s.w1 = append(s.w1, root(j, length))
-			s.w2 = append(s.w2, root(2*j, length))
-			s.w3 = append(s.w3, root(3*j, length))
+			at := j * (n / length)
+			s.w1 = append(s.w1, t.roots[at])
+			s.w2 = append(s.w2, t.roots[2*at])
+			s.w3 = append(s.w3, t.roots[3*at])
 		}
 		t.stages = append(t.stages, s)
 	}
 	return t
-}
-
-// root is exp(−2πi·j/n), within an ulp in each part.
-func root(j, n int) complex128 {
-	sin, cos := math.Sincos(2 * math.Pi * float64(j) / float64(n))
-	return complex(cos, -sin)
 }
 
 func (t *transform) forward(x []complex128) {
@@ -93,9 +90,9 @@ func (s *stage) forward(x []complex128) {
 		r, i := a-c, b-d
 		i = complex(imag(i), -real(i)) // −i·(b−d)
 		x0[j] = ac + bd
-		x1[j] = (ac - bd) * w2[j]
-		x2[j] = (r + i) * w1[j]
-		x3[j] = (r - i) * w3[j]
+		x1[j] = product(ac-bd, w2[j])
+		x2[j] = product(r+i, w1[j])
+		x3[j] = product(r-i, w3[j])
 	}
 }
 
@@ -114,7 +111,12 @@ func (s *stage) backward(x []complex128) {
 	}
 }
 
+// product is a·b, with each product of parts rounded: see package quad.
+func product(a, b complex128) complex128 {
+	return complex(float64(real(a)*real(b))-float64(imag(a)*imag(b)), float64(real(a)*imag(b))+float64(imag(a)*real(b)))
+}
+
 // mulConj is a times the conjugate of b.
 func mulConj(a, b complex128) complex128 {
-	return complex(real(a)*real(b)+imag(a)*imag(b), imag(a)*real(b)-real(a)*imag(b))
+	return complex(float64(real(a)*real(b))+float64(imag(a)*imag(b)), float64(imag(a)*real(b))-float64(real(a)*imag(b)))
 }

@@ -1,8 +1,8 @@
 package dq
 
 import (
+	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 )
@@ -91,34 +91,6 @@ func ceilDiv(a, b time.Duration) time.Duration {
 	return q
 }
 
-// Exponential returns the ΔQ of a delay that is exponential with the given mean,
-// F(t) = 1 − exp(−t/mean). It has no end: the grid's dMax is the horizon, beyond
-// which the lower bound does not rise. It returns [ErrGrid] for the zero grid and
-// [ErrDelay] unless 0 < mean ≤ MaxModelDelay and dMax ≤ MaxModelDelay.
-func Exponential(g Grid, mean time.Duration) (*DeltaQ, error) {
-	if mean <= 0 || mean > MaxModelDelay {
-		return nil, fmt.Errorf("%w: exponential with mean %v", ErrDelay, mean)
-	}
-	d, err := newModel(g, 0, g.DMax())
-	if err != nil {
-		return nil, err
-	}
-	// Quotient and Expm1 are each within an ulp; F is no steeper in its relative
-	// error than its argument.
-	const below, above = 1 - 0x1p-50, 1 + 0x1p-50
-	f := func(t time.Duration) float64 { return -math.Expm1(-float64(t) / float64(mean)) }
-	for k := range d.lo {
-		d.lo[k] = mulDown(f(d.edge(k)), below)
-		d.hi[k] = min(1, mulUp(f(d.edge(k+1)), above))
-	}
-	d.hi[d.Bins()] = 1
-	// E[T−H; T>H] = m·exp(−H/m), and E[(T−H)²; T>H] = 2m²·exp(−H/m), for the mean m.
-	beyond := math.Exp(-float64(d.Horizon())/float64(mean)) * (1 + 1e-12)
-	beyond = max(beyond, math.SmallestNonzeroFloat64)
-	d.excess = excess{mulUp(float64(mean), beyond), mulUp(float64(mean), rootUp(mulUp(2, beyond)))}
-	return d, nil
-}
-
 // A Step says that the probability of success within T is P, for T up to that of
 // the next step.
 type Step struct {
@@ -176,6 +148,47 @@ func checkSteps(steps []Step) error {
 		}
 	}
 	return nil
+}
+
+// A BoundedStep says that the probability of success within T is from Lo to Hi.
+type BoundedStep struct {
+	T      time.Duration
+	Lo, Hi float64
+}
+
+// Envelope returns the ΔQ of a delay of which the distribution function is known within
+// bounds at some delays: between two of them it is at least the Lo of the first and at
+// most the Hi of the second. No success comes after the last. It returns [ErrOperands]
+// without a point, [ErrGrid] for the zero grid, [ErrDelay] unless the delays rise from
+// point to point within 0..MaxModelDelay, and [ErrProbability] unless 0 ≤ Lo ≤ Hi ≤ 1 and
+// neither falls.
+func Envelope(g Grid, points []BoundedStep) (*DeltaQ, error) {
+	lower, upper := make([]Step, len(points)), make([]Step, len(points))
+	for i, p := range points {
+		lower[i], upper[i] = Step{p.T, p.Lo}, Step{p.T, p.Hi}
+		if p.Lo > p.Hi {
+			return nil, fmt.Errorf("%w: point %d is from %v down to %v", ErrProbability, i+1, p.Lo, p.Hi)
+		}
+	}
+	if err := cmp.Or(checkSteps(lower), checkSteps(upper)); err != nil {
+		return nil, err
+	}
+	d, err := newModel(g, points[0].T, points[len(points)-1].T)
+	if err != nil {
+		return nil, err
+	}
+	passed, ahead := 0, 0
+	for k := range d.lo {
+		for passed < len(points) && points[passed].T <= d.edge(k) {
+			passed++
+		}
+		for ahead < len(points)-1 && points[ahead].T < d.edge(k+1) {
+			ahead++
+		}
+		d.lo[k], d.hi[k] = stepValue(lower, passed), points[ahead].Hi
+	}
+	d.trim()
+	return d, nil
 }
 
 // Samples returns the ΔQ of the delays of instances that succeeded, each as likely

@@ -178,7 +178,7 @@ func (e excess) inBins(d *DeltaQ) excess {
 func (e excess) second(distance int) float64 {
 	second := mulUp(e.rms, e.rms)
 	if distance > 0 {
-		second = addUp(second, mulUp(2*float64(distance), e.mean))
+		second = addUp(second, mulUp(float64(2*distance), e.mean))
 	}
 	return second
 }

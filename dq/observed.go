@@ -267,9 +267,9 @@ func (o *Observed) rank(p float64) (uint64, bool) {
 	if n == 0 || !(p >= 0 && p <= 1) {
 		return 0, false
 	}
-	x := p * float64(n)
+	x := float64(p * float64(n))
 	rank := math.Ceil(x)
-	if near := math.Round(x); math.Abs(x-near) <= 0x1p-50*x {
+	if near := math.Round(x); math.Abs(x-near) <= float64(0x1p-50*x) {
 		rank = near
 	}
 	return uint64(rank), true

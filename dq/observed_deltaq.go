@@ -3,6 +3,8 @@ package dq
 import (
 	"fmt"
 	"math"
+
+	"github.com/beamscope/beamscope/dq/internal/quad"
 )
 
 // DeltaQ returns the bounds on the distribution function of the instances that
@@ -50,7 +52,7 @@ func Epsilon(n uint64, alpha float64) (float64, error) {
 	if !(alpha > 0 && alpha < 1) {
 		return 0, fmt.Errorf("%w: α %v: want above 0, below 1", ErrProbability, alpha)
 	}
-	return min(1, math.Sqrt(math.Log(2/alpha)/2/float64(n))), nil
+	return min(1, math.Sqrt(quad.Log(quad.Of(2).Over(alpha)).Over(float64(2*n)).Hi)), nil
 }
 
 // Confident returns the statistical band of o, kept apart from the guaranteed

@@ -33,7 +33,7 @@ func bit(b bool) uint64 {
 }
 
 func mulDown(a, b float64) float64 {
-	p := a * b
+	p := float64(a * b)
 	if p >= tiny {
 		return previousIf(p, math.FMA(a, b, -p) < 0)
 	}
@@ -44,7 +44,7 @@ func mulDown(a, b float64) float64 {
 }
 
 func mulUp(a, b float64) float64 {
-	p := a * b
+	p := float64(a * b)
 	if p >= tiny {
 		return nextIf(p, math.FMA(a, b, -p) > 0)
 	}

@@ -20,7 +20,7 @@ func (v *convolver) fastTwins(xs []*DeltaQ, length, size int) density {
 	v.hi = slices.Grow(v.hi[:0], length)[:length]
 	interleave(v.hi, v.product)
 	err := fastError(len(xs), length, size, norms, least)
-	err.absolute *= 2
+	err.absolute += err.absolute
 	return density{hi: v.hi, err: err}
 }
 
@@ -29,10 +29,10 @@ func (v *convolver) fastTwins(xs []*DeltaQ, length, size int) density {
 func interleave(dst []float64, z []complex128) {
 	scale := 1 / float64(len(z))
 	for i, x := range z[:len(dst)/2] {
-		dst[2*i], dst[2*i+1] = atLeastZero(real(x))*scale, atLeastZero(imag(x))*scale
+		dst[2*i], dst[2*i+1] = float64(atLeastZero(real(x))*scale), float64(atLeastZero(imag(x))*scale)
 	}
 	if last := len(dst) - 1; last%2 == 0 {
-		dst[last] = atLeastZero(real(z[last/2])) * scale
+		dst[last] = float64(atLeastZero(real(z[last/2])) * scale)
 	}
 }
 
@@ -63,18 +63,18 @@ func (v *convolver) multiplyTwins(plan *transform) {
 func multiplyTwinPair(x, y []complex128, p, q int, w complex128) {
 	xe, xo := separate(x[p], x[q])
 	ye, yo := separate(y[p], y[q])
-	e, o := xe*ye+w*(xo*yo), xe*yo+xo*ye
+	e, o := product(xe, ye)+product(w, product(xo, yo)), product(xe, yo)+product(xo, ye)
 	x[p] = complex(real(e)-imag(o), imag(e)+real(o))
 	x[q] = complex(real(e)+imag(o), real(o)-imag(e))
 }
 
 // reversedRoots are exp(−2πi·f/n) for the frequency f at each position.
 func (t *transform) reversedRoots() []complex128 {
-	if t.roots == nil {
-		t.roots = make([]complex128, t.n)
+	if t.reversed == nil {
+		t.reversed = make([]complex128, t.n)
 		f := 0
-		for p := range t.roots {
-			t.roots[p] = root(f, t.n)
+		for p := range t.reversed {
+			t.reversed[p] = t.roots[f]
 			// Count up in reversed bits: carry from the top.
 			bit := t.n >> 1
 			for ; bit > 0 && f&bit != 0; bit >>= 1 {
@@ -83,5 +83,5 @@ func (t *transform) reversedRoots() []complex128 {
 			f |= bit
 		}
 	}
-	return t.roots
+	return t.reversed
 }

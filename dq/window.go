@@ -114,7 +114,7 @@ func (w *Window) InsertCalculated(d *DeltaQ) error {
 	return nil
 }
 
-func fixed(p float64) uint64 { return uint64(math.RoundToEven(p * fixedOne)) }
+func fixed(p float64) uint64 { return uint64(math.RoundToEven(float64(p * fixedOne))) }
 
 // slot is room for one more, made where there is none.
 func (w *Window) slot() *held {
@@ -185,10 +185,10 @@ func (w *Window) WriteBand(dst *Band, z float64) error {
 	dst.Hi = slices.Grow(dst.Hi[:0], size)[:size]
 	scale := z / math.Sqrt(n)
 	for k, sum := range w.sums {
-		mean := float64(sum) / (n * fixedOne)
-		half := scale * w.deviation(k)
+		mean := float64(sum) / float64(n*fixedOne)
+		half := float64(scale * w.deviation(k))
 		if w.halves != nil {
-			half += float64(w.halves[k]) / (n * fixedOne)
+			half += float64(w.halves[k]) / float64(n*fixedOne)
 		}
 		dst.Mean[k], dst.Lo[k], dst.Hi[k] = mean, max(0, mean-half), min(1, mean+half)
 	}
@@ -208,5 +208,5 @@ func (w *Window) deviation(k int) float64 {
 	if hi|lo == 0 {
 		return 0 // as before the first delay and after the last
 	}
-	return math.Sqrt(float64(hi)*0x1p64+float64(lo)) / (float64(n) * fixedOne)
+	return math.Sqrt(float64(float64(hi)*0x1p64)+float64(lo)) / float64(float64(n)*fixedOne)
 }

@@ -1,0 +1,228 @@
+package quad
+
+import (
+	"math"
+	"math/big"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// The references of these tests are worked out in another way: with numbers of 400 bits,
+// by plain series without reduction of arguments.
+
+const precision = 400
+
+func num(x Number) *big.Float {
+	return new(big.Float).SetPrec(precision).Add(real64(x.Hi), real64(x.Lo))
+}
+
+func real64(x float64) *big.Float { return new(big.Float).SetPrec(precision).SetFloat64(x) }
+
+func mul(a, b *big.Float) *big.Float { return new(big.Float).SetPrec(precision).Mul(a, b) }
+func add(a, b *big.Float) *big.Float { return new(big.Float).SetPrec(precision).Add(a, b) }
+func sub(a, b *big.Float) *big.Float { return new(big.Float).SetPrec(precision).Sub(a, b) }
+func quo(a, b *big.Float) *big.Float { return new(big.Float).SetPrec(precision).Quo(a, b) }
+
+// refExp sums xⁿ/n!, of x halved until it is below 1/2, and squares.
+func refExp(x *big.Float) *big.Float {
+	halvings := 0
+	for y, _ := x.Float64(); math.Abs(y) > 0.5; y /= 2 {
+		x = quo(x, real64(2))
+		halvings++
+	}
+	sum, term := real64(1), real64(1)
+	for n := 1.0; n < 90; n++ {
+		term = quo(mul(term, x), real64(n))
+		sum = add(sum, term)
+	}
+	for range halvings {
+		sum = mul(sum, sum)
+	}
+	return sum
+}
+
+// refLog is Newton's iteration on refExp.
+func refLog(x *big.Float) *big.Float {
+	start, _ := x.Float64()
+	y := real64(math.Log(start))
+	for range 5 {
+		y = add(y, sub(quo(x, refExp(y)), real64(1)))
+	}
+	return y
+}
+
+// refPi is Machin's formula.
+func refPi() *big.Float {
+	arctan := func(n float64) *big.Float {
+		sum, power := real64(0), quo(real64(1), real64(n))
+		for k := 0.0; k < 300; k++ {
+			term := quo(power, real64(2*k+1))
+			if int(k)%2 == 1 {
+				term.Neg(term)
+			}
+			sum = add(sum, term)
+			power = quo(power, real64(n*n))
+		}
+		return sum
+	}
+	return mul(real64(4), sub(mul(real64(4), arctan(5)), arctan(239)))
+}
+
+// refGamma is Γ(z) for z from 1 to 200: the integral from 0 to 600 of t^(z−1)e^−t as a
+// series, of which all terms are positive, after the shift to a large z.
+func refGamma(z *big.Float) *big.Float {
+	// Γ(z) = γ(z, X) + Γ(z, X); for X = 900 and z ≤ 200 the second is below 2^-300 of it.
+	const x = 900
+	sum, term := quo(real64(1), z), quo(real64(1), z)
+	for n := 1.0; n < 4000; n++ {
+		term = quo(mul(term, real64(x)), add(z, real64(n)))
+		sum = add(sum, term)
+	}
+	power := refExp(sub(mul(z, refLog(real64(x))), real64(x)))
+	return mul(power, sum)
+}
+
+// refP is P(a, x) by the series γ(a, x) = xᵃ Σ (−x)ⁿ/(n!(a+n)), which cancels: hence 400
+// bits.
+func refP(a, x *big.Float) *big.Float {
+	sum, power := real64(0), real64(1)
+	for n := 0.0; n < 800; n++ {
+		sum = add(sum, quo(power, add(a, real64(n))))
+		power = quo(mul(power, new(big.Float).Neg(x)), real64(n+1))
+	}
+	return quo(mul(refExp(mul(a, refLog(x))), sum), refGamma(a))
+}
+
+func wrong(t testing.TB, name string, got Number, want *big.Float, relative, absolute float64) {
+	t.Helper()
+	allowed, _ := new(big.Float).Abs(want).Float64()
+	difference, _ := new(big.Float).Abs(sub(num(got), want)).Float64()
+	if !(difference <= allowed*relative+absolute) {
+		w, _ := want.Float64()
+		t.Fatalf("%s: %v, want %v: wrong by %v", name, got, w, difference)
+	}
+}
+
+func drawNumber(t *rapid.T, name string, least, most float64) Number {
+	x := rapid.Float64Range(least, most).Draw(t, name)
+	return Of(x).Add(Of(x * rapid.Float64Range(-0x1p-54, 0x1p-54).Draw(t, name+" rest")))
+}
+
+func TestArithmetic(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		a, b := drawNumber(rt, "a", -1e10, 1e10), drawNumber(rt, "b", 1e-10, 1e10)
+		x := rapid.Float64Range(1e-10, 1e10).Draw(rt, "x")
+		const u2 = 0x1p-106
+		wrong(t, "add", a.Add(b), add(num(a), num(b)), 4*u2, 0)
+		wrong(t, "sub", a.Sub(b), sub(num(a), num(b)), 4*u2, 0)
+		wrong(t, "mul", a.Mul(b), mul(num(a), num(b)), 5*u2, 1e-300)
+		wrong(t, "div", a.Div(b), quo(num(a), num(b)), 15*u2, 1e-300)
+		wrong(t, "times", a.Times(x), mul(num(a), real64(x)), 2*u2, 1e-300)
+		wrong(t, "over", a.Over(x), quo(num(a), real64(x)), 15*u2, 1e-300)
+	})
+}
+
+func TestFunctions(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		x := drawNumber(rt, "x", -600, 300)
+		wrong(t, "exp", Exp(x), refExp(num(x)), Error, 0)
+		y := drawNumber(rt, "y", 1e-200, rapid.SampledFrom([]float64{1e-100, 1e-6, 1, 100}).Draw(rt, "scale"))
+		if y.Hi > 1e-60 {
+			wrong(t, "1 − exp", OneMinusExp(y), sub(real64(1), refExp(new(big.Float).Neg(num(y)))), Error, 1e-115)
+		}
+		z := drawNumber(rt, "z", 1e-3, rapid.SampledFrom([]float64{0.9, 1.1, 1e3, 1e18}).Draw(rt, "scale"))
+		wrong(t, "log", Log(z), refLog(num(z)), 0x1p-90, 0x1p-98)
+	})
+}
+
+func TestGammaFunctions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long references")
+	}
+	for _, a := range []float64{0.0625, 0.5, 1, 1.5, 3.25, 17, 60.5} {
+		shape := Of(a)
+		wrong(t, "log gamma", LogGamma(Of(a+1)), refLog(refGamma(real64(a+1))), 0x1p-80, 0x1p-80)
+		g := NewGamma(shape)
+		for _, f := range []float64{1e-9, 1e-3, 0.3, 0.9, 1, 1.1, 2, 5} {
+			x := Of(a * f)
+			want := quo(refP(real64(a), num(x)), real64(1))
+			if a*f < 80 {
+				wrong(t, "P", g.P(x), want, Error, 0x1p-100)
+			}
+		}
+	}
+}
+
+// Φ(z) for a few z, from tables to 20 digits (Abramowitz and Stegun, table 26.1, and by
+// symmetry), and 1/2 at 0.
+func TestNormal(t *testing.T) {
+	half := NewGamma(Of(0.5))
+	for z, want := range map[float64]string{
+		0:  "0.5",
+		1:  "0.84134474606854294859",
+		-1: "0.15865525393145705141",
+		2:  "0.97724986805182079280",
+		3:  "0.99865010196836990547",
+	} {
+		exact, _, err := big.ParseFloat(want, 10, precision, big.ToNearestEven)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrong(t, "normal", half.Normal(Of(z)), exact, 0, 1e-20)
+	}
+}
+
+func TestRoots(t *testing.T) {
+	pi := refPi()
+	for _, n := range []int{1, 2, 4, 8, 16, 64, 4096} {
+		roots := Roots(n)
+		for j := 0; j < n; j += 1 + n/50 {
+			// e^ix by its series.
+			x := quo(mul(pi, real64(float64(2*j))), real64(float64(n)))
+			cos, sin, term := real64(0), real64(0), real64(1)
+			for k := range 120 {
+				signed := new(big.Float).Set(term)
+				if k%4 >= 2 {
+					signed.Neg(signed)
+				}
+				if k%2 == 0 {
+					cos = add(cos, signed)
+				} else {
+					sin = add(sin, signed)
+				}
+				term = quo(mul(term, x), real64(float64(k+1)))
+			}
+			near(t, n, j, real(roots[j]), cos)
+			near(t, n, j, -imag(roots[j]), sin)
+		}
+	}
+}
+
+// near fails unless x is the float64 nearest to a value, or next to it.
+func near(t *testing.T, n, j int, x float64, want *big.Float) {
+	t.Helper()
+	w, _ := want.Float64()
+	if math.Abs(w) < 1e-100 {
+		w = 0
+	}
+	if math.Abs(x-w) > 0x1p-52*math.Abs(w) {
+		t.Errorf("root %d of %d: %v, want %v", j, n, x, w)
+	}
+}
+
+// The bounds contain all that the number may be, and are next to it.
+func TestBounds(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		x := drawNumber(rt, "x", 1e-10, 1)
+		e := rapid.SampledFrom([]float64{0, 0x1p-100, Error, 0x1p-50}).Draw(rt, "error")
+		lo, hi := x.Bounds(e)
+		least, most := sub(num(x), mul(num(x), real64(e*0.999))), add(num(x), mul(num(x), real64(e*0.999)))
+		if real64(lo).Cmp(least) > 0 || real64(hi).Cmp(most) < 0 {
+			rt.Fatalf("%v within %v: %v to %v", x, e, lo, hi)
+		}
+		if e <= Error && hi > math.Nextafter(math.Nextafter(lo, 2), 2) {
+			rt.Fatalf("%v within %v: %v to %v are far apart", x, e, lo, hi)
+		}
+	})
+}

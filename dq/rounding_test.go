@@ -1,0 +1,121 @@
+package dq
+
+import (
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Compilers may fuse a product with a sum into one operation that rounds once, and do on
+// some processors. So each product of floats is converted explicitly, which rounds it,
+// and only those functions of package math are used that have one exact result.
+func TestNoProductCanBeFused(t *testing.T) {
+	for _, dir := range []string{".", "internal/quad"} {
+		files := token.NewFileSet()
+		packages, err := parser.ParseDir(files, dir, func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range packages {
+			var parsed []*ast.File
+			for _, f := range p.Files {
+				parsed = append(parsed, f)
+			}
+			info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
+			config := types.Config{Importer: importer.ForCompiler(files, "source", nil)}
+			if _, err := config.Check("x/dq", files, parsed, info); err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range parsed {
+				checkRounding(t, files, info, f)
+			}
+		}
+	}
+}
+
+func checkRounding(t *testing.T, files *token.FileSet, info *types.Info, f *ast.File) {
+	exact := []string{"Abs", "Ceil", "Copysign", "FMA", "Float64bits", "Float64frombits", "Floor", "Frexp", "Inf", "IsInf", "IsNaN",
+		"Ldexp", "NaN", "Nextafter", "Round", "RoundToEven", "Sqrt"}
+	converted := map[ast.Expr]bool{}
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			if name, ok := n.Fun.(*ast.Ident); ok && name.Name == "float64" {
+				converted[ast.Unparen(n.Args[0])] = true
+			}
+		case *ast.SelectorExpr:
+			x, ok := n.X.(*ast.Ident)
+			_, function := info.Types[n].Type.(*types.Signature)
+			if ok && function && x.Name == "math" && !slices.Contains(exact, n.Sel.Name) {
+				t.Errorf("%v: math.%s may differ from processor to processor", files.Position(n.Pos()), n.Sel.Name)
+			}
+		case *ast.AssignStmt:
+			if n.Tok == token.MUL_ASSIGN && floating(info, n.Lhs[0]) {
+				t.Errorf("%v: write x = float64(x * y)", files.Position(n.Pos()))
+			}
+		case *ast.BinaryExpr:
+			if n.Op == token.MUL && floating(info, n) && info.Types[n].Value == nil && !converted[n] {
+				t.Errorf("%v: a product that can be fused with a sum: write float64(x * y)", files.Position(n.Pos()))
+			}
+		}
+		return true
+	})
+}
+
+func floating(info *types.Info, e ast.Expr) bool {
+	basic, ok := info.Types[e].Type.Underlying().(*types.Basic)
+	return ok && basic.Info()&(types.IsFloat|types.IsComplex) != 0
+}
+
+// A program that is compiled for processors with fused multiply-add, for those without,
+// and for other architectures, calculates the same bits. It is run where that is possible:
+// on a processor that has these instructions, and for arm64 where there is an emulator.
+func TestSameBitsOnAllProcessors(t *testing.T) {
+	plain := digest(t, nil, "GOARCH="+runtime.GOARCH)
+	if plain == "" {
+		t.Fatal("no digest")
+	}
+	if runtime.GOARCH == "amd64" {
+		for _, level := range []string{"v1", "v3"} {
+			if got := digest(t, nil, "GOARCH=amd64", "GOAMD64="+level); got != plain {
+				t.Errorf("GOAMD64=%s: %s, want %s", level, got, plain)
+			}
+		}
+	}
+	if emulator, err := exec.LookPath("qemu-aarch64"); err == nil && runtime.GOARCH != "arm64" {
+		if got := digest(t, []string{emulator}, "GOARCH=arm64"); got != plain {
+			t.Errorf("arm64: %s, want %s", got, plain)
+		}
+	}
+}
+
+// digest builds and runs the program in testdata/digest.
+func digest(t *testing.T, run []string, env ...string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "digest")
+	build := exec.Command("go", "build", "-o", program, "./testdata/digest")
+	build.Env = append(append(os.Environ(), "CGO_ENABLED=0"), env...)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", env, err, out)
+	}
+	command := append(run, program)
+	out, err := exec.Command(command[0], command[1:]...).CombinedOutput()
+	if err != nil {
+		if strings.Contains(string(out), "can only be run on AMD64 processors") {
+			t.Logf("%v: this processor has not the instructions: built, not run", env)
+			return digest(t, run, "GOARCH="+runtime.GOARCH)
+		}
+		t.Fatalf("%v: %v\n%s", env, err, out)
+	}
+	return string(out)
+}
