@@ -18,6 +18,8 @@ func (f observeFlags) checkFrom(cmd *cobra.Command) error {
 	switch {
 	case !cmd.Flags().Changed("from"):
 		return nil
+	case f.config == stdinName && cmd.Flags().Lookup("from").Value.String() == stdinName:
+		return usageError(cmd, errors.New("--from - and -c -: standard input cannot be both: name a file for one of them"))
 	case f.pid != 0:
 		return usageError(cmd, errors.New("--from and --pid: nothing is attached to where the events come from a script"))
 	case f.explain:

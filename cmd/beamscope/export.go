@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/export"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/plot"
@@ -171,13 +170,13 @@ func (j *exportJob) run(ctx context.Context, f *exportFlags, name string, out, l
 	}
 	replay := session.Replay{Notify: func(n outcome.Notice) { safetext.Fprintln(log, n.Text) }}
 	if f.config != "" {
-		c, err := config.Load(f.config)
+		c, err := f.scope(ctx)
 		if err != nil {
 			return err
 		}
 		replay.Config = &c
 	}
-	in, err := f.open(name, log)
+	in, err := f.open(ctx, name, log)
 	if err != nil {
 		return err
 	}
@@ -200,10 +199,10 @@ type input struct {
 
 // open opens what is named: a file, or else a snapshot in the folder of the snapshots. Which
 // snapshot it is, it says on log.
-func (f *exportFlags) open(name string, log io.Writer) (*input, error) {
+func (f *exportFlags) open(ctx context.Context, name string, log io.Writer) (*input, error) {
 	path := name
 	if info, err := os.Stat(name); filepath.Base(name) == name && (err != nil || !info.Mode().IsRegular()) {
-		dir, err := f.folder()
+		dir, err := f.folder(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -34,7 +34,7 @@ and spans by itself.`,
 			if path == "" {
 				return usageError(cmd, errors.New("no file to write: give one with -o run.bsr"))
 			}
-			c, err := f.load()
+			c, err := f.load(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -54,9 +54,7 @@ and spans by itself.`,
 				target:   f.named(c),
 				printer:  byTheWay{p},
 				record:   recordFile{path, force},
-			}
-			if f.config != "" {
-				o.reload = f.load
+				reload:   f.reload(),
 			}
 			return o.advise(observe(cmd.Context(), c, o, cmd.ErrOrStderr()))
 		},

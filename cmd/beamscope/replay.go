@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/dashboard"
 	"github.com/beamscope/beamscope/internal/recording"
 	"github.com/beamscope/beamscope/internal/safetext"
@@ -43,7 +42,7 @@ change the speed.`,
 			}
 			r := session.Replay{Speed: speed}
 			if path != "" {
-				c, err := config.Load(path)
+				c, err := readScope(cmd.Context(), path)
 				if err != nil {
 					return err
 				}
@@ -54,7 +53,7 @@ change the speed.`,
 				if err != nil {
 					return err
 				}
-				return look(cmd.Context(), in, r, dashboard.Options{Title: filepath.Base(args[0]), Path: path})
+				return look(cmd.Context(), in, r, dashboard.Options{Title: filepath.Base(args[0]), Path: scopePath(path)})
 			}
 			in, err := recording.Open(args[0])
 			if err != nil {

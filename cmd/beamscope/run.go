@@ -34,7 +34,7 @@ type observeFlags struct {
 }
 
 func (f *observeFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.config, "config", "c", "", "scope file that says what to observe")
+	cmd.Flags().StringVarP(&f.config, "config", "c", "", "scope file that says what to observe; - is standard input")
 	cmd.Flags().IntVar(&f.pid, "pid", 0, "observe this VM instead of the scope file's target")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object a line for each window and probe")
 	cmd.Flags().BoolVar(&f.explain, "explain", false, explainUsage)
@@ -55,10 +55,10 @@ func (f observeFlags) check(cmd *cobra.Command) error {
 }
 
 // load reads the scope file; without one everything is to be discovered.
-func (f observeFlags) load() (c config.Config, err error) {
+func (f observeFlags) load(ctx context.Context) (c config.Config, err error) {
 	c = config.Default()
 	if f.config != "" {
-		c, err = config.Load(f.config)
+		c, err = readScope(ctx, f.config)
 	}
 	if err == nil && f.pid != 0 {
 		c.Target = vm.Target{PID: f.pid}
@@ -70,12 +70,21 @@ func (f observeFlags) load() (c config.Config, err error) {
 	return c, err
 }
 
+// reload returns what reads the scope file again; nil where there is none to be read
+// again.
+func (f observeFlags) reload() func(context.Context) (config.Config, error) {
+	if f.config == "" || f.config == stdinName {
+		return nil
+	}
+	return f.load
+}
+
 // named returns the scope file that names the process to observe, "" for none.
 func (f observeFlags) named(c config.Config) string {
 	if f.pid != 0 || c.Target.PID == 0 {
 		return ""
 	}
-	return f.config
+	return shownName(f.config)
 }
 
 // noArguments refuses positional arguments, and says what may have been meant.
@@ -122,7 +131,7 @@ instead, see beamscope script.`,
 			if err := f.checkFrom(cmd); err != nil {
 				return err
 			}
-			c, err := f.load()
+			c, err := f.load(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -133,12 +142,10 @@ instead, see beamscope script.`,
 				}
 			}
 			if !headless && !f.json && atTerminal() {
-				return o.advise(watch(cmd.Context(), c, o, dashboard.Options{Title: "live", Path: f.config, Overview: o.discover}))
+				return o.advise(watch(cmd.Context(), c, o, dashboard.Options{Title: "live", Path: scopePath(f.config), Overview: o.discover}))
 			}
 			o.printer = printerFor(f.json, cmd.OutOrStdout())
-			if f.config != "" {
-				o.reload = f.load
-			}
+			o.reload = f.reload()
 			return o.advise(observe(cmd.Context(), c, o, cmd.ErrOrStderr()))
 		},
 	}
@@ -155,9 +162,9 @@ type observation struct {
 	script   *session.Script // that tells the events, nil where they are observed
 	printer  printer
 	record   recordFile
-	target   string                        // the file that names the process to observe, "" for none
-	reload   func() (config.Config, error) // reads the configuration again, nil where it is fixed
-	finish   func(session.Status)          // is called when the observation is over, nil where nobody asks
+	target   string                                       // the file that names the process to observe, "" for none
+	reload   func(context.Context) (config.Config, error) // reads the configuration again, nil where it is fixed
+	finish   func(session.Status)                         // is called when the observation is over, nil where nobody asks
 }
 
 // advise says what to do where there is nothing to observe.
@@ -274,7 +281,7 @@ func hasTerminal() bool {
 
 // reloading reads the configuration again on each signal, until stop is called. A
 // configuration that is wrong is said to be, and changes nothing.
-func reloading(ctx context.Context, s *session.Session, signals <-chan os.Signal, load func() (config.Config, error), log io.Writer) (stop func()) {
+func reloading(ctx context.Context, s *session.Session, signals <-chan os.Signal, load func(context.Context) (config.Config, error), log io.Writer) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -285,7 +292,7 @@ func reloading(ctx context.Context, s *session.Session, signals <-chan os.Signal
 				return
 			case <-signals:
 			}
-			c, err := load()
+			c, err := load(ctx)
 			if err == nil {
 				err = s.Apply(ctx, c)
 			}

@@ -65,13 +65,13 @@ func (f scriptFlags) write(cmd *cobra.Command) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := config.Load(f.config)
+	c, err := readScope(cmd.Context(), f.config)
 	if err != nil {
 		return nil, err
 	}
 	outcomes, err := scriptOutcomes(c)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.config, err)
+		return nil, fmt.Errorf("%s: %w", shownName(f.config), err)
 	}
 	target, err := f.target(cmd.Context(), format, c)
 	if err != nil {
@@ -79,7 +79,7 @@ func (f scriptFlags) write(cmd *cobra.Command) ([]byte, error) {
 	}
 	var text bytes.Buffer
 	if err := dtrace.WriteScript(&text, format, outcomes, target); err != nil {
-		return nil, fmt.Errorf("%s: %w", f.config, err)
+		return nil, fmt.Errorf("%s: %w", shownName(f.config), err)
 	}
 	return text.Bytes(), nil
 }

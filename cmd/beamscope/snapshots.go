@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,20 @@ import (
 type snapshotFlags struct {
 	dir    string
 	config string
+
+	loaded *config.Config // nil before scope has read it
+}
+
+// scope returns what the scope file says, which is read once.
+func (f *snapshotFlags) scope(ctx context.Context) (config.Config, error) {
+	if f.loaded == nil {
+		c, err := readScope(ctx, f.config)
+		if err != nil {
+			return config.Config{}, err
+		}
+		f.loaded = &c
+	}
+	return *f.loaded, nil
 }
 
 func newSnapshotsCommand() *cobra.Command {
@@ -41,11 +56,11 @@ func newSnapshotsCommand() *cobra.Command {
 }
 
 // folder returns the folder of the snapshots.
-func (f *snapshotFlags) folder() (string, error) {
+func (f *snapshotFlags) folder(ctx context.Context) (string, error) {
 	if f.dir != "" || f.config == "" {
 		return cmp.Or(f.dir, config.DefaultSnapshotsDir), nil
 	}
-	c, err := config.Load(f.config)
+	c, err := f.scope(ctx)
 	return c.Path(c.Snapshots.Dir), err
 }
 
@@ -55,7 +70,7 @@ func newSnapshotsListCommand(f *snapshotFlags) *cobra.Command {
 		Short: "List snapshots, the newest first",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := f.folder()
+			dir, err := f.folder(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -118,7 +133,7 @@ fired, with its worst instances. In a terminal it shows the dashboard, where , a
 through the windows.`,
 		Args: oneArgument("a snapshot, by its number in beamscope snapshots list"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir, err := f.folder()
+			dir, err := f.folder(cmd.Context())
 			if err != nil {
 				return err
 			}

@@ -61,7 +61,7 @@ itself.`,
 			return f.recorded(path, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVarP(&f.observe.config, "config", "c", "", "scope file that says what to observe, or where snapshots are")
+	cmd.Flags().StringVarP(&f.observe.config, "config", "c", "", "scope file that says what to observe, or where snapshots are; - is standard input")
 	cmd.Flags().IntVar(&f.observe.pid, "pid", 0, "observe this VM instead of the scope file's target")
 	cmd.Flags().DurationVar(&f.observe.duration, "for", traceFor, "observe for so long")
 	cmd.Flags().BoolVar(&f.observe.json, "json", false, "print one JSON object a line for each span, and for each outcome and VM")
@@ -111,7 +111,7 @@ func (f *traceFlags) path(cmd *cobra.Command, name string) (string, error) {
 		return name, nil // opening it says what is wrong, if anything is
 	}
 	f.where.config = f.observe.config
-	dir, err := f.where.folder()
+	dir, err := f.where.folder(cmd.Context())
 	if err != nil {
 		return "", err
 	}
@@ -166,7 +166,7 @@ func (f *traceFlags) wanted() string {
 
 // live observes, and shows what was explained meanwhile.
 func (f *traceFlags) live(ctx context.Context, out, log io.Writer) error {
-	c, err := f.configured()
+	c, err := f.configured(ctx)
 	if err != nil {
 		return err
 	}
@@ -189,9 +189,9 @@ func (f *traceFlags) live(ctx context.Context, out, log io.Writer) error {
 // configured returns what is to be observed: all spans are explained of which the scope
 // file does not say otherwise, and nothing makes a snapshot. It returns an error where
 // what is wanted is not explained.
-func (f *traceFlags) configured() (config.Config, error) {
+func (f *traceFlags) configured(ctx context.Context) (config.Config, error) {
 	f.observe.explain = true
-	c, err := f.observe.load()
+	c, err := f.observe.load(ctx)
 	if err == nil && f.observe.config != "" {
 		err = f.checkExplained(c.Explained())
 	}

@@ -51,7 +51,7 @@ func TestTraceLive(t *testing.T) {
 // it is explained.
 func traced(t *testing.T, f traceFlags, load func()) string {
 	t.Helper()
-	c, err := f.configured()
+	c, err := f.configured(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

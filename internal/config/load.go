@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// maxFile bounds the size of a file in bytes.
-const maxFile = 1 << 20
+// MaxFile bounds the size of a scope file in bytes, and of one with a diagram.
+const MaxFile = 1 << 20
 
 // Load reads a scope file. Paths in it are relative to its folder. Errors are
 // a [*DiagramError] for what is wrong with a diagram, and an [*Error] for the rest.
@@ -32,8 +32,8 @@ func readFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, unreadable(err)
 	}
-	if !info.Mode().IsRegular() || info.Size() > maxFile {
-		return nil, fmt.Errorf("is not a file of at most %d KiB", maxFile>>10)
+	if !info.Mode().IsRegular() || info.Size() > MaxFile {
+		return nil, fmt.Errorf("is not a file of at most %d KiB", MaxFile>>10)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -21,8 +21,8 @@ func (c Config) Save(path string) error {
 		return fmt.Errorf("%s is not saved: %w", path, err)
 	}
 	data := c.Format()
-	if len(data) > maxFile {
-		return fmt.Errorf("%w: %s is not saved: %d KiB, and at most %d can be loaded", ErrInvalid, path, len(data)>>10, maxFile>>10)
+	if len(data) > MaxFile {
+		return fmt.Errorf("%w: %s is not saved: %d KiB, and at most %d can be loaded", ErrInvalid, path, len(data)>>10, MaxFile>>10)
 	}
 	return atomicfile.Write(path, data)
 }
