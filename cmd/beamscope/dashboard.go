@@ -43,6 +43,9 @@ func adviseTerminal(err error, flag string) error {
 func watch(ctx context.Context, c config.Config, o observation, opts dashboard.Options) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT)
 	defer stop()
+	if there, err := o.await(ctx, c, os.Stderr); !there {
+		return err
+	}
 	opts.Snapshots, opts.Wall = c.Path(c.Snapshots.Dir), monotonic.Wall
 	d := dashboard.New(opts)
 	attaching := newAttaching(os.Stderr, time.Now)

@@ -50,6 +50,7 @@ and spans by itself.`,
 			signal.Ignore(syscall.SIGPIPE) // the recording is what counts
 			o := observation{
 				duration: f.duration,
+				wait:     f.wait,
 				discover: f.config == "",
 				target:   f.named(c),
 				printer:  byTheWay{p},

@@ -30,6 +30,7 @@ type observeFlags struct {
 	pid      int
 	json     bool
 	explain  bool
+	wait     bool
 	duration time.Duration
 }
 
@@ -38,8 +39,12 @@ func (f *observeFlags) register(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&f.pid, "pid", 0, "observe this VM instead of the scope file's target")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object a line for each window and probe")
 	cmd.Flags().BoolVar(&f.explain, "explain", false, explainUsage)
+	cmd.Flags().BoolVar(&f.wait, "wait", false, waitUsage)
 	cmd.Flags().DurationVar(&f.duration, "for", 0, "end after so long, such as 30s, from the first observed window on (0: when interrupted)")
 }
+
+// waitUsage is what --wait does.
+const waitUsage = "wait for a VM where none is there yet"
 
 // explainUsage is what --explain does.
 const explainUsage = "find out where the time of slow spans goes, unless the scope file says false of them"
@@ -50,6 +55,8 @@ func (f observeFlags) check(cmd *cobra.Command) error {
 		return usageError(cmd, fmt.Errorf("--pid %d: not a process id", f.pid))
 	case f.duration < 0:
 		return usageError(cmd, fmt.Errorf("--for %v: not in the future", f.duration))
+	case f.wait && f.pid != 0:
+		return usageError(cmd, errors.New("--wait and --pid: a VM that is yet to start has no process id: name its node in a scope file, as in target: {node: shop@db1}"))
 	}
 	return nil
 }
@@ -64,6 +71,9 @@ func (f observeFlags) load(ctx context.Context) (c config.Config, err error) {
 		c.Target = vm.Target{PID: f.pid}
 	}
 	c.Explain = c.Explain || f.explain
+	if err == nil {
+		err = f.awaits(c)
+	}
 	if err == nil && f.config != "" && c.Explain && len(c.Spans()) == 0 {
 		err = &config.Error{File: f.config, Path: "outcomes", Text: "only spans are explained, and none of these is of spans: add one, as in order: {span: order}"}
 	}
@@ -77,6 +87,14 @@ func (f observeFlags) reload() func(context.Context) (config.Config, error) {
 		return nil
 	}
 	return f.load
+}
+
+// awaits refuses to wait for a process id.
+func (f observeFlags) awaits(c config.Config) error {
+	if f.wait && c.Target.PID != 0 {
+		return &config.Error{File: shownName(f.config), Path: "target.pid", Text: "a VM that is yet to start has no process id: name its node to wait for it, as in target: {node: shop@db1}"}
+	}
+	return nil
 }
 
 // named returns the scope file that names the process to observe, "" for none.
@@ -135,7 +153,7 @@ instead, see beamscope script.`,
 			if err != nil {
 				return err
 			}
-			o := observation{duration: f.duration, discover: f.config == "", target: f.named(c)}
+			o := observation{duration: f.duration, wait: f.wait, discover: f.config == "", target: f.named(c)}
 			if cmd.Flags().Changed("from") {
 				if o.script, err = openEvents(from); err != nil {
 					return err
@@ -158,6 +176,7 @@ instead, see beamscope script.`,
 // An observation says for how long to observe and what becomes of the frames.
 type observation struct {
 	duration time.Duration   // 0: until the context is done
+	wait     bool            // for a VM, where there is none
 	discover bool            // names of spans become outcomes by themselves
 	script   *session.Script // that tells the events, nil where they are observed
 	printer  printer
@@ -165,6 +184,24 @@ type observation struct {
 	target   string                                       // the file that names the process to observe, "" for none
 	reload   func(context.Context) (config.Config, error) // reads the configuration again, nil where it is fixed
 	finish   func(session.Status)                         // is called when the observation is over, nil where nobody asks
+}
+
+// waitInterval is how often a VM is looked for that is not there yet.
+const waitInterval = 500 * time.Millisecond
+
+// await waits for a VM, if it is to and one is needed. It is false where the context was
+// done first.
+func (o observation) await(ctx context.Context, c config.Config, log io.Writer) (bool, error) {
+	if !o.wait || !o.discover && !c.ObservesVMs() {
+		return true, nil
+	}
+	waiting := time.AfterFunc(waitInterval, func() { safetext.Fprintf(log, "waiting for %v to start\n", c.Target) })
+	defer waiting.Stop()
+	err := vm.Await(ctx, c.Target, waitInterval, func(err error) { safetext.Fprintln(log, err) })
+	if err != nil && ctx.Err() != nil {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // advise says what to do where there is nothing to observe.
@@ -198,6 +235,9 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 		var stop context.CancelFunc
 		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
 		defer stop()
+	}
+	if there, err := o.await(ctx, c, log); !there {
+		return err
 	}
 	out := newFramePrinter(o.printer, log)
 	attaching := newAttaching(log, time.Now)

@@ -63,6 +63,7 @@ itself.`,
 	}
 	cmd.Flags().StringVarP(&f.observe.config, "config", "c", "", "scope file that says what to observe, or where snapshots are; - is standard input")
 	cmd.Flags().IntVar(&f.observe.pid, "pid", 0, "observe this VM instead of the scope file's target")
+	cmd.Flags().BoolVar(&f.observe.wait, "wait", false, waitUsage)
 	cmd.Flags().DurationVar(&f.observe.duration, "for", traceFor, "observe for so long")
 	cmd.Flags().BoolVar(&f.observe.json, "json", false, "print one JSON object a line for each span, and for each outcome and VM")
 	cmd.Flags().StringVar(&f.where.dir, "dir", "", "folder of the snapshots (default snapshots, or what the scope file says)")
@@ -77,7 +78,7 @@ func (f *traceFlags) check(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return usageError(cmd, fmt.Errorf("unexpected argument %q", args[1]))
 	}
-	for _, name := range []string{"pid", "for"} {
+	for _, name := range []string{"pid", "for", "wait"} {
 		if len(args) > 0 && cmd.Flags().Changed(name) {
 			return usageError(cmd, fmt.Errorf("%s and --%s: nothing is observed where there is a file", args[0], name))
 		}
@@ -215,7 +216,7 @@ func (f *traceFlags) checkExplained(names []string) error {
 
 // observation returns how it is observed.
 func (f *traceFlags) observation(c config.Config, p printer) observation {
-	return observation{duration: f.observe.duration, discover: f.observe.config == "", target: f.observe.named(c), printer: p}
+	return observation{duration: f.observe.duration, wait: f.observe.wait, discover: f.observe.config == "", target: f.observe.named(c), printer: p}
 }
 
 // print shows what is kept, and says in the log what is not.

@@ -77,6 +77,15 @@ func (c Config) Explained() []string {
 	return names
 }
 
+// ObservesVMs reports whether an outcome is observed at probes of VMs.
+func (c Config) ObservesVMs() bool {
+	all, _, err := c.probes()
+	if err != nil {
+		all = c.Outcomes
+	}
+	return slices.ContainsFunc(all, func(o Outcome) bool { return o.Wrapper == "" })
+}
+
 // ofSpans returns the outcomes that are of spans.
 func (c Config) ofSpans() []Outcome {
 	all, _, err := c.probes()
