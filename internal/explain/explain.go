@@ -39,6 +39,10 @@ type Log struct {
 	// find out how well that does. It may be set before the first Add.
 	IgnoreTokens bool
 
+	// Atom returns the text of the atom of a VM that has an index, "" where it is not known.
+	// Without it, which part of the VM or which node sent a message is not told.
+	Atom func(vm int, index uint64) string
+
 	vms     map[int]*vm
 	begun   bool
 	begin   int64  // nothing is known of before

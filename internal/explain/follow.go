@@ -14,8 +14,6 @@ const maxDepth = 8
 
 // Reasons of what is not explained, or not followed.
 const (
-	reasonUnseen  = "woken by a message that no process of this node was seen to send: by a timer, a port, another node or the VM"
-	reasonSignal  = "woken without a message: by a timer or a signal"
 	reasonNothing = "waits for a message, and nothing tells from whom"
 	reasonAssumed = "assumed: it sent the last message there"
 	reasonAsked   = "assumed: of those it has sent to since a message came, only this one has ever answered"
@@ -50,6 +48,7 @@ func (p path) to(pid trace.PID, mark trace.Mark) path {
 // A walk goes from process to process.
 type walk struct {
 	log      *Log
+	pid      int // of the VM
 	vm       *vm
 	start    int64 // of the instance
 	end      int64
@@ -115,13 +114,16 @@ func (w *walk) wait(p *process, s segment, by path) []node {
 	k := w.wakeOf(p, s)
 	switch k.how {
 	case byOneOf:
+		if k.origin.process() != 0 {
+			return []node{w.sender(p, s, k, by, trace.Inferred)}
+		}
 		n := span(s.from, s.to, trace.Waiting, 0, trace.Ambiguous)
 		n.Reason = "woken by a message " + between(k.among)
 		return []node{n}
-	case bySignal:
-		return []node{unexplained(s.from, s.to, p.pid, by.mark, reasonSignal)}
+	case byTimer, byExit, bySignal, byUntold, byOpen:
+		return []node{w.alone(p, s, k, by)}
 	case byUnseen:
-		return []node{unexplained(s.from, s.to, p.pid, by.mark, reasonUnseen)}
+		return []node{w.unseen(p, s, k, by)}
 	case notYet:
 		return []node{w.assume(p, s, by)}
 	}
@@ -348,18 +350,41 @@ func (w *walk) arrival(q *process, m *send, from, to int64, by path) []node {
 	if from >= to {
 		return nil
 	}
-	first := after(q.received, m.at, receivedAt)
-	behind := max(0, after(q.received, to, receivedAt)-first)
-	if now := w.state(q, from); now == unknown || now == exited || behind == 0 && !w.busy(q, m, to) {
+	before := q.takenIn(m.at, to)
+	if now := w.state(q, from); now == unknown || now == exited || len(before) == 0 && !w.busy(q, m, to) {
 		return w.explain(q, from, to, by)
 	}
 	n := span(from, to, trace.Mailbox, q.pid, by.mark)
-	n.Behind = behind
+	n.Behind = q.ahead(m, before)
 	n.Link = linkOf(m, m.mark)
 	if m.fate == taken {
 		n.Mark = max(n.Mark, m.mark)
 	}
 	return []node{n}
+}
+
+// takenIn returns what a process took in [from, to).
+func (p *process) takenIn(from, to int64) []receipt {
+	first := after(p.received, from, receivedAt)
+	return p.received[first:max(first, after(p.received, to, receivedAt))]
+}
+
+// ahead returns how many of the messages that a process took since it was sent another one
+// were in its mailbox before that: not the answers to what it asked meanwhile.
+func (p *process) ahead(m *send, before []receipt) int {
+	fetched := m.at // if it was not
+	if m.fate == taken {
+		if i := after(p.received, m.received, receivedAt); i < len(p.received) && p.received[i].send == m {
+			fetched = max(fetched, p.received[i].since)
+		}
+	}
+	n := 0
+	for _, r := range before {
+		if r.send != nil && r.send.at < m.at || r.send == nil && r.since <= fetched {
+			n++
+		}
+	}
+	return n
 }
 
 // busy reports whether a process did something else when it was sent a message that it

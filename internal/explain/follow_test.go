@@ -120,11 +120,11 @@ func TestFollow(t *testing.T) {
 			2 out 2 wait @2
 			10 start 1 7
 			20 send 1>2 9
-			22 out 1 wait
+			22 out 1 timer
 			30 in 2 @2
 			31 queued 2 9 #1
 			32 receive 2 9 #1
-			80000 in 1
+			80000 in 1 over
 			80002 send 1>9 4
 			80005 out 1 wait
 			90000 send 2>1 4
@@ -134,7 +134,7 @@ func TestFollow(t *testing.T) {
 			90010 end 1 7`,
 		start: 10, end: 90010, want: `
 			10-22 running 1
-			22-80000 unexplained 1: woken without a message: by a timer or a signal
+			22-80000 unexplained 1: it waited for a time, as in a sleep: its timer ended the wait
 			80000-80005 running 1
 			80005-90000 waiting 2 inferred by 2>1 90000..90007
 				80005-90000 running 2 inferred
@@ -148,11 +148,11 @@ func TestFollow(t *testing.T) {
 			2 out 2 wait @2
 			10 start 1 7
 			20 send 1>2 9
-			22 out 1 wait
+			22 out 1 timer
 			30 in 2 @2
 			31 queued 2 9 #1
 			32 receive 2 9 #1
-			20000 in 1
+			20000 in 1 over
 			80005 out 1 wait
 			90000 send 2>1 4
 			90005 in 1
@@ -161,7 +161,7 @@ func TestFollow(t *testing.T) {
 			90010 end 1 7`,
 		start: 10, end: 90010, want: `
 			10-22 running 1
-			22-20000 unexplained 1: woken without a message: by a timer or a signal
+			22-20000 unexplained 1: it waited for a time, as in a sleep: its timer ended the wait
 			20000-80005 running 1
 			80005-90000 waiting 2 inferred by 2>1 90000..90007
 				80005-90000 running 2 inferred
@@ -330,6 +330,50 @@ func TestFollow(t *testing.T) {
 			13030 queued 2 9 #3
 			13031 receive 2 4 #3
 			13040 receive 2 4 #2
+			13060 receive 2 9 #1
+			13080 send 2>1 alias
+			13082 out 2 wait @2
+			13085 in 1
+			13086 queued 1 4 #1
+			13087 receive 1 4 #1
+			13090 end 1 7`,
+		start: 10, end: 13090, want: `
+			10-13001 running 1
+			13001-13080 waiting 2 inferred by 2>1 13080..13087
+				13001-13060 mailbox 2 inferred behind 2 by 1>2 13000..13060
+				13060-13080 running 2 inferred
+			13080-13085 ready 1
+			13085-13090 running 1`,
+	}, {
+		name: "behind others in the mailbox, for each of which another one is asked", events: `
+			0 watch 1
+			0 watch 2
+			0 watch 3
+			1 in 2 @2
+			2 send 3>2 4
+			10 start 1 7
+			6000 send 3>2 4
+			13000 send 1>2 9
+			13001 out 1 wait
+			13030 queued 2 4 #3
+			13030 queued 2 4 #3
+			13030 queued 2 9 #3
+			13031 receive 2 4 #3
+			13032 send 2>3 2
+			13033 out 2 wait
+			13034 send 3>2 5
+			13035 in 2
+			13036 queued 2 5 #3
+			13037 receive 2 5 #3
+			13040 receive 2 4 #2
+			13042 send 2>3 2
+			13043 out 2 wait
+			13044 send 3>2 5
+			13045 in 2
+			13046 queued 2 5 #2
+			13047 receive 2 5 #2
+			13048 queued 2 6 #2
+			13049 receive 2 6 #2
 			13060 receive 2 9 #1
 			13080 send 2>1 alias
 			13082 out 2 wait @2

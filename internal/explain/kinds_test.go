@@ -193,13 +193,13 @@ func TestKinds(t *testing.T) {
 			20 out 1 reds=4000
 			30 in 1 @2
 			40 out 1 reds=3999
-			50 in 1
+			50 in 1 untold
 			60 end 1 7`,
 		start: 10, end: 60, want: `
 			10-20 running 1
 			20-30 ready 1
 			30-40 running 1
-			40-50 unexplained 1: woken without a message: by a timer or a signal
+			40-50 unexplained 1 inferred: woken without a message: by a timer or a signal, which the VM did not tell
 			50-60 running 1`,
 	}, {
 		name: "garbage collection", events: `
@@ -305,16 +305,16 @@ func TestKinds(t *testing.T) {
 		name: "a sleep", events: `
 			0 watch 1
 			10 start 1 7
-			20 out 1 wait
-			70 in 1
-			75 out 1 wait
-			80 in 1
+			20 out 1 timer
+			70 in 1 over
+			75 out 1 timer
+			80 in 1 over
 			90 end 1 7`,
 		start: 10, end: 90, want: `
 			10-20 running 1
-			20-70 unexplained 1: woken without a message: by a timer or a signal
+			20-70 unexplained 1: it waited for a time, as in a sleep: its timer ended the wait
 			70-75 running 1
-			75-80 unexplained 1: woken without a message: by a timer or a signal
+			75-80 unexplained 1: it waited for a time, as in a sleep: its timer ended the wait
 			80-90 running 1`,
 	}, {
 		name: "exit", events: `

@@ -38,6 +38,7 @@ type send struct {
 	mark     trace.Mark  // of received
 	among    []trace.PID // senders that it may be mistaken for one of, 0 for one not seen
 	latest   int64       // when the last of those messages was sent
+	due      int64       // when the last of them is in the mailbox at the latest
 }
 
 // stalled is for how long at most, in nanoseconds, a sender is taken to be held up while it
@@ -85,16 +86,18 @@ type queued struct {
 	send   *send       // that it is, nil where that was not seen
 	among  []trace.PID // senders that are possible, where there is more than one
 	latest int64       // when the last of those messages was sent
+	origin origin      // of one that is looked for
 }
 
 // A receipt is that a process took a message. What it is is known if send is not nil,
 // and known to be one of several if among is not.
 type receipt struct {
-	at    int64
-	since int64 // when it was fetched, 0: unknown
-	label int32 // of its token
-	send  *send
-	among []trace.PID
+	at     int64
+	since  int64 // when it was fetched, 0: unknown
+	label  int32 // of its token
+	send   *send
+	among  []trace.PID
+	origin origin
 }
 
 // A mailbox simulates that of a process: what was sent is fetched in the order of
@@ -256,7 +259,7 @@ func (b *mailbox) goOn() { b.blocked, b.rejected = false, 0 }
 // there.
 func (b *mailbox) lapse(pending []*send, known int64) []*send {
 	return slices.DeleteFunc(pending, func(s *send) bool {
-		if s.by() > known {
+		if s.by() > known || s.fate == doubtful && s.due > known {
 			return false
 		}
 		if s.fate == underway {
@@ -269,8 +272,8 @@ func (b *mailbox) lapse(pending []*send, known int64) []*send {
 // receive takes a message out; sent is what the process has sent up to now.
 func (b *mailbox) receive(e *bpf.Event, sent []*send) receipt {
 	b.length(int(e.Inner))
-	r := receipt{at: e.Time, label: e.Label}
-	want := queued{size: e.Size, token: tokenOf(e)}
+	r := receipt{at: e.Time, label: e.Label, origin: origin{e.Origin, e.Other}}
+	want := queued{size: e.Size, token: tokenOf(e), origin: r.origin}
 	var q queued
 	if i := b.pick(want, sent); i >= 0 {
 		q = b.private[i]
@@ -362,8 +365,16 @@ func (b *mailbox) pick(want queued, sent []*send) int {
 	return 0
 }
 
-// same reports whether what was queued may be what is wanted.
-func (q queued) same(want queued) bool { return q.size == want.size && q.token == want.token }
+// same reports whether what was queued may be what is wanted, by where that is from too.
+func (q queued) same(want queued) bool {
+	if q.size != want.size || q.token != want.token {
+		return false
+	}
+	if q.among != nil {
+		return slices.ContainsFunc(q.among, func(by trace.PID) bool { return by == 0 || want.origin.sent(by) })
+	}
+	return q.send == nil || want.origin.sent(q.send.from)
+}
 
 // only returns the index of the message that is like the wanted one, from an index on;
 // where there are several of them, it is uncertain of each which it is.
@@ -504,6 +515,7 @@ func join(set []trace.PID, more ...trace.PID) []trace.PID {
 // confuse says that each of some messages may be any other one of them, nil for one that
 // was not seen. It returns their senders, and when the last was sent.
 func confuse(sends ...*send) (among []trace.PID, latest int64) {
+	due := int64(0)
 	for _, s := range sends {
 		if s == nil {
 			among = join(among, 0)
@@ -511,11 +523,11 @@ func confuse(sends ...*send) (among []trace.PID, latest int64) {
 		}
 		among = join(among, s.from)
 		among = join(among, s.among...)
-		latest = max(latest, s.at, s.latest)
+		latest, due = max(latest, s.at, s.latest), max(due, s.by(), s.due)
 	}
 	for _, s := range sends {
 		if s != nil {
-			s.fate, s.among, s.latest = doubtful, among, latest
+			s.fate, s.among, s.latest, s.due = doubtful, among, latest, due
 		}
 	}
 	return among, latest

@@ -83,8 +83,10 @@ type process struct {
 	received   []receipt
 	started    []started
 	neighbours []neighbour
+	monitors   []watching
 	glances    []int64 // when it waited on, having done nothing when it was scheduled in
 
+	timing
 	ran    int64 // when it was scheduled in for the last time
 	early  int64 // when it could go on, told before it began to wait; 0: it was not since it stopped
 	active bool  // it has done something since
@@ -127,6 +129,7 @@ func (p *process) watch(at int64) {
 		p.set(change{at: at, detail: whySilent})
 	}
 	p.watched, p.unsaid = true, true
+	p.timing.begin()
 	p.box.reset(at - near)
 }
 
@@ -238,6 +241,7 @@ func (p *process) add(e *bpf.Event, resumed int64) {
 		}
 		p.infer(e)
 	}
+	p.time(e)
 	p.glance(e)
 	p.change(e)
 	p.mail(e, last)
@@ -412,6 +416,9 @@ func (p *process) mail(e *bpf.Event, last int64) {
 		r := p.box.receive(e, p.sent)
 		p.received = append(p.received, r)
 	case bpf.EventIn:
+		if p.timedOut(e.Time) {
+			p.box.goOn()
+		}
 		if p.box.ran == 0 {
 			p.box.ran = e.Time
 		}
@@ -427,7 +434,10 @@ func (p *process) mail(e *bpf.Event, last int64) {
 		p.box.collect(e.Time)
 	case bpf.EventExit:
 		p.box.reset(forever)
-	case bpf.EventSend, bpf.EventSpanStart, bpf.EventSpanEnd, bpf.EventSuspend, bpf.EventNIFStart:
+	case bpf.EventMonitor:
+		p.monitors = append(p.monitors, watching{e.Time, trace.PID(e.Other)})
+	}
+	if acts(e) {
 		p.box.goOn()
 	}
 }
@@ -489,9 +499,11 @@ func (p *process) forget(before int64) {
 	p.received = cut(p.received, after(p.received, before, receivedAt))
 	p.started = cut(p.started, after(p.started, before, func(s started) int64 { return s.at }))
 	p.blanks = cut(p.blanks, after(p.blanks, before, func(at int64) int64 { return at }))
+	p.monitors = cut(p.monitors, after(p.monitors, before, watchingSince))
 	p.glances = cut(p.glances, after(p.glances, before, func(at int64) int64 { return at }))
 	p.lapses = cut(p.lapses, after(p.lapses, before, seenAt))
 	p.neighbours = cut(p.neighbours, after(p.neighbours, before, func(n neighbour) int64 { return n.at }))
+	p.timing.forget(before)
 	p.box.forget(before)
 	if !p.watched {
 		p.box.reset(before)

@@ -18,7 +18,10 @@ const vmPID = 42
 //	0 watch 1            10 unwatched 2
 //	0 start 1 7          90 end 2 7              span 7
 //	0 in 1 @3 again      9 out 1 wait            on thread 3; or ready, port, dirty, reds=N
+//	5 in 1 over          9 out 1 timer           the time of a receive: over, not yet, none; untold
+//	5 able 1             9 monitor 1>2           a scheduler has it; it monitors 2
 //	5 send 1>2 4         5 send 1>2 alias        size 4; then a token: ~9.1.2; or unwatched
+//	7 receive 2 4 from=1                         or port=1, atom=1, down=1
 //	6 queued 2 4 #1      7 receive 2 4 #1        1 in the private queue
 //	0 gc+ 1  1 gc- 1  2 nif+ 1 f  3 nif- 1 f     3 suspend 1 6      9 exit 1
 //	9 os @3 4            9 beside 1>2 4-8        from 4 on
@@ -44,6 +47,9 @@ func scripted(t testing.TB, f []string) bpf.Event {
 		"able": bpf.EventReady, "monitor": bpf.EventMonitor,
 	}
 	e.Kind = kinds[f[1]]
+	if e.Kind == bpf.EventIn {
+		e.State = bpf.StateKnown
+	}
 	for i, arg := range f[2:] {
 		switch {
 		case arg[0] == '@':
@@ -77,7 +83,14 @@ func argument(t testing.TB, e *bpf.Event, arg string) {
 		}
 		e.ID = number[uint64](t, arg)
 	case bpf.EventIn:
-		e.Again = arg == "again"
+		switch arg {
+		case "again":
+			e.Again = true
+		case "over":
+			e.State |= bpf.StateTimedOut
+		case "untold":
+			e.State = 0
+		}
 	case bpf.EventSuspend:
 		e.Other = number[uint64](t, arg)
 	case bpf.EventNIFStart, bpf.EventNIFEnd:
@@ -93,10 +106,16 @@ func argument(t testing.TB, e *bpf.Event, arg string) {
 			return
 		}
 		e.State = map[string]uint8{
-			"wait": bpf.StateKnown, "ready": bpf.StateKnown | bpf.StateActive, "port": bpf.StateKnown | bpf.StateSuspended,
+			"wait": bpf.StateKnown, "timer": bpf.StateKnown | bpf.StateTimer, "ever": bpf.StateKnown | bpf.StateTimedOut, "ready": bpf.StateKnown | bpf.StateActive, "port": bpf.StateKnown | bpf.StateSuspended,
 			"dirty": bpf.StateKnown | bpf.StateActive | bpf.StateDirty, "exiting": bpf.StateKnown | bpf.StateExiting,
 		}[arg]
 	default:
+		for name, kind := range map[string]bpf.Origin{"from=": bpf.OriginProcess, "port=": bpf.OriginPort, "atom=": bpf.OriginAtom, "down=": bpf.OriginDown} {
+			if of, ok := strings.CutPrefix(arg, name); ok {
+				e.Origin, e.Other = kind, number[uint64](t, of)
+				return
+			}
+		}
 		switch arg {
 		case "alias":
 			e.Alias = true

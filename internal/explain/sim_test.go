@@ -29,6 +29,13 @@ type sim struct {
 	taken  map[taking]simMessage // of watched processes: what was taken
 	spans  []simSpan
 	truth  map[trace.PID][]simState
+	waits  map[trace.PID][]simWait
+}
+
+// A simWait is a time in which a process waited, and whether its timer ended that wait.
+type simWait struct {
+	interval
+	timer bool
 }
 
 // A simOptions says what a sim has.
@@ -42,6 +49,7 @@ type simOptions struct {
 	oneSize          bool // all messages are alike
 	timeouts         bool // some calls are given up: their aliases are none any more
 	stalls           bool // processes are held up while they send or fetch messages
+	origins          bool // the VM tells where messages that are taken come from
 }
 
 // A taking is when which process took a message.
@@ -88,9 +96,13 @@ type simProc struct {
 	looked    int                   // how many of inner were rejected by this receive
 	want      func(simMessage) bool // while it waits
 	then      func(simMessage)
-	slept     bool  // the timer has fired
-	timer     int   // how often it slept
-	busy      int64 // until when it sends a message
+	slept     bool       // the timer has fired
+	timing    bool       // the receive has a timer, which may have fired
+	over      bool       // it goes on because the timer has fired
+	ever      bool       // a variable says that it waits for ever
+	waits     []interval // of this receive
+	timer     int        // how often it slept
+	busy      int64      // until when it sends a message
 	token     token
 	preempted int64        // when it was preempted
 	calls     int          // ref of the last call
@@ -124,6 +136,7 @@ func simulate(seed uint64, o simOptions) *sim {
 	s := &sim{
 		simOptions: o, rnd: rand.New(rand.NewPCG(seed, 1)), now: 1_000_000,
 		taken: make(map[taking]simMessage), truth: make(map[trace.PID][]simState),
+		waits: make(map[trace.PID][]simWait),
 	}
 	for i := range o.schedulers {
 		s.free = append(s.free, 100+i)
@@ -195,6 +208,10 @@ func (s *sim) enter(p *simProc, to state) {
 
 // runnable puts a process into the run queue.
 func (s *sim) runnable(p *simProc) {
+	if p.state == waits && p.then != nil {
+		s.emit(p, bpf.Event{Kind: bpf.EventReady, Thread: 800})
+		p.waits[len(p.waits)-1].to = s.now
+	}
 	s.enter(p, ready)
 	s.ready = append(s.ready, p)
 	s.schedule()
@@ -211,7 +228,8 @@ func (s *sim) schedule() {
 			s.emit(p, bpf.Event{Kind: bpf.EventNeighbour, Other: 77, From: p.preempted, To: s.now})
 			p.preempted = 0
 		}
-		s.emit(p, bpf.Event{Kind: bpf.EventIn})
+		p.over = p.slept && p.then != nil
+		s.emit(p, bpf.Event{Kind: bpf.EventIn, State: bpf.StateKnown | p.timers()})
 		s.enter(p, running)
 		s.after(s.rnd.Int64N(500), func() { s.step(p) })
 	}
@@ -219,10 +237,34 @@ func (s *sim) schedule() {
 
 // out takes a process off its scheduler.
 func (s *sim) out(p *simProc, to state, flags uint8) {
-	s.emit(p, bpf.Event{Kind: bpf.EventOut, State: bpf.StateKnown | flags})
+	s.emit(p, bpf.Event{Kind: bpf.EventOut, State: bpf.StateKnown | flags | p.timers()})
+	if to == waits {
+		p.waits = append(p.waits, interval{from: s.now})
+	}
 	s.enter(p, to)
 	s.free = append(s.free, p.thread)
 	s.after(0, s.schedule)
+}
+
+// timers returns what the flags of a process tell of the time of its receive.
+func (p *simProc) timers() uint8 {
+	switch {
+	case p.over, p.ever && p.then != nil:
+		return bpf.StateTimedOut
+	case p.timing:
+		return bpf.StateTimer
+	}
+	return 0
+}
+
+// ended says that a process leaves a receive.
+func (s *sim) left(p *simProc, timer bool) {
+	for _, w := range p.waits {
+		s.waits[p.pid] = append(s.waits[p.pid], simWait{w, timer})
+	}
+	p.then, p.waits = nil, nil
+	p.slept, p.timing, p.over, p.ever = false, false, false, false
+	p.timer++
 }
 
 // step goes on with what a running process has to do.
@@ -296,7 +338,7 @@ func (s *sim) native(p *simProc) {
 
 // wait waits for a port.
 func (s *sim) wait(p *simProc) {
-	s.emit(p, bpf.Event{Kind: bpf.EventSuspend, Other: 6})
+	s.emit(p, bpf.Event{Kind: bpf.EventSuspend, Port: true, Other: 6})
 	s.out(p, suspended, bpf.StateSuspended)
 	s.after(1+s.rnd.Int64N(30_000), func() {
 		s.ready = append(s.ready, p) // that it may go on is not seen
@@ -315,7 +357,7 @@ func (s *sim) sleep(p *simProc) {
 func (s *sim) wake(p *simProc, after int64) {
 	p.timer++
 	n := p.timer
-	p.slept = false
+	p.slept, p.timing = false, true
 	s.after(after, func() {
 		if p.timer == n {
 			p.slept = true
@@ -328,11 +370,20 @@ func (s *sim) wake(p *simProc, after int64) {
 
 // take takes the first message that is wanted.
 func (s *sim) take(p *simProc, want func(simMessage) bool, then func(simMessage)) {
-	p.want, p.then, p.looked = want, then, 0
+	p.want, p.then, p.looked, p.waits = want, then, 0, nil
+	p.ever = !p.timing && s.rnd.IntN(4) == 0
 	s.receive(p)
 }
 
 func (s *sim) receive(p *simProc) {
+	if p.over {
+		s.left(p, true)
+		if p.calls != 0 {
+			p.gone[p.calls] = true
+		}
+		s.step(p)
+		return
+	}
 	for {
 		for ; p.looked < len(p.inner); p.looked++ {
 			if p.want(p.inner[p.looked]) {
@@ -361,11 +412,8 @@ func (s *sim) receive(p *simProc) {
 		tell()
 	}
 	if p.slept {
-		p.slept, p.then = false, nil
-		if p.calls != 0 {
-			p.gone[p.calls] = true
-		}
-		s.step(p)
+		s.out(p, ready, bpf.StateActive) // and it goes on because of that
+		s.ready = append(s.ready, p)
 		return
 	}
 	s.out(p, waits, 0)
@@ -373,16 +421,18 @@ func (s *sim) receive(p *simProc) {
 
 func (s *sim) taking(p *simProc) {
 	m := p.inner[p.looked]
-	s.emit(p, messageEvent(bpf.EventReceive, m, len(p.inner)))
+	e := messageEvent(bpf.EventReceive, m, len(p.inner))
+	if s.origins {
+		e.Origin, e.Other = bpf.OriginProcess, uint64(m.from)
+	}
+	s.emit(p, e)
 	if p.watched {
 		s.taken[taking{p.pid, s.now}] = m
 	}
 	p.inner = slices.Delete(slices.Clone(p.inner), p.looked, p.looked+1)
 	p.token = m.token
 	then := p.then
-	p.then = nil
-	p.slept = false
-	p.timer++
+	s.left(p, false)
 	then(m)
 	s.step(p)
 }
@@ -484,6 +534,7 @@ func (s *sim) live(p *simProc) {
 func (s *sim) call(p *simProc, server int) {
 	s.refs++
 	ref := s.refs
+	s.emit(p, bpf.Event{Kind: bpf.EventMonitor, Other: uint64(server + 1)})
 	s.send(p, s.procs[server], simMessage{size: 7 + uint32(s.rnd.IntN(3)), ref: ref})
 	p.first(func() {
 		p.calls = ref

@@ -3,6 +3,7 @@ package explain
 import (
 	"slices"
 
+	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
@@ -13,16 +14,22 @@ const (
 	byMessage cause = iota
 	byOneOf         // messages
 	byUnseen        // message
-	bySignal        // or a timer: no message was taken
+	byTimer         // the time of the receive was over
+	byExit          // an exit signal has ended the process
+	bySignal        // something else: no message was taken
+	byUntold        // by its timer or a signal: no message was taken
+	byOpen          // it can go on, and has not yet done anything that shows by what
 	notYet
 )
 
 // A wake is how a wait ended.
 type wake struct {
-	how   cause
-	send  *send       // of byMessage
-	mark  trace.Mark  // of send
-	among []trace.PID // senders, of byOneOf
+	how    cause
+	send   *send       // of byMessage
+	mark   trace.Mark  // how that is known
+	among  []trace.PID // senders, of byOneOf
+	origin origin      // of byUnseen and byOneOf
+	taken  int64       // when the message was, of byUnseen and byOneOf
 }
 
 // An episode is a time in which a process waits for one message, though it may look at
@@ -42,10 +49,10 @@ func (w *walk) wakeOf(p *process, s segment) wake {
 	return e.wake
 }
 
-// episode finds out what a wait that began at since, and was interrupted at until for
-// the first time, came to. Who is woken and only looks at the messages that came, and
-// goes on to wait, still waits for the same; so does, as is assumed, who is scheduled in
-// and does nothing at all.
+// episode finds out what a wait that began at since, and was interrupted at until for the
+// first time, came to. A process leaves a receive with the message that it takes, when the
+// time of the receive is over, or when it is ended by an exit signal. Whatever else wakes it,
+// it looks at the messages that have come, and goes on to wait.
 func (p *process) episode(since, until int64) episode {
 	e := episode{interval: interval{since, p.sure(since)}}
 	var r *receipt
@@ -53,21 +60,80 @@ func (p *process) episode(since, until int64) episode {
 		r = &p.received[i]
 		e.to = r.at
 	}
-	last := interval{since, until} // wait
-	mark := trace.Exact
-	for i := after(p.changes, since+1, changedAt); i < len(p.changes) && p.changes[i].at < e.to; i++ {
+	if at := first(p.timeouts, since, e.to); at < e.to {
+		e.to, r = at, nil
+		e.wake = wake{how: byTimer}
+	}
+	if first(p.untold, since, e.to) < e.to {
+		p.guess(&e, r, interval{since, until})
+		e.wake.mark = max(e.wake.mark, trace.Inferred)
+		return e
+	}
+	if e.wake.how == byTimer {
+		return e
+	}
+	if at := first(p.breaks, since, e.to); at < e.to {
+		e.to = at
+		e.wake = wake{how: bySignal, mark: trace.Inferred}
+		return e
+	}
+	if r != nil {
+		e.wake = r.wake()
+		return e
+	}
+	e.wake = p.open(interval{since, until}, e.to)
+	return e
+}
+
+// wake returns what a wait came to after which the message was taken.
+func (r *receipt) wake() wake {
+	k := wake{origin: r.origin, taken: r.at}
+	switch {
+	case r.among != nil:
+		k.how, k.among = byOneOf, r.among
+	case r.send == nil:
+		k.how = byUnseen
+	default:
+		k.how, k.send, k.mark = byMessage, r.send, r.send.mark
+	}
+	return k
+}
+
+// open returns what a wait came to that has not ended up to a time, as far as is known.
+func (p *process) open(last interval, to int64) wake {
+	for i := after(p.changes, last.from+1, changedAt); i < len(p.changes) && p.changes[i].at < to; i++ {
+		switch c := p.changes[i]; c.state {
+		case exited:
+			return wake{how: byExit}
+		case waits:
+			last = interval{c.at, forever}
+			if i+1 < len(p.changes) {
+				last.to = p.changes[i+1].at
+			}
+		}
+	}
+	if last.to >= to {
+		return wake{how: notYet}
+	}
+	if i := after(p.arrived, last.to, sentAt); i < len(p.arrived) && p.arrived[i].at == last.to && p.arrived[i].fate == underway {
+		return wake{how: byMessage, send: p.arrived[i], mark: trace.Inferred}
+	}
+	return wake{how: byOpen}
+}
+
+// guess finds out what a wait came to where the VM did not tell how the process left it, by
+// what it did then; e already says what it came to if a later wake was told to be by a timer,
+// or it took the message r.
+func (p *process) guess(e *episode, r *receipt, last interval) {
+	for i := after(p.changes, last.from+1, changedAt); i < len(p.changes) && p.changes[i].at < e.to; i++ {
 		c := p.changes[i]
 		if c.state != waits {
 			continue
 		}
-		switch {
-		case p.fetchedIn(last.from, c.at):
-		case p.glanced(c.at):
-			mark = trace.Inferred
-		default:
+		if !p.fetchedIn(last.from, c.at) && !p.glanced(c.at) {
 			e.to = c.at
-			e.wake = wake{how: bySignal}
-			return e
+			e.wake = wake{how: byUntold}
+			return
 		}
 		last = interval{c.at, forever}
 		if i+1 < len(p.changes) {
@@ -75,15 +141,50 @@ func (p *process) episode(since, until int64) episode {
 		}
 	}
 	switch {
-	case r != nil:
-		e.wake = p.wokenBy(r, since, last)
-	case last.to >= e.to:
-		e.wake = wake{how: notYet}
+	case e.wake.how == byTimer:
+	case r == nil:
+		e.wake = p.open(last, e.to)
+		if e.wake.how == byOpen && !p.fetchedIn(last.from, forever) {
+			e.wake.how = byUntold
+		}
+	case p.tookLater(r, last):
+		e.wake = wake{how: byUntold}
 	default:
-		e.wake = p.unfinished(last)
+		e.wake = r.wake()
 	}
-	e.wake.mark = max(e.wake.mark, mark)
-	return e
+}
+
+// tookLater reports whether a message was taken by another receive than the one that waited
+// last: it was there when that began, or came only when it was over.
+func (p *process) tookLater(r *receipt, last interval) bool {
+	if r.since != 0 && r.since < last.from {
+		return true
+	}
+	if r.send == nil {
+		return false
+	}
+	if !r.send.alias && (r.send.by() < last.from || p.wokenBefore(r.send.at, last.from)) {
+		return true // nobody goes on to wait for a message who has not fetched all that is there
+	}
+	ran := p.runsAgain(last)
+	return ran < forever && r.send.at > ran+near && !p.fetchedIn(last.from, r.send.at)
+}
+
+// wokenBefore reports whether a message that was sent at a time woke the process, which then
+// went on to wait before another time.
+func (p *process) wokenBefore(sent, before int64) bool {
+	i := after(p.changes, sent, changedAt)
+	return sent < before && i < len(p.changes) && p.changes[i].at == sent && p.changes[i].state == ready
+}
+
+// runsAgain returns when the process runs again after a wait, forever if it does not.
+func (p *process) runsAgain(last interval) int64 {
+	for _, c := range p.changes[after(p.changes, last.from+1, changedAt):] {
+		if c.state == running {
+			return c.at
+		}
+	}
+	return forever
 }
 
 // sure returns until when all is known of what a process does from a time on.
@@ -92,47 +193,35 @@ func (p *process) sure(since int64) int64 {
 	if i := after(p.lapses, since+1, seenAt); i < len(p.lapses) {
 		until = max(since+1, p.lapses[i].last+1)
 	}
-	if i := after(p.blanks, since+1, func(at int64) int64 { return at }); i < len(p.blanks) {
-		until = min(until, p.blanks[i])
-	}
-	return until
-}
-
-// wokenBy says what a wait came to after which a message was taken. One that was there
-// before, or was sent only when the wait was over, was not waited for.
-func (p *process) wokenBy(r *receipt, since int64, last interval) wake {
-	switch {
-	case r.since != 0 && r.since < since:
-		return wake{how: bySignal}
-	case r.among != nil:
-		return wake{how: byOneOf, among: r.among}
-	case r.send == nil:
-		return wake{how: byUnseen}
-	case last.to < forever && r.send.at > last.to+near && !p.fetchedIn(last.from, r.send.at):
-		return wake{how: bySignal}
-	}
-	return wake{how: byMessage, send: r.send, mark: r.send.mark}
-}
-
-// unfinished says what a wait came to after which no message was taken, yet.
-func (p *process) unfinished(last interval) wake {
-	if i := after(p.arrived, last.to, sentAt); i < len(p.arrived) && p.arrived[i].at == last.to && p.arrived[i].fate == underway {
-		return wake{how: byMessage, send: p.arrived[i], mark: trace.Inferred}
-	}
-	if p.fetchedIn(last.from, forever) {
-		return wake{how: byUnseen}
-	}
-	return wake{how: bySignal}
+	return min(until, first(p.blanks, since, forever))
 }
 
 // fetchedIn reports whether the process fetched a message in [from, to).
 func (p *process) fetchedIn(from, to int64) bool {
-	i := after(p.fetched, from, func(at int64) int64 { return at })
-	return i < len(p.fetched) && p.fetched[i] < to
+	return first(p.fetched, from-1, to) < to
 }
 
 // glanced reports whether the process had done nothing when it stopped to run, at a time.
 func (p *process) glanced(at int64) bool {
 	_, found := slices.BinarySearch(p.glances, at)
 	return found
+}
+
+// An origin is where a message comes from, as the VM told when it was taken.
+type origin struct {
+	kind bpf.Origin
+	of   uint64 // as [bpf.Event.Other]
+}
+
+// process returns the process that a message is from, 0 where it is from none of this node.
+func (o origin) process() trace.PID {
+	if o.kind == bpf.OriginProcess || o.kind == bpf.OriginDown {
+		return trace.PID(o.of)
+	}
+	return 0
+}
+
+// sent reports whether the origin may be that of a message that a process has sent.
+func (o origin) sent(by trace.PID) bool {
+	return o.kind == bpf.OriginUnknown || o.kind == bpf.OriginProcess && trace.PID(o.of) == by
 }

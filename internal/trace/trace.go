@@ -75,7 +75,8 @@ type Span struct {
 	Other     PID
 	OtherName string
 
-	// Behind is, for Mailbox, how many messages the process took before this one.
+	// Behind is, for Mailbox, how many messages were in the mailbox before this one, and were
+	// taken while it was there.
 	Behind int
 
 	// Detail is the function of a NIF, or the port of Port; "" where it is not known.
