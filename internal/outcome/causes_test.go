@@ -53,9 +53,9 @@ func causes() []cause {
 		{scenario: "callee", of: ofProcess("slow_callee", trace.Running)},
 		{scenario: "lock", of: ofProcess("holder", trace.Waiting, trace.Running)},
 		{scenario: "handed_over", of: ofProcess("queue_2", trace.Mailbox), behind: 90},
-		{scenario: "sleep", of: ofKind(trace.Unexplained), reason: "woken without a message"},
-		{scenario: "timer", of: ofKind(trace.Unexplained), reason: "woken by a message that no process of this node was seen to send"},
-		{scenario: "port_message", of: ofKind(trace.Unexplained), reason: "woken by a message that no process of this node was seen to send"},
+		{scenario: "sleep", of: ofKind(trace.Unexplained), reason: "it waited for a time"},
+		{scenario: "timer", of: ofKind(trace.Unexplained), reason: "woken by the message of a timer"},
+		{scenario: "port_message", of: ofKind(trace.Unexplained), reason: "woken by a message of #Port<"},
 	}
 }
 

@@ -110,6 +110,17 @@ func (n *names) of(vm int, p PID) (procname.Name, bool) {
 	return namer.Name(uint32(p), uint32(p>>32&0xffff))
 }
 
+// atom returns the text of the atom of a VM that has an index, "" where it is not known.
+func (n *names) atom(vm int, index uint64) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.namers[vm] == nil {
+		return ""
+	}
+	text, _ := n.namers[vm].Atom(index)
+	return text
+}
+
 // err returns why there are no names, nil while there may be.
 func (n *names) err(vm int) error {
 	n.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/internal/explain"
 	"github.com/beamscope/beamscope/internal/monotonic"
 )
 
@@ -63,7 +64,7 @@ func newObservation(p Plan, cfg VMConfig, names *names) (*observation, error) {
 		files:     make(map[file]*bpf.Attachment),
 		ready:     make(map[uint64][]bpf.Counts),
 		stream:    streamed{over: make(map[streamKey]uint64)},
-		record:    record{most: recordMost},
+		record:    record{most: recordMost, log: explain.Log{Atom: names.atom}},
 		names:     names,
 	}, nil
 }

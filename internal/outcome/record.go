@@ -59,7 +59,7 @@ func (r *record) read(events func(func([]bpf.Event)) (bpf.Loss, error)) error {
 func (r *record) skip(events func(func([]bpf.Event)) (bpf.Loss, error)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.log, r.chunks, r.held = explain.Log{}, nil, 0
+	r.log, r.chunks, r.held = explain.Log{Atom: r.log.Atom}, nil, 0
 	_, err := events(func([]bpf.Event) {})
 	return err
 }

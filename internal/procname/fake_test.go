@@ -227,6 +227,21 @@ func newSubject() subject {
 	return s
 }
 
+// An atom is found by its index, and what has none is not.
+func TestAtomByIndex(t *testing.T) {
+	s := newSubject()
+	r := s.reader(t)
+	index, _ := s.atom("a node@host").atom()
+	if text, err := r.Atom(index); err != nil || text != "'a node@host'" {
+		t.Errorf("%s, error %v", text, err)
+	}
+	for _, none := range []uint64{index + 1, 1 << 31, 1 << 40, 1 << 63} {
+		if text, err := r.Atom(none); !errors.Is(err, errAtom) {
+			t.Errorf("%d: %s, error %v", none, text, err)
+		}
+	}
+}
+
 func TestFake(t *testing.T) {
 	s := newSubject()
 	r := s.reader(t)

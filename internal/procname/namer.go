@@ -101,6 +101,16 @@ func (n *Namer) Walk(from uint32, places int) (all []Process, next uint32, err e
 // Opened is closed when the VM is open, or could not be opened.
 func (n *Namer) Opened() <-chan struct{} { return n.opened }
 
+// Atom returns the text, as Erlang writes it, of the atom that has an index in the VM's
+// table; ok is false where it is not known, or not yet.
+func (n *Namer) Atom(index uint64) (text string, ok bool) {
+	if !n.ready() || n.err != nil {
+		return "", false
+	}
+	text, err := n.reader.Atom(index)
+	return text, err == nil
+}
+
 // ready tells whether the VM has been opened, or could not be.
 func (n *Namer) ready() bool {
 	select {

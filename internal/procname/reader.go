@@ -98,6 +98,19 @@ func (r *Reader) Lookup(number, serial uint32) (Name, error) {
 	return name, err
 }
 
+// Atom returns the text, as Erlang writes it, of the atom that has an index in the VM's
+// table. The errors are those of [Reader.Lookup].
+func (r *Reader) Atom(index uint64) (string, error) {
+	if err := r.check(); err != nil {
+		return "", err
+	}
+	if index>>32 != 0 {
+		return "", fmt.Errorf("%d: %w", index, errAtom)
+	}
+	text, err := r.atoms.text(term(index<<6) | atomTag)
+	return text, gone(err)
+}
+
 // lookAgain is Lookup of a process of which there is a sample that was believed. One
 // that is the same is enough. It returns the sample that is believed now.
 func (r *Reader) lookAgain(number, serial uint32, before sample) (Name, sample, error) {
