@@ -18,6 +18,7 @@ import (
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/price"
 	"github.com/beamscope/beamscope/internal/safetext"
 	"github.com/beamscope/beamscope/internal/top"
 	"github.com/beamscope/beamscope/internal/vm"
@@ -112,7 +113,7 @@ func (f topFlags) options(progress func(outcome.Progress)) top.Options {
 		By:     f.by,
 		Sort:   sort,
 		Filter: f.filter,
-		Limit:  top.Limit{Rate: f.rate, Share: top.DefaultShare},
+		Limit:  price.Limit{Rate: f.rate, Share: price.DefaultShare},
 		Source: func(ctx context.Context, p outcome.Plan) (outcome.Source, error) {
 			return outcome.NewVMSource(ctx, outcome.VMConfig{Target: target, Plan: p, Progress: progress})
 		},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/price"
 	"github.com/beamscope/beamscope/internal/vm"
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
@@ -46,7 +47,7 @@ func TestLive(t *testing.T) {
 	defer cancel()
 	windows := 0
 	x, err := Open(t.Context(), Options{
-		Window: 500 * time.Millisecond, By: outcome.GroupPID, Limit: Limit{Rate: 1e9},
+		Window: 500 * time.Millisecond, By: outcome.GroupPID, Limit: price.Limit{Rate: 1e9},
 		Source: func(_ context.Context, p outcome.Plan) (outcome.Source, error) {
 			return outcome.NewVMSource(t.Context(), outcome.VMConfig{Target: vm.Target{PID: beam.PID()}, Plan: p})
 		},
@@ -90,7 +91,7 @@ func TestLiveEnd(t *testing.T) {
 	defer beam.Stop()
 	var notices []string
 	x, err := Open(t.Context(), Options{
-		Window: 200 * time.Millisecond, By: outcome.GroupPID, Limit: Limit{Rate: 1e9},
+		Window: 200 * time.Millisecond, By: outcome.GroupPID, Limit: price.Limit{Rate: 1e9},
 		Source: func(_ context.Context, p outcome.Plan) (outcome.Source, error) {
 			return outcome.NewVMSource(t.Context(), outcome.VMConfig{Target: vm.Target{PID: beam.PID()}, Plan: p})
 		},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/price"
 )
 
 // A Model keeps what was seen, and makes tables of it. It knows no terminal, no clock and
@@ -18,7 +19,7 @@ import (
 type Model struct {
 	live   *history
 	frozen *history // that is shown, nil: the live one
-	guard  guard
+	guard  price.Guard
 	want   Level  // that was asked for
 	wantBy string // likewise
 	begun  bool   // what is wanted was observed in the window before
@@ -35,9 +36,9 @@ type Model struct {
 
 // NewModel returns a model that observes everything, within a limit, and has seen
 // nothing yet.
-func NewModel(by string, l Limit) *Model {
+func NewModel(by string, l price.Limit) *Model {
 	return &Model{
-		live: &history{by: by}, guard: guard{limit: l, patience: patience},
+		live: &history{by: by}, guard: price.Guard{Limit: l, Patience: price.Patience},
 		want: Everything, most: Everything, wantBy: by, sort: ByRun, average: 1,
 	}
 }
@@ -58,7 +59,8 @@ func (m *Model) Configure(p outcome.Plan) {
 		}
 	}
 	m.live = &next
-	m.guard.above, m.begun = 0, false
+	m.guard.Forget()
+	m.begun = false
 	if !next.level.Has(m.sort.info().kind) && !m.sort.isText() {
 		m.sort = ByGC
 	}
@@ -76,7 +78,7 @@ func (m *Model) Add(b *outcome.Batch) (notice string, err error) {
 		m.begun = true
 		return "", nil // what was given up may have been attached to still
 	}
-	why := m.guard.judge(b.Cost, b.Window.Duration())
+	why := m.guard.Judge(b.Cost, b.Window.Duration())
 	if why == "" {
 		return "", nil
 	}

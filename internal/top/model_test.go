@@ -14,12 +14,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/price"
 )
 
 // fed returns a model that has seen so many windows of the shop.
 func fed(t *testing.T, windows int, vms ...outcome.VM) *Model {
 	t.Helper()
-	m := NewModel(outcome.GroupPID, Limit{Share: DefaultShare})
+	m := NewModel(outcome.GroupPID, price.Limit{Share: price.DefaultShare})
 	p := plan(Everything, outcome.GroupPID)
 	m.Configure(p)
 	for n := range windows {
@@ -143,7 +144,7 @@ func anyLook(r *rapid.T, m *Model) {
 // rows and what found no room are the total.
 func TestTotalsAreConserved(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		m := NewModel(outcome.GroupPID, Limit{})
+		m := NewModel(outcome.GroupPID, price.Limit{})
 		p := plan(Everything, outcome.GroupPID)
 		m.Configure(p)
 		average := rapid.IntRange(1, 5).Draw(r, "average")
@@ -216,7 +217,7 @@ func wantOrdered(r *rapid.T, t *Table) {
 func TestOrderOfGroups(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := plan(Everything, outcome.GroupPID)
-		a, b := NewModel(outcome.GroupPID, Limit{}), NewModel(outcome.GroupPID, Limit{})
+		a, b := NewModel(outcome.GroupPID, price.Limit{}), NewModel(outcome.GroupPID, price.Limit{})
 		a.Configure(p)
 		b.Configure(p)
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(r, "seed"), 0))
@@ -239,7 +240,7 @@ func TestOrderOfGroups(t *testing.T) {
 func TestFreeze(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := plan(Everything, outcome.GroupPID)
-		m, free := NewModel(outcome.GroupPID, Limit{}), NewModel(outcome.GroupPID, Limit{})
+		m, free := NewModel(outcome.GroupPID, price.Limit{}), NewModel(outcome.GroupPID, price.Limit{})
 		m.Configure(p)
 		free.Configure(p)
 		n := 0
@@ -278,7 +279,7 @@ func TestFreeze(t *testing.T) {
 // have none.
 func TestCrowdedOut(t *testing.T) {
 	p := plan(Everything, outcome.GroupPID)
-	m := NewModel(outcome.GroupPID, Limit{})
+	m := NewModel(outcome.GroupPID, price.Limit{})
 	m.Configure(p)
 	b := batch(p, 0, shop)
 	for i := range b.Counts {
@@ -408,50 +409,6 @@ func TestGivesUp(t *testing.T) {
 	}
 }
 
-// How long it takes until something is given up does not depend on the windows, but that
-// it is one at least.
-func TestPatience(t *testing.T) {
-	for window, want := range map[time.Duration]int{
-		100 * time.Millisecond: 20, 300 * time.Millisecond: 7, time.Second: 2, 2 * time.Second: 1, 10 * time.Second: 1,
-	} {
-		g := guard{limit: Limit{Rate: 1}, patience: patience}
-		much := outcome.Cost{Events: 100}
-		for range want - 1 {
-			if why := g.judge(much, window); why != "" {
-				t.Fatalf("%v: %s", window, why)
-			}
-		}
-		g.judge(outcome.Cost{}, window)
-		n := 1
-		for g.judge(much, window) == "" {
-			n++
-		}
-		if n != want {
-			t.Errorf("windows of %v: %d, want %d", window, n, want)
-		}
-	}
-}
-
-func TestLimit(t *testing.T) {
-	for _, tt := range []struct {
-		limit  Limit
-		cost   outcome.Cost
-		window time.Duration
-		want   string
-	}{
-		{Limit{Rate: 1000}, outcome.Cost{Events: 1000}, time.Second, ""},
-		{Limit{Rate: 1000}, outcome.Cost{Events: 1001, PerEvent: time.Microsecond}, time.Second, "1.00k events/s, limit 1.00k"},
-		{Limit{Rate: 1000}, outcome.Cost{Events: 200}, 100 * time.Millisecond, "2.00k events/s, limit 1.00k"},
-		{Limit{Share: 0.1}, outcome.Cost{Events: 50_000, PerEvent: 2 * time.Microsecond}, time.Second, ""},
-		{Limit{Share: 0.1}, outcome.Cost{Events: 60_000, PerEvent: 2 * time.Microsecond}, time.Second, "60.0k events/s = 12.0% of a core, limit 10.0%"},
-		{Limit{Share: 0.1}, outcome.Cost{Events: 60_000}, time.Second, "60.0k events/s at 2µs each = 12.0% of a core, limit 10.0%"},
-	} {
-		if got := tt.limit.exceeded(tt.cost, tt.window); got != tt.want {
-			t.Errorf("%+v, %+v: %q, want %q", tt.limit, tt.cost, got, tt.want)
-		}
-	}
-}
-
 func TestFilter(t *testing.T) {
 	m := fed(t, 1, shop, store)
 	for filter, want := range map[string]int{"": 86, "ORDER_": 2, "cart|order": 4, "<0.44.0>": 2, "a[red": 2, "1802": 43, "nobody": 0, "(": 43, "^<0.2..?.0>": 80} {
@@ -471,21 +428,5 @@ func TestTrend(t *testing.T) {
 	got := table.Trend(rowOf(t, table, "<0.44.0>"), 5)
 	if diff := cmp.Diff([]float64{math.NaN(), math.NaN(), 703, 1403, 2103}, got, cmpopts.EquateNaNs()); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func TestNumbers(t *testing.T) {
-	for x, want := range map[float64]string{
-		0: "0", 0.01: "<0.1", 0.3: "0.3", 9.94: "9.9", 9.96: "10", 999: "999", 999.6: "1.00k", 3420: "3.42k", 9996: "10.0k", 99960: "100k", 120e6: "120M",
-		999.6e9: "1.00T", 1e16: ">999T",
-	} {
-		if got := count(x); got != want {
-			t.Errorf("%v is %s, want %s", x, got, want)
-		}
-	}
-	for x, want := range map[float64]string{0: "0", 0.0004: "<0.1", 0.123: "12.3", 0.9994: "99.9", 1.54: "154"} {
-		if got := percent(x); got != want {
-			t.Errorf("%v is %s, want %s", x, got, want)
-		}
 	}
 }

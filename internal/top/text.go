@@ -176,7 +176,7 @@ func (t *Table) observing() string {
 
 // costText says what observing the last window cost.
 func (t *Table) costText() string {
-	text := fmt.Sprintf("cost: %s events/s", count(float64(t.Cost.Events)/t.Duration.Seconds()))
+	text := fmt.Sprintf("cost: %s events/s", figures.Count(float64(t.Cost.Events)/t.Duration.Seconds()))
 	if t.Cost.PerEvent > 0 {
 		text += fmt.Sprintf(" × %s = %s of a core in the VM", figures.Delay(t.Cost.PerEvent), figures.Percent(t.Cost.Share(t.Duration)))
 	} else {

@@ -15,6 +15,7 @@ import (
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/price"
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
@@ -27,7 +28,7 @@ type Options struct {
 	By     string        // what the rows are, [outcome.GroupPID] or [outcome.GroupMFA]
 	Sort   Column
 	Filter string // see [Model.Filter]
-	Limit  Limit
+	Limit  price.Limit
 
 	// Source opens the source, for its first plan.
 	Source func(context.Context, outcome.Plan) (outcome.Source, error)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/price"
 )
 
 // A fakeSource tells of the shop whatever is planned. Its methods are called from one
@@ -85,7 +86,7 @@ func open(t *testing.T, s *fakeSource) (*Top, *told) {
 		s.most = int(Everything)
 	}
 	x, err := Open(t.Context(), Options{
-		Window: testWindow, By: outcome.GroupPID, Sort: ByRun, Limit: Limit{Share: DefaultShare},
+		Window: testWindow, By: outcome.GroupPID, Sort: ByRun, Limit: price.Limit{Share: price.DefaultShare},
 		Source: func(_ context.Context, p outcome.Plan) (outcome.Source, error) {
 			if len(p.Specs) > s.most {
 				return nil, fmt.Errorf("pid 1: %w: erts_schedule", bpf.ErrNoProbe)
@@ -102,7 +103,7 @@ func open(t *testing.T, s *fakeSource) (*Top, *told) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x.model.guard.patience = 2 * testWindow
+	x.model.guard.Patience = 2 * testWindow
 	t.Cleanup(func() {
 		if err := x.Close(); err != nil || !s.closed {
 			t.Errorf("close: error %v, closed: %v", err, s.closed)

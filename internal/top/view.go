@@ -327,15 +327,15 @@ func (t *Table) sentence(k Kind, f *Figures) string {
 	if !f.Known {
 		return "not known"
 	}
-	text := fmt.Sprintf("%d, %s/s; ", f.Instances, count(f.PerSecond))
+	text := fmt.Sprintf("%d, %s/s; ", f.Instances, figures.Count(f.PerSecond))
 	if k == Mailbox {
-		text += count(f.Share) + " waiting on average"
+		text += figures.Count(f.Share) + " waiting on average"
 	} else {
-		text += percent(f.Share) + "% of the time"
+		text += figures.Share(f.Share) + "% of the time"
 	}
 	text += fmt.Sprintf("; p50 %s, p99 %s, %d ≥%s", delay(f.P50, t.DMax[k], f.Inferred), delay(f.P99, t.DMax[k], f.Inferred), f.Timeouts, figures.ExactDelay(t.DMax[k]))
 	if k == GC {
-		text += fmt.Sprintf("; %s words/s", count(f.Amount))
+		text += fmt.Sprintf("; %s words/s", figures.Count(f.Amount))
 	}
 	return text
 }

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/price"
 	"github.com/beamscope/beamscope/internal/tui"
 	"github.com/beamscope/beamscope/internal/tui/tuitest"
 )
@@ -50,7 +51,7 @@ func start(t *testing.T, width, height, colors, windows int, vms ...outcome.VM) 
 	t.Setenv("NO_COLOR", noColor)
 	h := &harness{t: t, screen: tcell.NewSimulationScreen("UTF-8"), work: make(chan error, 1)}
 	h.v = NewView(tuitest.Colored{SimulationScreen: h.screen, Count: colors})
-	h.v.top = &Top{model: NewModel(outcome.GroupPID, Limit{Share: DefaultShare}), changed: make(chan struct{}, 1), wanted: make(chan struct{}, 1)}
+	h.v.top = &Top{model: NewModel(outcome.GroupPID, price.Limit{Share: price.DefaultShare}), changed: make(chan struct{}, 1), wanted: make(chan struct{}, 1)}
 	h.v.top.model.Average(h.v.average)
 	h.configure(Everything, outcome.GroupPID)
 	h.feed(windows, vms...)
