@@ -19,7 +19,7 @@
 /* What we need of the kernel's struct; where it is there the loader finds out. */
 struct task_struct {
 	int pid;
-	int on_cpu;
+	unsigned char on_cpu; /* 0 or 1: an int up to Linux 7.1, of which this is the first byte */
 	unsigned int __state;
 	char comm[16];
 } __attribute__((preserve_access_index));
