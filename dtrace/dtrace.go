@@ -58,9 +58,21 @@ type Probe struct {
 // Its first instruction is one that the kernel emulates: others would have to be
 // single-stepped, which takes ten times as long.
 type Function struct {
-	Symbol string
-	Return bool    // where it returns, and not where it is entered
-	Params []Param // where the arguments of the probe are, in their order
+	Symbol  string
+	Renamed map[int]string // other symbols, by the first release of Erlang/OTP that has them
+	Return  bool           // where it returns, and not where it is entered
+	Params  []Param        // where the arguments of the probe are, in their order
+}
+
+// SymbolOn returns what the function is called on a release of Erlang/OTP.
+func (f Function) SymbolOn(release int) string {
+	symbol, since := f.Symbol, 0
+	for from, name := range f.Renamed {
+		if release >= from && from > since {
+			symbol, since = name, from
+		}
+	}
+	return symbol
 }
 
 // A Param is where an argument of the probe is at a [Function]. Of the types [PID] and

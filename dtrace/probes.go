@@ -110,7 +110,7 @@ func processes() []Probe {
 }
 
 // standIns are the probes that the provider lacks and exported functions stand in for.
-// Where the functions have their arguments was read in the source of OTP 25.
+// Where the functions have their arguments was read in the sources of OTP 25, 27 and 29.
 func standIns() []Probe {
 	return []Probe{
 		{
@@ -165,10 +165,13 @@ func standIns() []Probe {
 		},
 		{
 			Name: "message__send__alias", State: Alive, Hot: Hot,
-			Args:     []Arg{{"sender", PID, ""}},
-			Doc:      "A message is sent to an alias, such as the reply of a gen_server:call with a timeout. The entry of erts_proc_sig_send_to_alias stands in for it, as message__send stays silent then.",
-			Trace:    "{trace, Pid, send, Msg, To}",
-			Function: &Function{Symbol: "erts_proc_sig_send_to_alias", Params: []Param{{Number: 2}}},
+			Args:  []Arg{{"sender", PID, ""}},
+			Doc:   "A message is sent to an alias, such as the reply of a gen_server:call with a timeout. The entry of erts_proc_sig_send_to_alias stands in for it, as message__send stays silent then; on OTP 29, which sends messages with priority in this way too, that of erts_proc_sig_send_altact_msg.",
+			Trace: "{trace, Pid, send, Msg, To}",
+			Function: &Function{
+				Symbol: "erts_proc_sig_send_to_alias", Renamed: map[int]string{29: "erts_proc_sig_send_altact_msg"},
+				Params: []Param{{Number: 2}},
+			},
 		},
 		{
 			Name: "process__monitor", State: Alive, Hot: Moderate,

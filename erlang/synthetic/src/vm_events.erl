@@ -62,6 +62,7 @@ run(Scenario, Times) ->
 run(Scenario, Times, Peer) ->
     {Work, Tidy} = prepare(Scenario, Times, Peer),
     try
+        until(fun settled/0),
         _ = dyntrace:pn(1),
         _ = Work(),
         _ = dyntrace:pn(2),
@@ -168,7 +169,7 @@ prepare(applied_funs, Times, _) ->
     {fun() -> times(Times, fun() -> apply(Fun, later([x])) end) end, nothing()};
 prepare(copies, Times, _) ->
     Table = ets:new(?MODULE, [private]),
-    {fun() -> times(Times, fun() -> ets:insert(Table, {key, later([x])}) end) end,
+    {fun() -> times(Times, fun() -> ets:insert(Table, {key, later({x})}) end) end,
      fun() -> ets:delete(Table) end};
 prepare(copies_to_processes, Times, _) ->
     Traced = {?MODULE, identity, 1},
@@ -222,14 +223,13 @@ prepare(drivers, Times, _) ->
                           end)
      end, nothing()};
 prepare(standard_errors, Times, _) ->
-    {links, Links} = process_info(whereis(standard_error), links),
-    [Port] = [Port || Port <- Links, is_port(Port)],
+    Port = open_port({fd, 2, 2}, [out, binary]),
     {fun() ->
              times(Times, fun() ->
-                                  io:put_chars(standard_error, "a line that fires a probe\n"),
+                                  true = erlang:port_command(Port, "a line that fires a probe\n"),
                                   until(fun() -> erlang:port_info(Port, queue_size) =:= {queue_size, 0} end)
                           end)
-     end, nothing()};
+     end, closing(Port)};
 
 prepare(remote_messages, Times, Peer) ->
     Echo = spawn_link(Peer, ?MODULE, echo, []),
@@ -346,22 +346,25 @@ closing(Port) ->
     fun() -> erlang:port_close(Port) end.
 
 listen() ->
-    gen_tcp:listen(0, [{inet_backend, inet}, inet, {ip, loopback}, {active, false}, binary]).
+    listen([]).
+
+listen(Options) ->
+    gen_tcp:listen(0, [{inet_backend, inet}, inet, {ip, loopback}, {active, false}, binary | Options]).
 
 %% Writes to a socket that nobody reads from until its port is busy, reads all, and
 %% closes it while something is unwritten again.
 flood() ->
-    {ok, Listener} = listen(),
+    {ok, Listener} = listen([{recbuf, 8192}]),
     {ok, Number} = inet:port(Listener),
     {ok, Out} = gen_tcp:connect({127, 0, 0, 1}, Number,
-                                [{inet_backend, inet}, inet, {active, false}, binary, {send_timeout, ?PATIENCE}]),
+                                [{inet_backend, inet}, inet, {active, false}, binary, {send_timeout, ?PATIENCE}, {sndbuf, 8192}]),
     {ok, In} = gen_tcp:accept(Listener, ?PATIENCE),
-    Much = binary:copy(<<"x">>, 8_000_000),
+    Much = binary:copy(<<"x">>, 1_000_000), % which no buffer of the system has room for
     {_, Writer} = spawn_monitor(fun() -> ok = gen_tcp:send(Out, Much), ok = gen_tcp:send(Out, <<"end">>) end),
+    until(fun() -> erlang:port_info(Out, queue_size) =/= {queue_size, 0} end),
     {ok, _} = gen_tcp:recv(In, byte_size(Much) + 3, ?PATIENCE),
     receive {'DOWN', Writer, _, _, normal} -> ok after ?PATIENCE -> throw(still_writing) end,
-    true = erlang:port_command(Out, Much),
-    receive {inet_reply, Out, ok} -> ok after ?PATIENCE -> throw(no_reply) end,
+    ok = gen_tcp:send(Out, Much), % it only goes into the queue of the port
     true = erlang:port_close(Out),
     ok = gen_tcp:close(In), % what is unwritten has nowhere to go
     until(fun() -> erlang:port_info(Out) =:= undefined end),
@@ -383,6 +386,14 @@ unload(Driver) ->
         {ok, unloaded} -> ok;
         {ok, _, Monitor} -> receive {'DOWN', Monitor, driver, _, unloaded} -> ok after ?PATIENCE -> throw(still_loaded) end
     end.
+
+%% Whether nobody else has anything to do. Since OTP 26, several processes take part in
+%% asking for the next line of standard input.
+settled() ->
+    lists:all(fun(Pid) -> Pid =:= self() orelse waits(process_info(Pid, [status, message_queue_len])) end, processes()).
+
+waits([{status, Status}, {message_queue_len, Length}]) -> Length =:= 0 andalso (Status =:= waiting orelse Status =:= suspended);
+waits(undefined) -> true.
 
 until(Holds) ->
     Holds() orelse begin erlang:yield(), until(Holds) end.

@@ -227,7 +227,7 @@ take_one(Number) -> {Number, timed(fun() -> receive {message, Number} -> ok end 
 -spec calls([{Ms :: non_neg_integer(), timeout()}]) -> {pid(), [span()]}.
 calls(Calls) ->
     Server = server(),
-    Pid = prepared(fun() -> [timed(fun() -> catch gen_server:call(Server, {reply_after, Ms}, Timeout) end) || {Ms, Timeout} <- Calls] end),
+    Pid = prepared(fun() -> [timed(fun() -> attempt(Server, {reply_after, Ms}, Timeout) end) || {Ms, Timeout} <- Calls] end),
     {Pid, finish(Pid)}.
 
 %% @doc Has three processes make calls that fail: so many calls of processes that are gone;
@@ -242,7 +242,11 @@ dead_calls(N) ->
     [begin _ = finish(Pid), Pid end || Pid <- [Gone, Exit, Other]].
 
 fail(Server, Request) ->
-    {'EXIT', _} = (catch gen_server:call(Server, Request, infinity)).
+    failed = attempt(Server, Request, infinity).
+
+%% Returns the reply of a call, or that there is none.
+attempt(Server, Request, Timeout) ->
+    try gen_server:call(Server, Request, Timeout) catch exit:_ -> failed end.
 
 gone() ->
     {Pid, Ref} = spawn_monitor(fun() -> ok end),
