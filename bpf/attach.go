@@ -21,6 +21,9 @@ var (
 	// ErrNoProbe says that a file lacks a probe that an outcome needs.
 	ErrNoProbe = errors.New("no such probe")
 
+	// ErrTerms says that a probe tells pids as terms, and it is not known how to read them.
+	ErrTerms = errors.New("how the VM's terms hold pids is not known")
+
 	// ErrReplaced says that a path leads to another file than before.
 	ErrReplaced = errors.New("another file is there now")
 )
@@ -36,12 +39,32 @@ type Target struct {
 	// that the catalogue does not know to be harmless there are refused.
 	Release int
 
-	// PIDBits is how many bits of a local pid's data are its number; 0: 15, as up to
-	// OTP 25.
-	PIDBits uint8
+	// Terms say how the terms of VMs that run the file hold pids. Probes that functions stand
+	// in for are refused where that is not known, with NoTerms for a reason.
+	Terms   Terms
+	NoTerms error
 
 	// Layout is what is known of the file's struct process, for outcomes with Explain.
 	Layout ProcessLayout
+}
+
+// Terms say how terms hold the pids of a VM's processes, and the numbers of its ports.
+type Terms struct {
+	Form dtrace.TermForm
+
+	// Of dtrace.TermsByPlace, the addresses, as linked, of what the VM knows of its tables of
+	// processes and ports: struct known_table of pid.bpf.h. Programs read it from each VM, and
+	// check it.
+	Processes, Ports uint64
+}
+
+// behind returns the terms for a program that is attached at a site: where tables are in
+// relation to it, as a program does not know where a file is loaded.
+func (t Terms) behind(site usdt.Site) siteTerms {
+	if t.Form != dtrace.TermsByPlace {
+		return siteTerms{form: t.Form}
+	}
+	return siteTerms{t.Form, int64(t.Processes - site.Address), int64(t.Ports - site.Address)}
 }
 
 // An Attachment is a target while it is attached to.
@@ -531,6 +554,9 @@ func (t Target) probe(name string) (usdt.Probe, error) {
 	if i < 0 {
 		return usdt.Probe{}, fmt.Errorf("%w: %s", ErrNoProbe, name)
 	}
+	if known, _ := dtrace.Lookup(name); known.Function != nil && t.Terms.Form == dtrace.TermsUnknown {
+		return usdt.Probe{}, fmt.Errorf("%s: %w", dtrace.Hyphened(name), cmp.Or(t.NoTerms, ErrTerms))
+	}
 	return t.Probes[i], nil
 }
 
@@ -572,8 +598,11 @@ func (c *Collector) ruleSites(entry int, t Target) (siteList, error) {
 			return nil, err
 		}
 		for _, site := range probe.Sites {
-			v := variant{program: e.program, special: special, args: newArguments(site.Args), pidBits: t.PIDBits}
+			v := variant{program: e.program, special: special, args: newArguments(site.Args)}
 			f := e.event.Probe.Function
+			if f != nil {
+				v.terms = t.Terms.behind(site)
+			}
 			found.add(v, f != nil && f.Return, site, uint64(entry))
 		}
 	}

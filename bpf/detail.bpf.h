@@ -22,15 +22,19 @@
 struct detail {
 	__u64 now;
 	struct process_key key;
+	__u32 tables; /* of the VM, see term_tables */
 };
 
 /* False where there is nothing to do. */
-static __always_inline bool begin_detail(struct detail *d)
+static __always_inline bool begin_detail(void *ctx, struct detail *d)
 {
 	count_other(HITS);
 	d->now = bpf_ktime_get_ns();
 	d->key.pid = current_pid();
-	return d->key.pid && is_watching(d->key.pid, d->now);
+	if (!d->key.pid || !is_watching(d->key.pid, d->now))
+		return false;
+	d->tables = term_tables(ctx, d->key.pid);
+	return true;
 }
 
 /* Finds the process that argument n tells as text; NULL where it is not watched. */
@@ -52,7 +56,7 @@ int detail_plain(void *ctx)
 	struct block block;
 	struct detail d;
 
-	if (begin_detail(&d) && watched_arg(ctx, &d, &block, 0))
+	if (begin_detail(ctx, &d) && watched_arg(ctx, &d, &block, 0))
 		log_plain(bpf_get_attach_cookie(ctx), d.now, d.key.pid, d.key.process, 0);
 	return 0;
 }
@@ -64,7 +68,7 @@ int detail_exit(void *ctx)
 	struct block block;
 	struct detail d;
 
-	if (!begin_detail(&d) || !watched_arg(ctx, &d, &block, 0))
+	if (!begin_detail(ctx, &d) || !watched_arg(ctx, &d, &block, 0))
 		return 0;
 	log_plain(LOG_EXIT, d.now, d.key.pid, d.key.process, 0);
 	bpf_map_delete_elem(&watches, &d.key);
@@ -79,7 +83,7 @@ int detail_nif(void *ctx)
 	struct block block;
 	struct detail d;
 
-	if (!begin_detail(&d) || !watched_arg(ctx, &d, &block, 0))
+	if (!begin_detail(ctx, &d) || !watched_arg(ctx, &d, &block, 0))
 		return 0;
 	if (kind == LOG_NIF_START && !read_arg(ctx, &block, 1, &addr))
 		text = text_group(addr);
@@ -162,7 +166,7 @@ int detail_send(void *ctx)
 	struct detail d;
 	__u64 from, to;
 
-	if (!begin_detail(&d) || read_block(ctx, &block) ||
+	if (!begin_detail(ctx, &d) || read_block(ctx, &block) ||
 	    read_arg(ctx, &block, 0, &from) || read_arg(ctx, &block, 1, &to))
 		return 0;
 	d.key.process = erlang_pid(from);
@@ -180,8 +184,6 @@ int detail_send(void *ctx)
 #define TERM_BOXED_TAG 0x2
 #define TERM_BOXED_MASK 0x3
 #define TERM_TAG_SMALL 0xf
-#define TERM_TAG_PORT 0x7
-#define TERM_TAG(term) ((term) & ((1 << TERM_TAG_BITS) - 1))
 #define TERM_ATOM_BITS 6
 #define TERM_TAG_ATOM 0xb
 #define TERM_IS_ATOM(term) (((term) & ((1 << TERM_ATOM_BITS) - 1)) == TERM_TAG_ATOM)
@@ -220,7 +222,7 @@ const volatile __u32 process_suspensions;
 const volatile __u32 message_words;
 
 /* The process that an alias is of; 0 where it is none. */
-static __always_inline __u64 alias_process(__u64 term)
+static __always_inline __u64 alias_process(__u64 term, __u32 tables)
 {
 	struct pid_ref ref;
 
@@ -228,7 +230,7 @@ static __always_inline __u64 alias_process(__u64 term)
 	    bpf_probe_read_user(&ref, sizeof(ref), (void *)(term - TERM_BOXED_TAG)) ||
 	    ref.header != PID_REF_HEADER)
 		return 0;
-	return term_pid(ref.process);
+	return term_pid(ref.process, tables);
 }
 
 /* Reads the token that a message to an alias will have. The function that sends it counts
@@ -265,10 +267,10 @@ int detail_send_alias(void *ctx)
 	struct message m = {.flags = LOG_ALIAS};
 	struct detail d;
 
-	if (!begin_detail(&d))
+	if (!begin_detail(ctx, &d))
 		return 0;
-	d.key.process = term_pid(param(ctx, 2));
-	m.receiver = alias_process(param(ctx, 3));
+	d.key.process = term_pid(param(ctx, 2), d.tables);
+	m.receiver = alias_process(param(ctx, 3), d.tables);
 	if (!m.receiver)
 		return 0;
 	read_token(param(ctx, 5), param(ctx, 1), &m);
@@ -305,12 +307,12 @@ static __always_inline void read_origin(const struct detail *d, struct message *
 	    bpf_probe_read_user(&at, sizeof(at), (void *)save) ||
 	    bpf_probe_read_user(words, sizeof(words), (void *)(at + message_words)))
 		return;
-	m->receiver = term_pid(words[2]);
+	m->receiver = term_pid(words[2], d->tables);
 	if (m->receiver) {
 		/* What a process sends has a token or none, what the VM sends for it has an atom there. */
 		m->origin = TERM_IS_ATOM(words[1]) && is_down(words[0]) ? ORIGIN_DOWN : ORIGIN_PROCESS;
 	} else if (TERM_TAG(words[2]) == TERM_TAG_PORT) {
-		m->receiver = (__u32)words[2] >> TERM_TAG_BITS;
+		m->receiver = term_port(words[2], d->tables);
 		m->origin = ORIGIN_PORT;
 	} else if (TERM_IS_ATOM(words[2])) {
 		m->receiver = words[2] >> TERM_ATOM_BITS;
@@ -326,7 +328,7 @@ int detail_received(void *ctx)
 	struct block block;
 	struct detail d;
 
-	if (!begin_detail(&d) || !watched_arg(ctx, &d, &block, 0))
+	if (!begin_detail(ctx, &d) || !watched_arg(ctx, &d, &block, 0))
 		return 0;
 	m.size = number_arg(ctx, &block, 1);
 	m.inner = number_arg(ctx, &block, 2);
@@ -346,7 +348,7 @@ static __always_inline bool process_arg(void *ctx, struct detail *d, struct bloc
 
 	if (read_block(ctx, b) || read_arg(ctx, b, 0, &term))
 		return false;
-	d->key.process = term_pid(term);
+	d->key.process = term_pid(term, d->tables);
 	return d->key.process;
 }
 
@@ -418,7 +420,7 @@ int detail_in(void *ctx)
 	__u64 address;
 	bool again;
 
-	if (!begin_detail(&d) || !process_arg(ctx, &d, &block))
+	if (!begin_detail(ctx, &d) || !process_arg(ctx, &d, &block))
 		return 0;
 	r = this_runner(d.key.pid);
 	address = returned(ctx);
@@ -448,7 +450,7 @@ int detail_out(void *ctx)
 	struct detail d;
 	__u32 state;
 
-	if (!begin_detail(&d) || !process_arg(ctx, &d, &block))
+	if (!begin_detail(ctx, &d) || !process_arg(ctx, &d, &block))
 		return 0;
 	r = this_runner(d.key.pid);
 	if (r)
@@ -477,7 +479,7 @@ int detail_ready(void *ctx)
 	struct block block;
 	struct detail d;
 
-	if (!begin_detail(&d) || !process_arg(ctx, &d, &block))
+	if (!begin_detail(ctx, &d) || !process_arg(ctx, &d, &block))
 		return 0;
 	w = find_watch(&d.key, d.now);
 	if (!w)
@@ -500,11 +502,11 @@ int detail_monitor(void *ctx)
 	__u64 type = (__u16)param(ctx, 1);
 	struct detail d;
 
-	if (!begin_detail(&d) || (type != MONITOR_PROCESS && type != MONITOR_REMOTE))
+	if (!begin_detail(ctx, &d) || (type != MONITOR_PROCESS && type != MONITOR_REMOTE))
 		return 0;
-	d.key.process = term_pid(param(ctx, 3));
+	d.key.process = term_pid(param(ctx, 3), d.tables);
 	if (find_watch(&d.key, d.now))
-		log_plain(LOG_MONITOR, d.now, d.key.pid, d.key.process, type == MONITOR_PROCESS ? term_pid(param(ctx, 4)) : 0);
+		log_plain(LOG_MONITOR, d.now, d.key.pid, d.key.process, type == MONITOR_PROCESS ? term_pid(param(ctx, 4), d.tables) : 0);
 	return 0;
 }
 
@@ -518,16 +520,15 @@ int detail_suspend(void *ctx)
 	struct block block;
 	struct detail d;
 
-	if (!begin_detail(&d) || !process_arg(ctx, &d, &block) || !find_watch(&d.key, d.now))
+	if (!begin_detail(ctx, &d) || !process_arg(ctx, &d, &block) || !find_watch(&d.key, d.now))
 		return 0;
-	/* The id of a port is the first that it has, as that of a process. Up to OTP 25 it
-	 * is in the lower half of the term. */
+	/* The id of a port is the first that it has, as that of a process. */
 	if (port)
 		bpf_probe_read_user(&term, sizeof(term), (void *)port);
 	rec = begin_record(LOG_SUSPEND, d.now, d.key.pid, d.key.process);
 	if (!rec.to)
 		return 0;
-	rec.to->other = TERM_TAG(term) == TERM_TAG_PORT ? (__u32)term >> TERM_TAG_BITS : 0;
+	rec.to->other = term_port(term, d.tables);
 	rec.to->flags = port ? LOG_PORT : 0;
 	rec.to->details[0] = caller(ctx);
 	end_record(&rec);
@@ -556,7 +557,7 @@ int detail_resume(void *ctx)
 	struct block block;
 	struct detail d;
 
-	if (!begin_detail(&d) || !process_arg(ctx, &d, &block))
+	if (!begin_detail(ctx, &d) || !process_arg(ctx, &d, &block))
 		return 0;
 	if (process_suspensions)
 		bpf_probe_read_user(&suspensions, sizeof(suspensions), (void *)(param(ctx, 1) + process_suspensions));
@@ -588,7 +589,7 @@ static long resume_next(__u32 i, struct resuming *r)
 	if (TERM_TAG(item.process) != TERM_TAG_PID &&
 	    bpf_probe_read_user(&item.process, sizeof(item.process), (void *)item.process))
 		return 0;
-	r->d.key.process = term_pid(item.process);
+	r->d.key.process = term_pid(item.process, r->d.tables);
 	resumed(&r->d, 0);
 	return 0;
 }
@@ -599,7 +600,7 @@ int detail_resume_list(void *ctx)
 {
 	struct resuming r;
 
-	if (!begin_detail(&r.d))
+	if (!begin_detail(ctx, &r.d))
 		return 0;
 	r.at = param(ctx, 1);
 	bpf_loop(RESUMED_MOST, resume_next, &r, 0);
@@ -615,9 +616,9 @@ int detail_by(void *ctx)
 	struct detail d;
 	__u64 by;
 
-	if (begin_detail(&d) && process_arg(ctx, &d, &block) && find_watch(&d.key, d.now) &&
+	if (begin_detail(ctx, &d) && process_arg(ctx, &d, &block) && find_watch(&d.key, d.now) &&
 	    !read_arg(ctx, &block, 1, &by))
-		log_plain(bpf_get_attach_cookie(ctx), d.now, d.key.pid, d.key.process, term_pid(by));
+		log_plain(bpf_get_attach_cookie(ctx), d.now, d.key.pid, d.key.process, term_pid(by, d.tables));
 	return 0;
 }
 

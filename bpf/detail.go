@@ -63,7 +63,10 @@ func (c *Collector) detailSites(d detail, t Target) (found siteList, err error) 
 	}
 	known, _ := dtrace.Lookup(d.probe)
 	for _, site := range probe.Sites {
-		v := variant{program: d.program, args: newBlockArguments(site.Args), pidBits: t.PIDBits, layout: t.Layout}
+		v := variant{program: d.program, args: newBlockArguments(site.Args), layout: t.Layout}
+		if known.Function != nil || d.program == kernelProgDetailReceived {
+			v.terms = t.Terms.behind(site)
+		}
 		found.add(v, known.Function != nil && known.Function.Return, site, uint64(d.kind))
 	}
 	return found, nil

@@ -328,6 +328,14 @@ type kernelSweepRequest struct {
 	Watches  uint64
 }
 
+type kernelTermForm uint32
+
+const (
+	kernelTermFormTERMS_UNKNOWN   kernelTermForm = 0
+	kernelTermFormTERMS_BY_NUMBER kernelTermForm = 1
+	kernelTermFormTERMS_BY_PLACE  kernelTermForm = 2
+)
+
 type kernelTest struct {
 	_      structs.HostLayout
 	Arg    uint8
@@ -415,6 +423,7 @@ const (
 	kernelMapSlotPids           = "slot_pids"
 	kernelMapSpans              = "spans"
 	kernelMapSpawned            = "spawned"
+	kernelMapTermCache          = "term_cache"
 	kernelMapTextsSeen          = "texts_seen"
 	kernelMapThreads            = "threads"
 	kernelMapUnwatched          = "unwatched"
@@ -466,19 +475,21 @@ const (
 	kernelVarOriginType         = "origin_type"
 	kernelVarOtherType          = "other_type"
 	kernelVarPairingType        = "pairing_type"
-	kernelVarPidNumberBits      = "pid_number_bits"
 	kernelVarPidnsDev           = "pidns_dev"
 	kernelVarPidnsIno           = "pidns_ino"
+	kernelVarPortTable          = "port_table"
 	kernelVarProcessFlags       = "process_flags"
 	kernelVarProcessSave        = "process_save"
 	kernelVarProcessSeqClock    = "process_seq_clock"
 	kernelVarProcessSeqLastcnt  = "process_seq_lastcnt"
 	kernelVarProcessState       = "process_state"
 	kernelVarProcessSuspensions = "process_suspensions"
+	kernelVarProcessTable       = "process_table"
 	kernelVarRule               = "rule"
 	kernelVarRunqueueOutcome    = "runqueue_outcome"
 	kernelVarStripeCells        = "stripe_cells"
 	kernelVarStripeMask         = "stripe_mask"
+	kernelVarTermsAre           = "terms_are"
 	kernelVarTestFormType       = "test_form_type"
 	kernelVarTestOpType         = "test_op_type"
 	kernelVarTests              = "tests"
@@ -588,6 +599,7 @@ type kernelMapSpecs struct {
 	SlotPids   *ebpf.MapSpec `ebpf:"slot_pids"`
 	Spans      *ebpf.MapSpec `ebpf:"spans"`
 	Spawned    *ebpf.MapSpec `ebpf:"spawned"`
+	TermCache  *ebpf.MapSpec `ebpf:"term_cache"`
 	TextsSeen  *ebpf.MapSpec `ebpf:"texts_seen"`
 	Threads    *ebpf.MapSpec `ebpf:"threads"`
 	Unwatched  *ebpf.MapSpec `ebpf:"unwatched"`
@@ -617,19 +629,21 @@ type kernelVariableSpecs struct {
 	OriginType         *ebpf.VariableSpec `ebpf:"origin_type"`
 	OtherType          *ebpf.VariableSpec `ebpf:"other_type"`
 	PairingType        *ebpf.VariableSpec `ebpf:"pairing_type"`
-	PidNumberBits      *ebpf.VariableSpec `ebpf:"pid_number_bits"`
 	PidnsDev           *ebpf.VariableSpec `ebpf:"pidns_dev"`
 	PidnsIno           *ebpf.VariableSpec `ebpf:"pidns_ino"`
+	PortTable          *ebpf.VariableSpec `ebpf:"port_table"`
 	ProcessFlags       *ebpf.VariableSpec `ebpf:"process_flags"`
 	ProcessSave        *ebpf.VariableSpec `ebpf:"process_save"`
 	ProcessSeqClock    *ebpf.VariableSpec `ebpf:"process_seq_clock"`
 	ProcessSeqLastcnt  *ebpf.VariableSpec `ebpf:"process_seq_lastcnt"`
 	ProcessState       *ebpf.VariableSpec `ebpf:"process_state"`
 	ProcessSuspensions *ebpf.VariableSpec `ebpf:"process_suspensions"`
+	ProcessTable       *ebpf.VariableSpec `ebpf:"process_table"`
 	Rule               *ebpf.VariableSpec `ebpf:"rule"`
 	RunqueueOutcome    *ebpf.VariableSpec `ebpf:"runqueue_outcome"`
 	StripeCells        *ebpf.VariableSpec `ebpf:"stripe_cells"`
 	StripeMask         *ebpf.VariableSpec `ebpf:"stripe_mask"`
+	TermsAre           *ebpf.VariableSpec `ebpf:"terms_are"`
 	TestFormType       *ebpf.VariableSpec `ebpf:"test_form_type"`
 	TestOpType         *ebpf.VariableSpec `ebpf:"test_op_type"`
 	Tests              *ebpf.VariableSpec `ebpf:"tests"`
@@ -683,6 +697,7 @@ type kernelMaps struct {
 	SlotPids   *ebpf.Map `ebpf:"slot_pids"`
 	Spans      *ebpf.Map `ebpf:"spans"`
 	Spawned    *ebpf.Map `ebpf:"spawned"`
+	TermCache  *ebpf.Map `ebpf:"term_cache"`
 	TextsSeen  *ebpf.Map `ebpf:"texts_seen"`
 	Threads    *ebpf.Map `ebpf:"threads"`
 	Unwatched  *ebpf.Map `ebpf:"unwatched"`
@@ -722,6 +737,7 @@ func (m *kernelMaps) Close() error {
 		m.SlotPids,
 		m.Spans,
 		m.Spawned,
+		m.TermCache,
 		m.TextsSeen,
 		m.Threads,
 		m.Unwatched,
@@ -752,19 +768,21 @@ type kernelVariables struct {
 	OriginType         *ebpf.Variable `ebpf:"origin_type"`
 	OtherType          *ebpf.Variable `ebpf:"other_type"`
 	PairingType        *ebpf.Variable `ebpf:"pairing_type"`
-	PidNumberBits      *ebpf.Variable `ebpf:"pid_number_bits"`
 	PidnsDev           *ebpf.Variable `ebpf:"pidns_dev"`
 	PidnsIno           *ebpf.Variable `ebpf:"pidns_ino"`
+	PortTable          *ebpf.Variable `ebpf:"port_table"`
 	ProcessFlags       *ebpf.Variable `ebpf:"process_flags"`
 	ProcessSave        *ebpf.Variable `ebpf:"process_save"`
 	ProcessSeqClock    *ebpf.Variable `ebpf:"process_seq_clock"`
 	ProcessSeqLastcnt  *ebpf.Variable `ebpf:"process_seq_lastcnt"`
 	ProcessState       *ebpf.Variable `ebpf:"process_state"`
 	ProcessSuspensions *ebpf.Variable `ebpf:"process_suspensions"`
+	ProcessTable       *ebpf.Variable `ebpf:"process_table"`
 	Rule               *ebpf.Variable `ebpf:"rule"`
 	RunqueueOutcome    *ebpf.Variable `ebpf:"runqueue_outcome"`
 	StripeCells        *ebpf.Variable `ebpf:"stripe_cells"`
 	StripeMask         *ebpf.Variable `ebpf:"stripe_mask"`
+	TermsAre           *ebpf.Variable `ebpf:"terms_are"`
 	TestFormType       *ebpf.Variable `ebpf:"test_form_type"`
 	TestOpType         *ebpf.Variable `ebpf:"test_op_type"`
 	Tests              *ebpf.Variable `ebpf:"tests"`

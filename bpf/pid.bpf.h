@@ -6,6 +6,8 @@
 #ifndef PID_BPF_H
 #define PID_BPF_H
 
+#include <stdbool.h>
+
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
@@ -44,22 +46,149 @@ __noinline __u64 erlang_pid(__u64 addr)
 	return 0;
 }
 
-/* How many bits of a local pid's data are its number: 15 up to OTP 25, where the data
- * are in the lower half of the term; 28 since, where they fill it. */
-const volatile __u32 pid_number_bits = 15;
+/* How terms hold the pids of the VM's own processes, and its ports:
+ * erts/emulator/beam/erl_term.h and erl_ptab.h. */
+enum term_form {
+	TERMS_UNKNOWN,   /* none can be read */
+	TERMS_BY_NUMBER, /* up to OTP 25: the lower half has the number, and a serial above it */
+	TERMS_BY_PLACE,  /* since OTP 26: the lowest bits are a place in the VM's table of processes,
+			  * or of ports, from which the number follows */
+};
+
+const volatile enum term_form terms_are;
+
+/* Where the VM has what it knows of its two tables: bytes behind the place where the program
+ * is attached; struct known_table is there. */
+const volatile __s64 process_table;
+const volatile __s64 port_table;
+
+/* Since OTP 26 of 64 bits, ErtsPTabReadOnlyData from the member max on. All of it follows
+ * from max and from how many places are in a cache line. */
+struct known_table {
+	__u32 max; /* places, a power of two */
+	__u32 unused;
+	__u64 mask;
+	__u64 line_mask;
+	__u64 in_mask;
+	__u32 in_bits;   /* places that are in one cache line */
+	__u32 line_bits; /* cache lines */
+};
+
+#define TABLE_MAX_BITS 27 /* ERTS_PTAB_MAX_SIZE */
+
+/* How numbers follow from places, of VMs seen lately, at the low bits of their pid: what
+ * read_table returns of the processes, that of the ports << 16, and pid << 32. */
+#define TABLES_CACHE 256
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, TABLES_CACHE);
+	__type(key, __u32);
+	__type(value, __u64);
+} term_cache SEC(".maps");
+
+/* Reads a table: bits | in_bits << 8, or 0 where nothing like one is there, as before the VM
+ * has made it. */
+static __always_inline __u32 read_table(__u64 addr)
+{
+	struct known_table t;
+	__u32 bits;
+
+	if (bpf_probe_read_user(&t, sizeof(t), (void *)addr))
+		return 0;
+	if (t.in_bits > TABLE_MAX_BITS || t.line_bits > TABLE_MAX_BITS)
+		return 0;
+	bits = t.in_bits + t.line_bits;
+	if (bits > TABLE_MAX_BITS || t.max != 1U << bits || t.mask != t.max - 1 ||
+	    t.line_mask != (1U << t.line_bits) - 1 || t.in_mask != (1U << t.in_bits) - 1)
+		return 0;
+	return bits | t.in_bits << 8;
+}
+
+/* Both tables of the VM that runs a program, the ports << 16; 0 for what is not known. The
+ * program is attached at the address here. Not static: so the verifier looks at it once. */
+__noinline __u32 vm_tables(__u32 pid, __u64 here)
+{
+	__u32 at = pid % TABLES_CACHE;
+	__u64 *cached = bpf_map_lookup_elem(&term_cache, &at);
+	__u64 entry;
+	__u32 tables, ports;
+
+	if (!cached)
+		return 0;
+	entry = *(volatile __u64 *)cached;
+	if (entry >> 32 == pid)
+		return entry;
+	tables = read_table(here + process_table);
+	ports = read_table(here + port_table);
+	if (tables && ports)
+		*(volatile __u64 *)cached = (__u64)pid << 32 | ports << 16 | tables;
+	return ports << 16 | tables;
+}
+
+/* What is needed to read terms of the VM that runs a program. */
+static __always_inline __u32 term_tables(void *ctx, __u32 pid)
+{
+	return terms_are == TERMS_BY_PLACE ? vm_tables(pid, bpf_get_func_ip(ctx)) : 0;
+}
+
+/* Whether terms can be read, with what term_tables returned. */
+static __always_inline bool knows_terms(__u32 tables)
+{
+	return terms_are == TERMS_BY_NUMBER || (terms_are == TERMS_BY_PLACE && (tables & 0xffff));
+}
 
 /* The last bits of a term tell what it is, erts/emulator/beam/erl_term.h. */
 #define TERM_TAG_BITS 4
 #define TERM_TAG_PID 0x3
+#define TERM_TAG_PORT 0x7
+#define TERM_TAG(term) ((term) & ((1 << TERM_TAG_BITS) - 1))
 
-/* Packs the pid of a process of the VM itself, given as a term. 0: not a pid. */
-static __always_inline __u64 term_pid(__u64 term)
+/* The data that the VM made a term of, from the place and what is above it: the lowest bits
+ * of the place are the highest of the number's (erts_ptab_pixdata2data). */
+static __always_inline __u64 data_of_place(__u64 data, __u32 table)
 {
-	__u64 data = (pid_number_bits == 15 ? (__u32)term : term) >> TERM_TAG_BITS;
+	__u32 bits = table & 0x1f, in_bits = table >> 8 & 0x1f;
+	__u64 mask = (1ULL << bits) - 1, place = data & mask;
 
-	if ((term & ((1 << TERM_TAG_BITS) - 1)) != TERM_TAG_PID)
+	return (data & ~mask) | place >> in_bits | (place & ((1ULL << in_bits) - 1)) << (bits - in_bits & 0x1f);
+}
+
+/* Packs the pid of a process of the VM itself, given as a term. 0: not a pid, or too large to
+ * be packed. */
+static __always_inline __u64 term_pid(__u64 term, __u32 tables)
+{
+	__u64 data = term >> TERM_TAG_BITS;
+
+	if (TERM_TAG(term) != TERM_TAG_PID)
 		return 0;
-	return (data & ((1ULL << pid_number_bits) - 1)) | data >> pid_number_bits << 32;
+	switch (terms_are) {
+	case TERMS_BY_NUMBER: /* 15 bits, and a serial of 13 */
+		data = (__u32)term >> TERM_TAG_BITS;
+		return (data & 0x7fff) | data >> 15 << 32;
+	case TERMS_BY_PLACE: /* 28 bits, and a serial of 32 */
+		if (!(tables & 0xffff))
+			return 0;
+		data = data_of_place(data, tables);
+		return data >> 44 ? 0 : (data & 0xfffffff) | data >> 28 << 32;
+	default:
+		return 0;
+	}
+}
+
+/* The number of a port of the VM itself, given as a term. 0: not a port. */
+static __always_inline __u64 term_port(__u64 term, __u32 tables)
+{
+	if (TERM_TAG(term) != TERM_TAG_PORT)
+		return 0;
+	switch (terms_are) {
+	case TERMS_BY_NUMBER:
+		return (__u32)term >> TERM_TAG_BITS;
+	case TERMS_BY_PLACE:
+		return tables >> 16 ? data_of_place(term >> TERM_TAG_BITS, tables >> 16) : 0;
+	default:
+		return 0;
+	}
 }
 
 #endif

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/beamscope/beamscope/dtrace"
 )
 
 // A variant identifies a program specialised for one layout of arguments.
@@ -16,9 +18,26 @@ type variant struct {
 	program string
 	special specialization // of rules' programs
 	args    arguments
-	pidBits uint8 // of a pid's data that are its number
-	entry   int   // of programs at tracepoints
+	terms   siteTerms
+	entry   int // of programs at tracepoints
 	layout  ProcessLayout
+}
+
+// siteTerms are the constants of pid.bpf.h that say how to read terms at a site. The zero
+// value is for programs that read none.
+type siteTerms struct {
+	form             dtrace.TermForm
+	processes, ports int64 // where the VM's tables are: bytes behind the site
+}
+
+func (t siteTerms) kernelForm() kernelTermForm {
+	switch t.form {
+	case dtrace.TermsByNumber:
+		return kernelTermFormTERMS_BY_NUMBER
+	case dtrace.TermsByPlace:
+		return kernelTermFormTERMS_BY_PLACE
+	}
+	return kernelTermFormTERMS_UNKNOWN
 }
 
 // A loaded is a program, or why there is none.
@@ -108,12 +127,10 @@ func (v variant) set(spec *ebpf.CollectionSpec) error {
 	if err := v.args.set(spec); err != nil {
 		return err
 	}
-	if v.pidBits != 0 {
-		if err := setVariables(spec, map[string]any{kernelVarPidNumberBits: uint32(v.pidBits)}); err != nil {
-			return err
-		}
-	}
 	if err := setVariables(spec, map[string]any{
+		kernelVarTermsAre:           v.terms.kernelForm(),
+		kernelVarProcessTable:       v.terms.processes,
+		kernelVarPortTable:          v.terms.ports,
 		kernelVarRunqueueOutcome:    uint32(v.entry),
 		kernelVarProcessState:       v.layout.State,
 		kernelVarProcessFlags:       v.layout.Flags,
@@ -157,6 +174,7 @@ func (c *Collector) sharedMaps() map[string]*ebpf.Map {
 		kernelMapSlotPids:   c.maps.SlotPids,
 		kernelMapSpans:      c.maps.Spans,
 		kernelMapSpawned:    c.maps.Spawned,
+		kernelMapTermCache:  c.maps.TermCache,
 		kernelMapTextsSeen:  c.maps.TextsSeen,
 		kernelMapThreads:    c.maps.Threads,
 		kernelMapVmCache:    c.maps.VmCache,

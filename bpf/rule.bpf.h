@@ -100,6 +100,7 @@ struct rule_event {
 	__u32 row;
 	struct span_key key;
 	bool current; /* the outcome is one for what happens now */
+	__u32 tables; /* of the VM, see term_tables */
 	struct series series;
 };
 
@@ -159,7 +160,9 @@ static __always_inline long holds(struct rule_event *e, const volatile struct te
 	case TEST_NUMBER:
 		return compare(t->op, value, t->number);
 	case TEST_TERM:
-		return compare(t->op, term_pid(value), t->number);
+		if (!knows_terms(e->tables))
+			return -1;
+		return compare(t->op, term_pid(value, e->tables), t->number);
 	}
 	err = test_text(t, value);
 	if (err < 0)
@@ -203,7 +206,7 @@ static __always_inline long read_operand(struct rule_event *e, const volatile st
 		*value = erlang_pid(*value);
 		return *value ? 0 : -1;
 	case OPERAND_TERM:
-		*value = term_pid(*value);
+		*value = term_pid(*value, e->tables);
 		return *value ? 0 : -1;
 	case OPERAND_TEXT:
 		*value = hash_name(*value);
@@ -674,6 +677,7 @@ static __always_inline bool is_of_rule(void *ctx, struct rule_event *e)
 	e->outcome = bpf_map_lookup_elem(&outcomes, &e->index);
 	if (!e->outcome || e->now < e->outcome->since_ns)
 		return false;
+	e->tables = term_tables(ctx, e->key.pid);
 	e->key.number = e->outcome->rule;
 	e->current = e->now < e->outcome->until_ns;
 	e->series = series_of(e->outcome, e->key.pid);
@@ -686,7 +690,7 @@ static __always_inline bool is_of_rule(void *ctx, struct rule_event *e)
 			return true;
 		/* That a term cannot be read only says that there is no process, as when
 		 * a scheduler begins. */
-		if (rule.key.kind == OPERAND_TERM)
+		if (rule.key.kind == OPERAND_TERM && knows_terms(e->tables))
 			ok = 0;
 	}
 	if (e->current)

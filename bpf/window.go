@@ -394,6 +394,9 @@ func (c *Collector) Forget(pid int) error {
 	if err := c.forgetThreads(pid); err != nil {
 		return err
 	}
+	if err := forgetCached(c.maps.TermCache, pid); err != nil {
+		return err
+	}
 	c.isCrowded() // or nobody would know that it was
 	var slot uint32
 	err := c.maps.Vms.LookupAndDelete(uint32(pid), &slot)
@@ -404,7 +407,7 @@ func (c *Collector) Forget(pid int) error {
 		return fmt.Errorf("forget VM %d: %w", pid, err)
 	}
 	atomic.StoreUint64(&c.memory.slotPIDs[slot], 0)
-	if err := c.forgetCached(pid); err != nil {
+	if err := forgetCached(c.maps.VmCache, pid); err != nil {
 		return err
 	}
 	if err := c.maps.FreeSlots.Put(nil, slot); err != nil {
@@ -413,20 +416,21 @@ func (c *Collector) Forget(pid int) error {
 	return nil
 }
 
-// vmCache is the size of the programs' cache of slots: VM_CACHE of vm.bpf.h.
+// vmCache is the size of the programs' caches: VM_CACHE of vm.bpf.h and TABLES_CACHE of
+// pid.bpf.h.
 const vmCache = 256
 
-// forgetCached clears the programs' cached slot of a VM.
-func (c *Collector) forgetCached(pid int) error {
+// forgetCached clears what a cache of the programs has of a VM.
+func forgetCached(cache *ebpf.Map, pid int) error {
 	at := uint32(pid % vmCache)
 	var entry uint64
-	if err := c.maps.VmCache.Lookup(at, &entry); err != nil {
+	if err := cache.Lookup(at, &entry); err != nil {
 		return fmt.Errorf("forget VM %d: %w", pid, err)
 	}
 	if entry>>32 != uint64(pid) {
 		return nil
 	}
-	if err := c.maps.VmCache.Put(at, uint64(0)); err != nil {
+	if err := cache.Put(at, uint64(0)); err != nil {
 		return fmt.Errorf("forget VM %d: %w", pid, err)
 	}
 	return nil

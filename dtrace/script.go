@@ -47,9 +47,9 @@ type ScriptTarget struct {
 	// probes that are harmless on each of them.
 	Releases []int
 
-	// PIDBits is how many bits of a local pid's data are its number, in the terms of the
-	// VM; 0: 15, as up to OTP 25. Since then it is 28.
-	PIDBits uint8
+	// Terms say how to read the pids in the terms of the VM. Rules with probes that functions
+	// stand in for need them.
+	Terms Terms
 }
 
 // WriteScript writes a script that tells the starts and ends of outcomes, as lines of
@@ -106,10 +106,14 @@ func WriteScript(w io.Writer, f Format, outcomes []ScriptOutcome, target ScriptT
 	return err
 }
 
-// refuse returns an error that wraps [ErrRefused] where a rule needs a probe that may harm
-// the VM.
+// refuse returns an error where a rule needs a probe that may harm the VM, which wraps
+// [ErrRefused], or one whose terms cannot be read.
 func (t ScriptTarget) refuse(r *Rule) error {
 	for _, p := range r.Probes() {
+		if p.Function != nil && t.Terms.Form == TermsUnknown {
+			return fmt.Errorf("%s tells pids as terms, and how to read those of the VM is not known: "+
+				"up to OTP 25 it follows from the release, later from the running VM", p.DTraceName())
+		}
 		for _, release := range t.Releases {
 			if err := Refuse(p.Name, release); err != nil {
 				return err

@@ -86,7 +86,7 @@ func scriptBPFtrace(lines []scriptLine, target ScriptTarget) (string, error) {
 	if target.PID <= 0 {
 		return "", errors.New("a bpftrace script is for one process: its pid is needed, for the probes of others stay off")
 	}
-	s := scriptor{bpftrace{}, target.pidBits()}
+	s := scriptor{bpftrace{}, target.Terms}
 	var b strings.Builder
 	fmt.Fprintf(&b, "#!/usr/bin/env bpftrace\n// Run it with: bpftrace -q -p %d SCRIPT\n", target.PID)
 	b.WriteString("// Where it says that events are lost, BPFTRACE_PERF_RB_PAGES=1024 in its environment gives them more room.\n")

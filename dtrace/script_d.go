@@ -58,7 +58,7 @@ func scriptD(lines []scriptLine, target ScriptTarget) (string, error) {
 	if target.PID > 0 {
 		pid = fmt.Sprint(target.PID)
 	}
-	s := scriptor{dtraceD{}, target.pidBits()}
+	s := scriptor{dtraceD{}, target.Terms}
 	var b strings.Builder
 	fmt.Fprintf(&b, "/* Run it with: dtrace -s SCRIPT -p %s */\n\n", pid)
 	b.WriteString("#pragma D option quiet\n#pragma D option switchrate=10hz\n\n")

@@ -48,7 +48,7 @@ func (p Probe) register(arg int, result string) string {
 // A scriptor writes the expressions of a script.
 type scriptor struct {
 	language
-	bits pidBits
+	terms Terms
 }
 
 // condition returns the expression for what has to be true of an event, "" where every
@@ -112,24 +112,6 @@ func tests(c Condition) []Test {
 	return all
 }
 
-// The last bits of a term say what it is, above them a local pid has its data: the
-// number, then the serial.
-const (
-	termTagBits = 4
-	termTagPID  = 3
-)
-
-// pidBits are how many bits the number and the serial have in the data of local pids.
-type pidBits struct{ number, serial int }
-
-func (t ScriptTarget) pidBits() pidBits {
-	if t.PIDBits == 0 || t.PIDBits == 15 {
-		return pidBits{15, 13}
-	}
-	number := int(t.PIDBits)
-	return pidBits{number, 64 - termTagBits - number}
-}
-
 // mask returns an integer with so many bits set.
 func mask(bits int) int { return 1<<bits - 1 }
 
@@ -138,12 +120,22 @@ func (s scriptor) isPID(p Probe, arg int) string {
 	return fmt.Sprintf("(%s & %d) == %d", s.term(p, arg), mask(termTagBits), termTagPID)
 }
 
+// termNumber returns the expression of a pid's number. See [Terms.PID].
 func (s scriptor) termNumber(p Probe, arg int) string {
-	return fmt.Sprintf("(%s >> %d & %d)", s.term(p, arg), termTagBits, mask(s.bits.number))
+	bits, _ := s.terms.numberBits()
+	if s.terms.Form != TermsByPlace {
+		return fmt.Sprintf("(%s >> %d & %d)", s.term(p, arg), termTagBits, mask(bits))
+	}
+	place, in := int(s.terms.TableBits), int(s.terms.InBits)
+	data := fmt.Sprintf("(%s >> %d)", s.term(p, arg), termTagBits)
+	return fmt.Sprintf("((%s & %d) | (%s >> %d & %d) | ((%s & %d) << %d))",
+		data, mask(bits)&^mask(place), data, in, mask(place-in), data, mask(in), place-in)
 }
 
+// termSerial returns the expression of a pid's serial.
 func (s scriptor) termSerial(p Probe, arg int) string {
-	return fmt.Sprintf("(%s >> %d & %d)", s.term(p, arg), termTagBits+s.bits.number, mask(s.bits.serial))
+	number, serial := s.terms.numberBits()
+	return fmt.Sprintf("(%s >> %d & %d)", s.term(p, arg), termTagBits+number, mask(serial))
 }
 
 // expression returns a condition as an expression that binds at least as close as &&.
@@ -225,11 +217,12 @@ func (s scriptor) comparePID(p Probe, t Test) string {
 	}
 	rest, whole := strings.CutSuffix(rest, ">")
 	number, serial, complete := strings.Cut(rest, ".")
-	test := decimal(s.termNumber(p, t.Arg), number, mask(s.bits.number), !complete)
+	numberBits, serialBits := s.terms.numberBits()
+	test := decimal(s.termNumber(p, t.Arg), number, mask(numberBits), !complete)
 	if serial == "" {
 		return test
 	}
-	return "(" + test + " && " + decimal(s.termSerial(p, t.Arg), serial, mask(s.bits.serial), !whole) + ")"
+	return "(" + test + " && " + decimal(s.termSerial(p, t.Arg), serial, mask(serialBits), !whole) + ")"
 }
 
 // decimal returns the expression that is true where a number is written with these

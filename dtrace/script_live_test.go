@@ -165,7 +165,7 @@ func startBPFtrace(t *testing.T, vm *erlang.VM, outcomes []dtrace.ScriptOutcome)
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if err := dtrace.WriteScript(file, dtrace.FormatBPFtrace, outcomes, dtrace.ScriptTarget{Exe: exe, PID: vm.PID(), Releases: []int{25}}); err != nil {
+	if err := dtrace.WriteScript(file, dtrace.FormatBPFtrace, outcomes, dtrace.ScriptTarget{Exe: exe, PID: vm.PID(), Releases: []int{25}, Terms: dtrace.Terms{Form: dtrace.TermsByNumber}}); err != nil {
 		t.Fatal(err)
 	}
 	var log strings.Builder

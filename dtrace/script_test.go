@@ -40,7 +40,7 @@ func conditions(t *testing.T) ScriptOutcome {
 }
 
 func TestScriptGolden(t *testing.T) {
-	target := ScriptTarget{Exe: "/opt/otp 25/erts-13.1.5/bin/beam.smp", PID: 4711, Releases: []int{25}}
+	target := ScriptTarget{Exe: "/opt/otp 25/erts-13.1.5/bin/beam.smp", PID: 4711, Releases: []int{25}, Terms: byNumber}
 	for name, outcomes := range map[string][]ScriptOutcome{
 		"builtins":   scriptOutcomes(),
 		"conditions": {conditions(t)},
@@ -83,7 +83,7 @@ func TestScriptErrors(t *testing.T) {
 	function := Rule{Start: events("nif-entry"), End: events("nif-return"), Key: Key{"mfa", "mfa"}}
 	node := Rule{Start: events("dist-monitor"), End: events("dist-monitor"), Key: Key{"remote", "remote"}}
 	const cut = "a: bpftrace cuts texts behind 63 bytes, where %s may be another one: take a key that is a process, a port, an integer or thread, or a script for dtrace"
-	target := ScriptTarget{Exe: "/beam.smp", PID: 1, Releases: []int{25}}
+	target := ScriptTarget{Exe: "/beam.smp", PID: 1, Releases: []int{25}, Terms: byNumber}
 	for _, test := range []struct {
 		format   Format
 		outcomes []ScriptOutcome
@@ -98,9 +98,9 @@ func TestScriptErrors(t *testing.T) {
 		{FormatD, []ScriptOutcome{{"a", &Rule{}}}, target, "a: an outcome has both start and end"},
 		{FormatD, []ScriptOutcome{{"a", &exit}}, target, "a: reason of process-exit may have spaces in it, and cannot be a field of a script's lines"},
 		{2, []ScriptOutcome{{"a", &gc.Rule}}, target, "there is no script format 2"},
-		{FormatBPFtrace, []ScriptOutcome{{"a", &gc.Rule}}, ScriptTarget{Exe: "/beam.smp", Releases: []int{25}}, "a bpftrace script is for one process: its pid is needed, for the probes of others stay off"},
-		{FormatBPFtrace, []ScriptOutcome{{"a", &gc.Rule}}, ScriptTarget{PID: 1, Releases: []int{25}}, "a bpftrace script needs the path of the VM's executable"},
-		{FormatBPFtrace, []ScriptOutcome{{"a", &gc.Rule}}, ScriptTarget{Exe: "/a:b", PID: 1, Releases: []int{25}}, `bpftrace does not take the path "/a:b" as it is: link it to one without any of "\:*?[],{}`},
+		{FormatBPFtrace, []ScriptOutcome{{"a", &gc.Rule}}, ScriptTarget{Exe: "/beam.smp", Releases: []int{25}, Terms: byNumber}, "a bpftrace script is for one process: its pid is needed, for the probes of others stay off"},
+		{FormatBPFtrace, []ScriptOutcome{{"a", &gc.Rule}}, ScriptTarget{PID: 1, Releases: []int{25}, Terms: byNumber}, "a bpftrace script needs the path of the VM's executable"},
+		{FormatBPFtrace, []ScriptOutcome{{"a", &gc.Rule}}, ScriptTarget{Exe: "/a:b", PID: 1, Releases: []int{25}, Terms: byNumber}, `bpftrace does not take the path "/a:b" as it is: link it to one without any of "\:*?[],{}`},
 		{FormatBPFtrace, []ScriptOutcome{{"a", &function}}, target, fmt.Sprintf(cut, "mfa of nif-return")},
 		{FormatBPFtrace, []ScriptOutcome{{"a", &node}}, target, fmt.Sprintf(cut, "remote of dist-monitor")},
 		{FormatBPFtrace, []ScriptOutcome{{"a", &long}}, target, fmt.Sprintf("a: bpftrace looks at 62 bytes of a text, and %q is longer: compare with its beginning", strings.Repeat("x", 63))},
@@ -129,7 +129,7 @@ type failing struct{}
 func (failing) Write([]byte) (int, error) { return 0, errors.ErrUnsupported }
 
 func TestScriptWriteError(t *testing.T) {
-	if err := WriteScript(failing{}, FormatD, scriptOutcomes(), ScriptTarget{Releases: Releases()}); !errors.Is(err, errors.ErrUnsupported) {
+	if err := WriteScript(failing{}, FormatD, scriptOutcomes(), ScriptTarget{Releases: Releases(), Terms: byNumber}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
 	}
 }
@@ -139,9 +139,9 @@ func TestScriptWriteError(t *testing.T) {
 func TestScriptConditions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		expr := drawExpr(t)
-		bits := ScriptTarget{PIDBits: rapid.SampledFrom([]uint8{0, 15, 28}).Draw(t, "bits")}.pidBits()
-		values := drawValues(t, expr[0], bits)
-		text, err := scriptor{constants(values), bits}.condition(scriptLine{event: expr[0]})
+		terms := drawTerms(t)
+		values := drawValues(t, expr[0], terms)
+		text, err := scriptor{constants(values), terms}.condition(scriptLine{event: expr[0]})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,10 +167,10 @@ type value struct {
 }
 
 // drawValues draws arguments for an event, most of them near those that it tests.
-func drawValues(t *rapid.T, event Event, bits pidBits) []value {
+func drawValues(t *rapid.T, event Event, terms Terms) []value {
 	values := make([]value, len(event.Probe.Args))
 	for i := range values {
-		values[i] = drawPID(t, bits, rapid.Uint64().Draw(t, "number"), rapid.Uint64Max(3).Draw(t, "serial"))
+		values[i] = drawPID(t, terms, rapid.Uint64().Draw(t, "number"), rapid.Uint64Max(3).Draw(t, "serial"))
 	}
 	for _, test := range tests(event.Where) {
 		v := &values[test.Arg]
@@ -181,7 +181,7 @@ func drawValues(t *rapid.T, event Event, bits pidBits) []value {
 			fmt.Sscanf(test.Text, "<0.%d.%d", &number, &serial)
 			digit := rapid.Uint64Max(9).Draw(t, "digit")
 			longer := rapid.SampledFrom([]uint64{number, number*10 + digit, number/10 + digit}).Draw(t, "near")
-			*v = drawPID(t, bits, longer, serial)
+			*v = drawPID(t, terms, longer, serial)
 		default:
 			v.text = test.Text + rapid.SampledFrom([]string{"", "", "0", ">"}).Draw(t, "more")
 			v.number = test.Number + rapid.Int64Range(-1, 1).Draw(t, "beside")
@@ -190,13 +190,14 @@ func drawValues(t *rapid.T, event Event, bits pidBits) []value {
 	return values
 }
 
-func drawPID(t *rapid.T, bits pidBits, number, serial uint64) value {
-	number &= uint64(mask(bits.number))
-	serial &= uint64(mask(bits.serial))
+func drawPID(t *rapid.T, terms Terms, number, serial uint64) value {
+	numberBits, serialBits := terms.numberBits()
+	number &= uint64(mask(numberBits))
+	serial &= uint64(mask(serialBits))
 	return value{
 		text:   fmt.Sprintf("<0.%d.%d>", number, serial),
 		number: rapid.Int64().Draw(t, "integer"),
-		term:   (serial<<bits.number|number)<<termTagBits | termTagPID,
+		term:   pidTerm(terms, number, serial),
 	}
 }
 

@@ -134,6 +134,9 @@ func (f scriptFlags) target(ctx context.Context, format dtrace.Format, c config.
 		target := dtrace.ScriptTarget{PID: f.pid, Releases: dtrace.Releases()}
 		if f.release != 0 {
 			target.Releases = []int{f.release}
+			if form := dtrace.TermsOn(f.release); form == dtrace.TermsByNumber {
+				target.Terms.Form = form
+			}
 		}
 		return target, nil
 	}
@@ -147,5 +150,9 @@ func (f scriptFlags) target(ctx context.Context, format dtrace.Format, c config.
 	if len(found) > 1 {
 		return dtrace.ScriptTarget{}, fmt.Errorf("%s: %d VMs run, and a script for bpftrace is for one: choose it with --pid", c.Target, len(found))
 	}
-	return dtrace.ScriptTarget{Exe: found[0].Exe.Name, PID: found[0].PID(), Releases: []int{found[0].Release()}, PIDBits: found[0].PIDBits()}, nil
+	terms, err := found[0].Terms()
+	if err != nil {
+		return dtrace.ScriptTarget{}, err
+	}
+	return dtrace.ScriptTarget{Exe: found[0].Exe.Name, PID: found[0].PID(), Releases: []int{found[0].Release()}, Terms: terms}, nil
 }

@@ -217,7 +217,8 @@ func targetOf(v vm.VM) (bpf.Target, error) {
 		PID:     v.PID(),
 		Probes:  image.Probes,
 		Release: image.Release,
-		PIDBits: v.PIDBits(),
+		Terms:   bpf.Terms(image.Terms),
+		NoTerms: image.NoTerms,
 		Layout:  bpf.ProcessLayout(members),
 	}, nil
 }

@@ -21,11 +21,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The catalogue agrees with a real VM, all scenarios can be carried out, and all
+// The catalogue agrees with a real VM of each release, all scenarios can be carried out, and all
 // probes that can fire are fired, as often as they should be.
 func TestAgrees(t *testing.T) {
 	vmtest.NeedEBPF(t)
-	r, err := Run(t.Context(), vmtest.OTP(t))
+	vmtest.OnEach(t, agrees)
+}
+
+func agrees(t *testing.T, otp erlang.OTP) {
+	r, err := Run(t.Context(), otp)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -230,7 +230,8 @@ func (s *VMSource) attach(v vm.VM) (guessed, err error) {
 		PID:     f.pid,
 		Probes:  image.Probes,
 		Release: image.Release,
-		PIDBits: v.PIDBits(),
+		Terms:   bpf.Terms(image.Terms),
+		NoTerms: image.NoTerms,
 		Layout:  layout,
 	}
 	for _, o := range s.observations {

@@ -94,8 +94,12 @@ func bpftrace(t *testing.T, beam *erlang.VM, specs []outcome.Spec) (io.ReadClose
 		}
 		outcomes = append(outcomes, dtrace.ScriptOutcome{Name: spec.Name, Rule: rule})
 	}
+	terms, err := vms[0].Terms()
+	if err != nil {
+		t.Fatal(err)
+	}
 	var text bytes.Buffer
-	if err := dtrace.WriteScript(&text, dtrace.FormatBPFtrace, outcomes, dtrace.ScriptTarget{Exe: vms[0].Exe.Name, PID: beam.PID(), Releases: []int{vms[0].Release()}, PIDBits: vms[0].PIDBits()}); err != nil {
+	if err := dtrace.WriteScript(&text, dtrace.FormatBPFtrace, outcomes, dtrace.ScriptTarget{Exe: vms[0].Exe.Name, PID: beam.PID(), Releases: []int{vms[0].Release()}, Terms: terms}); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "events.bt")

@@ -12,14 +12,23 @@ import (
 type Image struct {
 	Release int          // of Erlang/OTP, such as 27; 0 where the executable does not tell
 	Probes  []usdt.Probe // of the VM's provider, and those that its functions stand in for
+
+	Terms   TermTables // how its terms hold pids
+	NoTerms error      // why that is not known, nil where it is; wraps [ErrTerms]
 }
 
-// Image reads the VM's executable. The error wraps [ErrNoProbes] where it was built
-// without probes.
+// Image reads the VM's executable, and checks with the VM what that says of terms. The
+// error wraps [ErrNoProbes] where it was built without probes.
 func (v VM) Image() (Image, error) {
 	image, err := ReadImage(v.Exe.Path)
 	if err != nil {
 		return Image{}, fmt.Errorf("pid %d (%s): %w", v.PID(), v.Exe.Name, err)
+	}
+	if image.NoTerms == nil {
+		_, err := v.Terms()
+		if err != nil && !errors.Is(err, ErrStarting) { // then programs check it, when it has started
+			image.Terms, image.NoTerms = TermTables{}, err
+		}
 	}
 	return image, nil
 }
@@ -35,7 +44,8 @@ func ReadImage(path string) (Image, error) {
 	if image.Probes, err = probesOf(f); err != nil {
 		return Image{}, err
 	}
-	standIns, err := standInsOf(f)
+	image.Terms, image.NoTerms = termTables(f, image.Release)
+	standIns, err := standInsOf(f, image.Release)
 	image.Probes = append(image.Probes, standIns...)
 	return image, err
 }
@@ -51,13 +61,13 @@ func probesOf(f *usdt.File) ([]usdt.Probe, error) {
 
 // standInsOf returns the probes of the catalogue that the provider lacks, at the functions
 // that stand in for them: those that the executable exports. They have no semaphores.
-func standInsOf(f *usdt.File) ([]usdt.Probe, error) {
+func standInsOf(f *usdt.File, release int) ([]usdt.Probe, error) {
 	var probes []usdt.Probe
 	for _, p := range dtrace.Catalogue() {
 		if p.Function == nil {
 			continue
 		}
-		site, err := functionSite(f, p)
+		site, err := functionSite(f, p, release)
 		if errors.Is(err, usdt.ErrNoSymbol) {
 			continue
 		}

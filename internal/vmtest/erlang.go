@@ -107,7 +107,7 @@ func Target(t testing.TB, v *erlang.VM) bpf.Target {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bpf.Target{Path: vms[0].Exe.Path, PID: v.PID(), Probes: image.Probes, Release: image.Release}
+	return bpf.Target{Path: vms[0].Exe.Path, PID: v.PID(), Probes: image.Probes, Release: image.Release, Terms: bpf.Terms(image.Terms), NoTerms: image.NoTerms}
 }
 
 // Semaphore returns the semaphore of a VM probe, as it stands in the VM's memory.
