@@ -25,10 +25,12 @@ const (
 
 	// With discovery, most outcomes come later, and some change at a time, for which
 	// there is to be room. They may be many, so what they take is kept within limits
-	// by fewer stripes.
+	// by fewer stripes. The limits are those for so many VM slots, and larger in
+	// proportion for more.
 	spareDiscovered    = 512
 	changingBins       = 16 * 1000
 	maxDiscoveredBytes = 128 << 20
+	slotsAtLimits      = 8
 )
 
 // spareEntries returns how many outcomes more than those that there are have room.
@@ -59,10 +61,11 @@ func newLayout(outcomes []Outcome, slots, processors int, discover bool) (layout
 	for _, o := range outcomes {
 		l.stripeCells += l.size(o.Bins)
 	}
-	most := maxCellsBytes
+	most, spareBytes := maxCellsBytes, maxSpareBytes
 	if discover {
-		most = maxDiscoveredBytes
-		for l.stripes > 1 && maxSpareBytes/cellBytes/l.stripes < l.size(changingBins) {
+		times := max(1, slots/slotsAtLimits)
+		most, spareBytes = min(maxCellsBytes, times*maxDiscoveredBytes), min(maxCellsBytes/2, times*maxSpareBytes)
+		for l.stripes > 1 && spareBytes/cellBytes/l.stripes < l.size(changingBins) {
 			l.stripes /= 2
 		}
 	}
@@ -73,7 +76,7 @@ func newLayout(outcomes []Outcome, slots, processors int, discover bool) (layout
 		return layout{}, fmt.Errorf("%w: %d MiB for %d outcomes of %d VMs, at most %d MiB: use fewer bins",
 			errTooLarge, l.bytes()>>20, len(outcomes), slots, maxCellsBytes>>20)
 	}
-	spare := maxSpareBytes / cellBytes / l.stripes
+	spare := spareBytes / cellBytes / l.stripes
 	if !discover {
 		spare = min(spare, l.stripeCells)
 	}

@@ -281,7 +281,7 @@ func FuzzParseExpr(f *testing.F) {
 	for _, seed := range []string{
 		"message-send", "gc_minor-start or gc_major__start", "x", "message-send[", `message-send[receiver="<0.*"]`,
 		"message-send[not (size<0xff and label!=-1) or sender=<0.1.2>]", `process-exit[reason="\"\\\*ü*"]`,
-		"nif-entry[mfa=lists:seq/2]", "nif-entry[mfa='Elixir.A':b/0]", "port-busy[port=#Port<0.7>]", "process-exit[reason=\"\xff",
+		"nif-entry[mfa=lists:seq/2]", "nif-entry[mfa='Elixir.A':b/0]", "nif-entry[mfa='\x00':a/0]", "nif-entry[mfa='\xff':a/0]", "port-busy[port=#Port<0.7>]", "process-exit[reason=\"\xff",
 	} {
 		f.Add(seed)
 	}

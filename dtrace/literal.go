@@ -80,6 +80,8 @@ func (p *parser) textLiteral(arg Arg) (Test, error) {
 	switch {
 	case err != nil:
 		return Test{}, err
+	case !utf8.ValidString(test.Text) || strings.ContainsFunc(test.Text, unicode.IsControl):
+		return Test{}, p.fail(start, "a text has no control characters, and is UTF-8")
 	case len(test.Text) > MaxText:
 		return Test{}, p.fail(start, "the text has %d bytes, and there is room for %d: compare with its beginning", len(test.Text), MaxText)
 	case test.Prefix && test.Text == "":

@@ -73,6 +73,7 @@ func (a *assembly) addCounts(st *stage, read []bpf.Counts) {
 			a.counts = append(a.counts, Counts{Outcome: spec.Name, VM: v, Bins: a.zeros[:spec.Bins:spec.Bins]})
 		}
 	}
+	a.markUnobserved(read)
 	for _, c := range read { // what is lost may come in parts
 		counts := a.at(st, c.Outcome, c.PID)
 		if counts == nil {
@@ -89,6 +90,20 @@ func (a *assembly) addCounts(st *stage, read []bpf.Counts) {
 		groups := counts.Groups
 		*counts = counts.Add(fromKernel(c))
 		counts.Bins, counts.Groups = bins, appendGroups(groups, c.Groups)
+	}
+}
+
+// markUnobserved marks the counts of the VMs that found no room, as others took it all:
+// they have no counts of their own, and not because nothing happened.
+func (a *assembly) markUnobserved(read []bpf.Counts) {
+	if !slices.ContainsFunc(read, func(c bpf.Counts) bool { return c.PID == 0 }) {
+		return
+	}
+	for i := range a.counts {
+		pid := a.counts[i].VM.PID
+		if pid != 0 && !slices.ContainsFunc(read, func(c bpf.Counts) bool { return c.PID == pid }) {
+			a.counts[i].Unobserved = true
+		}
 	}
 }
 

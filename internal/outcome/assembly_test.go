@@ -87,3 +87,39 @@ func TestInstancesOfBatch(t *testing.T) {
 		}
 	})
 }
+
+// A VM that found no room is not observed, and not one in which nothing happened. Where
+// there is room, nothing happened in a VM without counts.
+func TestVMWithoutRoomIsUnobserved(t *testing.T) {
+	st := &stage{specs: []Spec{{Name: "a", Bins: 2}}, index: map[int]int{4: 0}}
+	vms := map[int]*observedVM{7: {id: VM{PID: 7}}, 8: {id: VM{PID: 8}}}
+	own := bpf.Counts{Outcome: 4, PID: 7, Counters: bpf.Counters{Starts: 1, Ends: 1, Successes: 1}, Bins: []uint64{1, 0}}
+	for _, tt := range []struct {
+		read []bpf.Counts
+		want map[int]bool
+	}{
+		{[]bpf.Counts{own}, map[int]bool{7: false, 8: false}},
+		{[]bpf.Counts{own, {Outcome: 4, PID: 0}}, map[int]bool{7: false, 8: true}},
+		{[]bpf.Counts{own, {Outcome: 4, PID: 0, Counters: bpf.Counters{Ends: 3, Successes: 3}}}, map[int]bool{0: false, 7: false, 8: true}},
+	} {
+		var a assembly
+		a.list(vms, tt.read)
+		a.addCounts(st, tt.read)
+		got := make(map[int]bool)
+		for _, c := range a.counts {
+			got[c.VM.PID] = c.Unobserved
+		}
+		if diff := gocmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%v: unobserved, -want +got:\n%s", tt.read, diff)
+		}
+	}
+}
+
+// There is room for all VMs that are there and for some that come later, up to the limit.
+func TestSlots(t *testing.T) {
+	for vms, want := range map[int]int{0: 8, 1: 8, 5: 8, 6: 16, 10: 16, 11: 16, 12: 32, 40: 64, 64: 64, 4000: 64} {
+		if got := slotsFor(vms); got != want {
+			t.Errorf("room for %d VMs where there are %d, want %d", got, vms, want)
+		}
+	}
+}

@@ -46,15 +46,15 @@ func (o *observation) beginAt(now int64) error {
 }
 
 // newObservation makes an observation that begins with a plan, and discovers names and
-// is ready to explain where it is to.
-func newObservation(p Plan, cfg VMConfig, names *names) (*observation, error) {
+// is ready to explain where it is to. It has room for so many VMs and some more.
+func newObservation(p Plan, cfg VMConfig, names *names, vms int) (*observation, error) {
 	outcomes, err := kernelOutcomes(p.Specs)
 	if err != nil {
 		return nil, err
 	}
 	c, err := bpf.New(bpf.Options{
 		Start: p.From, Window: int64(p.Window), Outcomes: outcomes, Discover: cfg.Discover, Explain: cfg.Explain,
-		Progress: cfg.progress,
+		Progress: cfg.progress, VMs: slotsFor(vms),
 	})
 	if err != nil {
 		return nil, err
@@ -67,6 +67,20 @@ func newObservation(p Plan, cfg VMConfig, names *names) (*observation, error) {
 		record:    record{most: recordMost, log: explain.Log{Atom: names.atom}},
 		names:     names,
 	}, nil
+}
+
+// MaxVMs is how many VMs can be observed at a time.
+const MaxVMs = 64
+
+// slotsFor returns how many VMs to have room for where there are some: room takes memory
+// for each outcome.
+func slotsFor(vms int) int {
+	const least = 8
+	slots := least
+	for slots < MaxVMs && slots < vms+vms/2 {
+		slots *= 2
+	}
+	return slots
 }
 
 // progress tells how far attaching is, where somebody wants to know.

@@ -153,7 +153,7 @@ func NewVMSource(ctx context.Context, cfg VMConfig) (*VMSource, error) {
 		return nil, err
 	}
 	s.noteSkipped(skipped)
-	o, err := newObservation(cfg.Plan, cfg, s.names)
+	o, err := newObservation(cfg.Plan, cfg, s.names, len(vms))
 	if err != nil {
 		return nil, err
 	}
@@ -358,7 +358,7 @@ func (s *VMSource) Plan(p Plan) error {
 
 // takeOver has another observation begin with a plan, where the one until now ends.
 func (s *VMSource) takeOver(old *observation, p Plan) (o *observation, missing, err error) {
-	if o, err = newObservation(p, s.cfg, s.names); err != nil {
+	if o, err = newObservation(p, s.cfg, s.names, len(s.vms)); err != nil {
 		return nil, nil, err
 	}
 	missing = o.attachLike(old)
