@@ -1,7 +1,7 @@
 # Every target installs what it needs and is missing, as far as it may.
 
 .DEFAULT_GOAL := build
-.PHONY: build generate otp demo test bench lint
+.PHONY: build generate otp demo test fuzz bench lint
 
 build:
 	@scripts/need.sh go
@@ -22,6 +22,10 @@ demo: build
 
 test:
 	@scripts/test.sh
+
+# Looks for inputs that break what reads foreign data, 10 s for each target.
+fuzz:
+	@scripts/fuzz.sh
 
 bench:
 	@scripts/bench.sh

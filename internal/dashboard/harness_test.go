@@ -162,18 +162,41 @@ func (h *harness) key(keys ...tcell.Key) {
 }
 
 func (h *harness) press(e *tcell.EventKey) {
-	h.do(func() {
-		if e = h.d.press(e); e != nil {
-			h.d.root.InputHandler()(e, func(p tview.Primitive) { h.d.app.SetFocus(p) })
-		}
-	})
+	h.do(func() { h.handle(e) })
 	h.idle()
 }
+
+// handle is press in the goroutine of the terminal.
+func (h *harness) handle(e *tcell.EventKey) {
+	if e = h.d.press(e); e != nil {
+		h.d.root.InputHandler()(e, func(p tview.Primitive) { h.d.app.SetFocus(p) })
+	}
+}
+
+// undrawn is how many keys pressAll presses between two drawings at most.
+const undrawn = 8
+
+// pressAll presses keys, and draws only after some of them and while something is under
+// way: drawing is what takes the time.
+func (h *harness) pressAll(keys []*tcell.EventKey) {
+	for len(keys) > 0 {
+		h.do(func() {
+			for n := 0; n < undrawn && len(keys) > 0 && !h.busy(); n++ {
+				h.handle(keys[0])
+				keys = keys[1:]
+			}
+		})
+		h.idle()
+	}
+}
+
+// busy reports whether something is under way, in the goroutine of the terminal.
+func (h *harness) busy() bool { return h.d.busy != "" || h.looking() }
 
 // idle waits until nothing is under way.
 func (h *harness) idle() {
 	for busy := true; busy; {
-		h.do(func() { busy = h.d.busy != "" || h.looking() })
+		h.do(func() { busy = h.busy() })
 	}
 }
 

@@ -56,13 +56,17 @@ func FuzzKeys(f *testing.F) {
 		t.Chdir(t.TempDir()) // pictures are written
 		status := session.Status{Wrappers: &session.WrapperStatus{Listen: "127.0.0.1:8080"}}
 		h.do(func() { h.d.control = wary{&connected{control: h.control, status: status}, t} })
+		var pressed []*tcell.EventKey
 		for i, b := range keys[:min(len(keys), 80)] {
-			if b == 0xff {
-				h.mouseAt(i*7%width, i*11%30, tview.MouseLeftDown, tview.MouseLeftClick, tview.MouseLeftDoubleClick)
+			if b != 0xff {
+				pressed = append(pressed, anyPress(b))
 				continue
 			}
-			h.press(anyPress(b))
+			h.pressAll(pressed)
+			pressed = nil
+			h.mouseAt(i*7%width, i*11%30, tview.MouseLeftDown, tview.MouseLeftClick, tview.MouseLeftDoubleClick)
 		}
+		h.pressAll(pressed)
 		h.text()
 	})
 }

@@ -292,13 +292,15 @@ func FuzzTabs(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		h := start(t, "mm1k", 20, 80, 24, 16)
 		t.Chdir(t.TempDir())
+		var pressed []*tcell.EventKey
 		for _, b := range data[:min(len(data), 300)] {
 			if i := int(b) % (len(keys) + len(runes)); i < len(keys) {
-				h.key(keys[i])
+				pressed = append(pressed, tcell.NewEventKey(keys[i], 0, tcell.ModNone))
 			} else {
-				h.keys(string(runes[i-len(keys)]))
+				pressed = append(pressed, tcell.NewEventKey(tcell.KeyRune, runes[i-len(keys)], tcell.ModNone))
 			}
 		}
+		h.pressAll(pressed)
 		if h.control.invalid != nil {
 			t.Errorf("an invalid configuration was applied: %v", h.control.invalid)
 		}
