@@ -86,7 +86,7 @@ func leaf(p *process, s segment, by path) node {
 	case s.state == native:
 		n.Kind, n.Detail = trace.NIF, s.detail
 	case s.state == suspended:
-		n.Kind, n.Detail = trace.Port, s.detail
+		s.why.tell(&n)
 	case s.state == exited, s.state == unknown:
 		n.Kind, n.Reason = trace.Unexplained, s.detail
 		if s.state == exited {
@@ -95,6 +95,14 @@ func leaf(p *process, s segment, by path) node {
 		if by.outside {
 			n.Kind = trace.Waiting
 		}
+	}
+	return n.guessed(s.guess)
+}
+
+// guessed returns a span of which something is guessed, if there is a reason.
+func (n node) guessed(reason string) node {
+	if reason != "" && n.Mark < trace.Ambiguous && n.Kind != trace.Unexplained {
+		n.Mark, n.Reason = trace.Inferred, also(reason, n.Reason)
 	}
 	return n
 }
@@ -393,16 +401,17 @@ func (p *process) ahead(m *send, before []receipt) int {
 // and does not take it.
 func (w *walk) busy(q *process, m *send, taken int64) bool {
 	if before := w.state(q, m.at-1); before != unknown {
-		return before != waits
+		return before != waits && !w.held(q, m.at-1)
 	}
-	i := after(q.fetched, m.at, func(at int64) int64 { return at })
-	if i < len(q.fetched) && taken-q.fetched[i] > atOnce {
+	i := after(q.changes, m.at-near, changedAt)
+	for i < len(q.changes) && q.changes[i].state == unknown {
+		i++
+	}
+	if i < len(q.changes) && q.changes[i].held() {
+		return false
+	}
+	if n := after(q.fetched, m.at, func(at int64) int64 { return at }); n < len(q.fetched) && taken-q.fetched[n] > atOnce {
 		return true
 	}
-	for _, c := range q.changes[after(q.changes, m.at-near, changedAt):] {
-		if c.state != unknown {
-			return c.state != waits && c.state != ready && c.at <= m.at+near
-		}
-	}
-	return false
+	return i < len(q.changes) && q.changes[i].state != waits && q.changes[i].state != ready && q.changes[i].at <= m.at+near
 }

@@ -247,23 +247,6 @@ func TestKinds(t *testing.T) {
 			71-80 ready 1
 			80-90 running 1`,
 	}, {
-		name: "busy port", events: `
-			0 watch 1
-			10 start 1 7
-			20 suspend 1 6
-			21 out 1 port
-			70 in 1
-			75 suspend 1
-			76 out 1 port
-			80 in 1
-			90 end 1 7`,
-		start: 10, end: 90, want: `
-			10-21 running 1
-			21-70 port 1 [#Port<0.6>]
-			70-76 running 1
-			76-80 port 1
-			80-90 running 1`,
-	}, {
 		name: "the thread waits for a processor", events: `
 			0 watch 1
 			10 start 1 7 @3

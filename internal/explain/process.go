@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/beamscope/beamscope/bpf"
@@ -24,6 +23,8 @@ const (
 	whyForgotten   = "too long ago: not kept"
 	whyNotRecorded = "before the recording began"
 	whySilent      = "nothing was seen of it yet"
+
+	whySuspendedUnseen = "it was suspended for a part of this time, and since when was not seen"
 )
 
 // A state is what a process does.
@@ -34,7 +35,7 @@ const (
 	running
 	ready
 	waits     // in a receive
-	suspended // by a port
+	suspended // until it is resumed
 	collects  // its garbage
 	native    // code on a dirty scheduler
 	exited
@@ -45,7 +46,15 @@ type change struct {
 	at     int64
 	state  state
 	thread int    // of running, collects and native; of ready, that on which it ended
-	detail string // the port, the native function, why it is unknown
+	detail string // the native function, why it is unknown
+	why    suspension
+	guess  string // on what it rests that it came into the state then; "" where that is certain
+}
+
+// moved returns the change at another time.
+func (c change) moved(at int64) change {
+	c.at = at
+	return c
 }
 
 // A started is that a process started a span.
@@ -92,9 +101,9 @@ type process struct {
 	active bool  // it has done something since
 
 	beforeGC, beforeNIF change // that GC and native code go back to
-	port                string // that the last suspension was for
-	last                int64  // event of its own
-	box                 mailbox
+	suspendable
+	last int64 // event of its own
+	box  mailbox
 }
 
 func newProcess(pid trace.PID) *process {
@@ -115,7 +124,7 @@ func (p *process) set(c change) {
 	if n := len(p.changes); n > 0 {
 		last := &p.changes[n-1]
 		c.at = max(c.at, last.at)
-		if last.state == c.state && last.thread == c.thread && last.detail == c.detail {
+		if last.moved(c.at) == c {
 			return
 		}
 	}
@@ -227,15 +236,15 @@ func (p *process) add(e *bpf.Event, resumed int64) {
 		}
 		return
 	}
-	if e.Kind == bpf.EventReady {
-		p.last = last // it is not what it does itself
-		p.ready(e)
+	if p.others(e) {
+		p.last = last // it has done nothing itself
 		return
 	}
+	p.silent = 0
 	if e.Kind != bpf.EventQueued {
 		p.woken(p.box.fetch())
 	}
-	if p.unsaid {
+	if p.unsaid && !byScheduler(e) {
 		if p.current().state == exited {
 			p.set(change{at: e.Time})
 		}
@@ -251,6 +260,7 @@ func (p *process) add(e *bpf.Event, resumed int64) {
 // begins to wait, by whom it has woken then.
 func (p *process) ready(e *bpf.Event) {
 	if p.unsaid && p.current().state != exited {
+		p.silent = p.current().at
 		p.infer(e)
 	}
 	switch p.current().state {
@@ -258,12 +268,35 @@ func (p *process) ready(e *bpf.Event) {
 		p.set(change{at: e.Time, state: ready})
 	case running:
 		p.early = e.Time
+	case suspended:
+		p.canGoOn(e.Time)
 	}
+}
+
+// others takes into account what others do to the process, if that is what the event tells.
+func (p *process) others(e *bpf.Event) bool {
+	switch e.Kind {
+	case bpf.EventReady:
+		p.ready(e)
+	case bpf.EventHold:
+		p.holds(e)
+	case bpf.EventRelease:
+		p.releases(e)
+	case bpf.EventResume:
+		p.resumes(e)
+	default:
+		return false
+	}
+	return true
 }
 
 // moveOn says that it does something: what it sent is where it should be.
 func (p *process) moveOn(e *bpf.Event) {
-	if p.sending != nil && e.Kind != bpf.EventWatch && e.Kind != bpf.EventUnwatched && e.Kind != bpf.EventReady {
+	switch e.Kind {
+	case bpf.EventWatch, bpf.EventUnwatched, bpf.EventReady, bpf.EventHold, bpf.EventRelease, bpf.EventResume:
+		return // others do that
+	}
+	if p.sending != nil {
 		p.sending.next = e.Time
 		p.sending = nil
 	}
@@ -279,6 +312,12 @@ func (p *process) lapse(seen int64) {
 	p.watched, p.unsaid = false, false
 	p.box.outlive(seen - near)
 	p.box.reset(seen - near)
+}
+
+// byScheduler reports whether an event may be of a process that does not run, as a scheduler
+// handles its signals: it fetches its messages, or suspends it for another process.
+func byScheduler(e *bpf.Event) bool {
+	return e.Kind == bpf.EventQueued || e.Kind == bpf.EventSuspend && whySuspended(e).by == byProcess
 }
 
 // infer says what it did since it is watched, from the first thing it does.
@@ -334,12 +373,11 @@ func (p *process) change(e *bpf.Event) {
 			p.back(p.beforeNIF, e.Time)
 		}
 	case bpf.EventSuspend:
-		p.port = ""
-		if e.Other != 0 {
-			p.port = fmt.Sprintf("#Port<0.%d>", e.Other)
-		}
+		p.suspends(e)
 	case bpf.EventExit:
 		p.set(change{at: e.Time, state: exited})
+	case bpf.EventQueued:
+		// It may not run yet: see byScheduler.
 	default:
 		// It does something: should that not be known yet, it has begun to run.
 		if now.state != collects && now.state != native && now.state != running {
@@ -362,6 +400,7 @@ func (p *process) run(e *bpf.Event) {
 			return
 		}
 	}
+	p.runsSuspended()
 	p.readyUntil(e)
 	p.set(change{at: e.Time, state: running, thread: e.Thread})
 }
@@ -373,20 +412,21 @@ func (p *process) readyUntil(e *bpf.Event) {
 	}
 }
 
-// back goes back to what was before GC or native code. On a dirty scheduler that may
-// have been no running: then it has to be scheduled again.
+// back goes back to what was before GC or native code. A scheduler may have collected
+// garbage without running the process: then it goes on to wait, or to be suspended.
 func (p *process) back(before change, at int64) {
 	before.at = at
-	if before.state != running && before.state != native && before.state != collects {
+	if before.state == unknown || before.state == exited {
 		before = change{at: at, state: ready}
 	}
 	p.set(before)
+	if before.state == waits {
+		p.glances = append(p.glances, p.current().at)
+	}
 }
 
 // out stops to run.
 func (p *process) out(e *bpf.Event) {
-	port := p.port
-	p.port = ""
 	c := change{at: e.Time, state: waits}
 	switch {
 	case e.State&bpf.StateKnown == 0:
@@ -395,14 +435,17 @@ func (p *process) out(e *bpf.Event) {
 		}
 	case e.State&bpf.StateExiting != 0:
 		c.state = ready // to be cleaned up after
-	case e.State&bpf.StateSuspended != 0:
-		c.state, c.detail = suspended, port
 	case e.State&bpf.StateActive != 0:
 		c.state = ready // for a scheduler, dirty or not
 	case p.early != 0 && e.Time-p.early <= near:
 		c.state = ready // already
 	}
 	p.early = 0
+	if e.State&(bpf.StateSuspended|bpf.StateExiting) == bpf.StateSuspended {
+		p.stopsSuspended(e.Time, c.state)
+		return
+	}
+	p.due, p.resumed = nil, 0
 	p.set(c)
 }
 
@@ -462,8 +505,12 @@ func (p *process) glance(e *bpf.Event) {
 func (p *process) arrive(s *send) {
 	p.arrived = append(p.arrived, s)
 	p.box.arrive(s)
-	if p.current().state == waits && !s.alias {
+	switch now := p.current(); {
+	case s.alias:
+	case now.state == waits:
 		p.set(change{at: s.at, state: ready})
+	case now.state == suspended:
+		p.canGoOn(s.at)
 	}
 }
 
@@ -472,7 +519,9 @@ func (p *process) arrive(s *send) {
 func (p *process) woken(at int64) {
 	i := after(p.changes, at, changedAt)
 	switch {
-	case i == 0 || i == len(p.changes) || p.changes[i-1].state != waits:
+	case i > 0 && i == len(p.changes) && p.changes[i-1].state == suspended:
+		p.canGoOn(at)
+	case i == 0 || i == len(p.changes) || p.changes[i-1].state != waits || p.changes[i].at == at:
 	case p.changes[i].state == ready:
 		p.changes[i].at = at
 	default:

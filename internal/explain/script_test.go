@@ -23,7 +23,9 @@ const vmPID = 42
 //	5 send 1>2 4         5 send 1>2 alias        size 4; then a token: ~9.1.2; or unwatched
 //	7 receive 2 4 from=1                         or port=1, atom=1, down=1
 //	6 queued 2 4 #1      7 receive 2 4 #1        1 in the private queue
-//	0 gc+ 1  1 gc- 1  2 nif+ 1 f  3 nif- 1 f     3 suspend 1 6      9 exit 1
+//	0 gc+ 1  1 gc- 1  2 nif+ 1 f  3 nif- 1 f     9 exit 1
+//	3 suspend 1 6     port 6, or the function    7 resume 1 2       of 2 suspensions, or 1
+//	3 hold 1>2        7 release 1>2              2 asks to suspend 1, and to resume it
 //	9 os @3 4            9 beside 1>2 4-8        from 4 on
 func script(t testing.TB, text string) []bpf.Event {
 	t.Helper()
@@ -45,6 +47,7 @@ func scripted(t testing.TB, f []string) bpf.Event {
 		"nif+": bpf.EventNIFStart, "nif-": bpf.EventNIFEnd, "send": bpf.EventSend, "queued": bpf.EventQueued,
 		"receive": bpf.EventReceive, "suspend": bpf.EventSuspend, "exit": bpf.EventExit, "os": bpf.EventOSWait, "beside": bpf.EventNeighbour,
 		"able": bpf.EventReady, "monitor": bpf.EventMonitor,
+		"hold": bpf.EventHold, "release": bpf.EventRelease, "resume": bpf.EventResume,
 	}
 	e.Kind = kinds[f[1]]
 	if e.Kind == bpf.EventIn {
@@ -92,6 +95,12 @@ func argument(t testing.TB, e *bpf.Event, arg string) {
 			e.State = 0
 		}
 	case bpf.EventSuspend:
+		if port, err := strconv.ParseUint(arg, 10, 32); err == nil {
+			e.Port, e.Other = true, port
+		} else {
+			e.Text = arg
+		}
+	case bpf.EventResume:
 		e.Other = number[uint64](t, arg)
 	case bpf.EventNIFStart, bpf.EventNIFEnd:
 		e.Text = arg
@@ -106,7 +115,8 @@ func argument(t testing.TB, e *bpf.Event, arg string) {
 			return
 		}
 		e.State = map[string]uint8{
-			"wait": bpf.StateKnown, "timer": bpf.StateKnown | bpf.StateTimer, "ever": bpf.StateKnown | bpf.StateTimedOut, "ready": bpf.StateKnown | bpf.StateActive, "port": bpf.StateKnown | bpf.StateSuspended,
+			"wait": bpf.StateKnown, "timer": bpf.StateKnown | bpf.StateTimer, "ever": bpf.StateKnown | bpf.StateTimedOut,
+			"ready": bpf.StateKnown | bpf.StateActive, "port": bpf.StateKnown | bpf.StateActive | bpf.StateSuspended,
 			"dirty": bpf.StateKnown | bpf.StateActive | bpf.StateDirty, "exiting": bpf.StateKnown | bpf.StateExiting,
 		}[arg]
 	default:
@@ -151,7 +161,11 @@ func drawn(tr *trace.Trace) string {
 			fmt.Fprintf(&b, " %s", markNames[s.Mark])
 		}
 		if s.Other != 0 {
-			fmt.Fprintf(&b, " beside %d", s.Other)
+			how := "beside"
+			if s.Kind == trace.Suspended {
+				how = "by"
+			}
+			fmt.Fprintf(&b, " %s %d", how, s.Other)
 		}
 		if s.Kind == trace.Mailbox {
 			fmt.Fprintf(&b, " behind %d", s.Behind)
@@ -174,7 +188,7 @@ func drawn(tr *trace.Trace) string {
 }
 
 var (
-	kindNames = [...]string{"root", "running", "ready", "gc", "mailbox", "nif", "port", "waiting", "oswait", "unexplained"}
+	kindNames = [...]string{"root", "running", "ready", "gc", "mailbox", "nif", "port", "waiting", "oswait", "unexplained", "vm", "suspended"}
 	markNames = [...]string{"exact", "inferred", "ambiguous"}
 )
 

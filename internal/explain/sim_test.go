@@ -339,10 +339,12 @@ func (s *sim) native(p *simProc) {
 // wait waits for a port.
 func (s *sim) wait(p *simProc) {
 	s.emit(p, bpf.Event{Kind: bpf.EventSuspend, Port: true, Other: 6})
-	s.out(p, suspended, bpf.StateSuspended)
+	s.out(p, suspended, bpf.StateActive|bpf.StateSuspended)
 	s.after(1+s.rnd.Int64N(30_000), func() {
-		s.ready = append(s.ready, p) // that it may go on is not seen
-		s.schedule()
+		if p.watched {
+			s.events = append(s.events, bpf.Event{VM: vmPID, Time: s.now, Thread: 800, Process: uint64(p.pid), Kind: bpf.EventResume})
+		}
+		s.runnable(p)
 	})
 }
 

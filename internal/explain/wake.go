@@ -140,6 +140,7 @@ func (p *process) guess(e *episode, r *receipt, last interval) {
 			last.to = p.changes[i+1].at
 		}
 	}
+	last.to = p.suspendedUntil(last.to)
 	switch {
 	case e.wake.how == byTimer:
 	case r == nil:

@@ -83,6 +83,7 @@ func (s *VMSource) namerOf(pid int) func(PID) (procname.Name, bool) {
 // names names the processes of VMs, by the VMs' pids. Several goroutines may use it.
 type names struct {
 	layouts procname.Layouts // of the VMs' memory
+	callers callers          // that suspend processes
 
 	mu     sync.Mutex
 	namers map[int]*procname.Namer

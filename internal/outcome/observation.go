@@ -64,7 +64,7 @@ func newObservation(p Plan, cfg VMConfig, names *names, vms int) (*observation, 
 		files:     make(map[file]*bpf.Attachment),
 		ready:     make(map[uint64][]bpf.Counts),
 		stream:    streamed{over: make(map[streamKey]uint64)},
-		record:    record{most: recordMost, log: explain.Log{Atom: names.atom}},
+		record:    record{most: recordMost, callers: &names.callers, log: explain.Log{Atom: names.atom}},
 		names:     names,
 	}, nil
 }

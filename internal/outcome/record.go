@@ -15,7 +15,8 @@ const recordMost = 1 << 20
 // A record is what happened to the processes that take part in open instances, until
 // nothing can need it any more.
 type record struct {
-	most int // events that are kept
+	most    int      // events that are kept
+	callers *callers // that suspend processes, nil where nobody asks
 
 	mu     sync.Mutex
 	log    explain.Log
@@ -50,6 +51,9 @@ func (r *record) read(events func(func([]bpf.Event)) (bpf.Loss, error)) error {
 	defer r.mu.Unlock()
 	r.batch = r.batch[:0]
 	missing, err := events(func(batch []bpf.Event) { r.batch = append(r.batch, batch...) })
+	if r.callers != nil {
+		r.callers.name(r.batch)
+	}
 	r.add(r.batch, missing)
 	return err
 }
@@ -96,7 +100,7 @@ func (r *record) noteWatched(events []bpf.Event) {
 		w := watchedProcess{e.VM, PID(e.Process)}
 		switch e.Kind {
 		case bpf.EventWatch, bpf.EventSend:
-		case bpf.EventNeighbour:
+		case bpf.EventNeighbour, bpf.EventHold:
 			w.process = PID(e.Other)
 		default:
 			continue

@@ -223,6 +223,7 @@ func (s *VMSource) attach(v vm.VM) (guessed, err error) {
 	if err != nil {
 		return nil, err
 	}
+	s.names.callers.add(v, image.Probes)
 	layout, guessed := s.processLayout(v)
 	target := bpf.Target{
 		Path:    v.Exe.Path,
@@ -688,6 +689,7 @@ func (s *VMSource) bury(w Window) error {
 			}
 		}
 		s.functions.forgetVM(pid)
+		s.names.callers.remove(pid)
 		if err := errors.Join(errs...); err != nil {
 			return err
 		}

@@ -14,6 +14,8 @@ var kindWords = [Kinds]struct{ people, machines string }{
 	Waiting:     {"waiting for another process", "waiting"},
 	OSWait:      {"no processor", "os"},
 	Unexplained: {"unexplained", "unexplained"},
+	VMWait:      {"waiting for the VM", "vm"},
+	Suspended:   {"suspension", "suspended"},
 }
 
 // String returns what the kind is called for people, such as "mailbox wait".

@@ -53,6 +53,8 @@ func (s *Share) Clause() string {
 	switch {
 	case s.Kind == Ready && s.Other != 0:
 		fmt.Fprintf(&b, ", while %s ran on the scheduler", ProcessName(s.Other, s.OtherName))
+	case s.Kind == Suspended && s.Other != 0:
+		fmt.Fprintf(&b, ", by %s", ProcessName(s.Other, s.OtherName))
 	case s.Kind == Mailbox && s.Behind == 1:
 		b.WriteString(", behind 1 message")
 	case s.Kind == Mailbox && s.Behind > 1:
@@ -63,7 +65,10 @@ func (s *Share) Clause() string {
 	}
 	switch s.Mark {
 	case Inferred:
-		b.WriteString(", inferred from the order of messages")
+		b.WriteString(", inferred")
+		if s.Reason == "" {
+			b.WriteString(" from the order of messages")
+		}
 	case Ambiguous:
 		b.WriteString(", ambiguous: more than one message may be the one")
 	}
@@ -112,6 +117,15 @@ func (s *Share) What() string {
 		if s.Detail != "" {
 			return s.Kind.String() + of + " at " + safetext.Line(s.Detail)
 		}
+	case VMWait:
+		if s.Own {
+			of = ""
+		}
+		text := "waiting" + of + " for the VM"
+		if s.Detail != "" {
+			text += ": " + safetext.Line(s.Detail)
+		}
+		return text
 	case Waiting:
 		return "waiting for " + whose
 	case OSWait:

@@ -43,6 +43,16 @@ func TestSentence(t *testing.T) {
 		},
 		{trace.Span{Kind: trace.Port, Process: own}, "100 % of probe #12 was port stall of its own process"},
 		{
+			trace.Span{Kind: trace.VMWait, Process: own, Detail: "persistent terms"},
+			"100 % of probe #12 was waiting for the VM: persistent terms",
+		},
+		{trace.Span{Kind: trace.VMWait, Process: other}, "100 % of probe #12 was waiting of <0.123.0> for the VM"},
+		{
+			trace.Span{Kind: trace.Suspended, Process: other, Other: pid(5), OtherName: "debugger"},
+			"100 % of probe #12 was suspension of <0.123.0>, by <0.5.0> (debugger)",
+		},
+		{trace.Span{Kind: trace.Suspended, Process: own}, "100 % of probe #12 was suspension of its own process"},
+		{
 			trace.Span{Kind: trace.Waiting, Process: pid(77), Name: "holder", Reason: "it was not watched then"},
 			"100 % of probe #12 was waiting for <0.77.0> (holder): it was not watched then",
 		},
@@ -58,7 +68,7 @@ func TestSentence(t *testing.T) {
 		},
 		{
 			trace.Span{Kind: trace.Unexplained, Process: other, Reason: "woken by a timer", Mark: trace.Inferred},
-			"100 % of probe #12 is unexplained, of <0.123.0>, inferred from the order of messages: woken by a timer",
+			"100 % of probe #12 is unexplained, of <0.123.0>, inferred: woken by a timer",
 		},
 		{
 			trace.Span{Kind: trace.Waiting, Process: other, Mark: trace.Ambiguous},

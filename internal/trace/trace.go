@@ -33,6 +33,8 @@ const (
 	Waiting                 // it waited for another process; the children are what that one did, if that is known
 	OSWait                  // its scheduler's thread waited for a processor of the machine
 	Unexplained             // nothing that was seen tells
+	VMWait                  // it was suspended until the VM had done something
+	Suspended               // it was suspended by another process, as by erlang:suspend_process
 	Kinds                   // how many there are
 )
 
@@ -71,7 +73,8 @@ type Span struct {
 
 	// Other is, for Ready, the process that ran meanwhile on the same scheduler for the
 	// longest part, and OtherName what it is called; 0 where there was none, or not only
-	// for a moment.
+	// for a moment. For Suspended, it is the process that suspended it, 0 where that is not
+	// known.
 	Other     PID
 	OtherName string
 
@@ -79,7 +82,8 @@ type Span struct {
 	// taken while it was there.
 	Behind int
 
-	// Detail is the function of a NIF, or the port of Port; "" where it is not known.
+	// Detail is the function of a NIF, the port of Port, or what the VM did of VMWait; ""
+	// where it is not known.
 	Detail string
 
 	// Reason says why nothing better is known, for Unexplained and for Waiting without

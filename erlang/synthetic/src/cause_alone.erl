@@ -14,7 +14,7 @@
 %%% timer, until that of a program. Why it takes so long cannot be known.
 -module(cause_alone).
 
--export([scenarios/0, prepare/2]).
+-export([scenarios/0, prepare/2, one_scheduler/0]).
 
 -export_type([scenario/0]).
 
@@ -137,7 +137,8 @@ neighbour() ->
             neighbour()
     end.
 
-%% Returns how to go back.
+%% @doc Has one scheduler online. Returns how to go back.
+-spec one_scheduler() -> fun(() -> term()).
 one_scheduler() ->
     Were = erlang:system_flag(schedulers_online, 1),
     fun() -> erlang:system_flag(schedulers_online, Were) end.

@@ -6,7 +6,7 @@
 %%% span is what there is to be found.
 %%%
 %%% The scenarios are those of {@link cause_alone}, in which nobody but the process
-%%% itself takes part, and of {@link cause_others}. The process that starts the spans
+%%% itself takes part, of {@link cause_others} and of {@link cause_vm}. The process that starts the spans
 %%% is registered as `slow_span'. There is one scenario at a time in a VM.
 -module(causes).
 
@@ -14,7 +14,7 @@
 
 -export_type([scenario/0, options/0, config/0, prepared/0, finish/0, result/0]).
 
--type scenario() :: cause_alone:scenario() | cause_others:scenario().
+-type scenario() :: cause_alone:scenario() | cause_others:scenario() | cause_vm:scenario().
 
 -type options() :: #{spans => pos_integer(),     % how many (1)
                      name => beamscope:name(),   % of the outcome (<<"slow">>)
@@ -45,7 +45,9 @@
 
 -spec scenarios() -> [scenario()].
 scenarios() ->
-    cause_alone:scenarios() ++ cause_others:scenarios().
+    lists:append([Module:scenarios() || Module <- modules()]).
+
+modules() -> [cause_alone, cause_others, cause_vm].
 
 %% @doc Carries out a scenario, and returns when all is over.
 -spec run(scenario(), options()) -> result().
@@ -72,9 +74,9 @@ defaults() ->
     #{spans => 1, name => <<"slow">>, work => 5, cause => 50, messages => 100, seq_trace => false}.
 
 module(Scenario) ->
-    case lists:member(Scenario, cause_alone:scenarios()) of
-        true -> cause_alone;
-        false -> cause_others
+    case [Module || Module <- modules(), lists:member(Scenario, Module:scenarios())] of
+        [Module] -> Module;
+        [] -> error({no_scenario, Scenario})
     end.
 
 each(Spans, Start, Prepared) ->
