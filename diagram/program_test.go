@@ -192,7 +192,7 @@ func TestWindowAllocatesNothing(t *testing.T) {
 		err := errors.Join(
 			observed.Set(counts, 1, 1), observed.WriteDeltaQ(&value),
 			p.Evaluate(func(string) *dq.DeltaQ { return &value }),
-			held.InsertCalculated(q), held.WriteBand(&band, dq.Z95))
+			held.InsertCalculated(q, 100), held.WriteBand(&band, 0.95))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +234,7 @@ func BenchmarkHundredProbes(b *testing.B) {
 			b.Fatal(err)
 		}
 		for i, w := range windows {
-			if err := errors.Join(w.InsertCalculated(definitions[i]), w.WriteBand(&band, dq.Z68)); err != nil {
+			if err := errors.Join(w.InsertCalculated(definitions[i], 100), w.WriteBand(&band, 0.68)); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// The usual z of confidence bounds.
+// The usual numbers of standard errors, see [Window.WriteStandardErrors].
 const (
 	Z68 = 1.0  // 68 % of a normal distribution, as in the thesis (5.1.3)
 	Z95 = 1.96 // 95 %
@@ -32,12 +32,21 @@ type Window struct {
 	sums    []uint64
 	squares []uint128
 	halves  []uint64 // sums likewise; nil where there have only been exact ones
+
+	// Memory for WriteBand.
+	looked      []int     // edges
+	covariances []float64 // by how far windows are apart
+	quantiles   []float64 // of Student's distribution by degrees of freedom; 0 is unknown
+	confidence  float64   // that they are for
 }
 
 // held is one of the ΔQs in a window: fixed-point values at the N+1 edges, and how far
 // the bounds around them are away. Both are nil where none have been yet, and the
 // latter is empty where the values are exact.
-type held struct{ values, halves []uint64 }
+type held struct {
+	values, halves []uint64
+	instances      uint64
+}
 
 type uint128 struct{ hi, lo uint64 }
 
@@ -73,6 +82,7 @@ func (w *Window) Insert(o *Observed) error {
 	}
 	n, sum := float64(o.Instances()), uint64(0)
 	slot := w.slot()
+	slot.instances = o.Instances()
 	slot.halves = slot.halves[:0]
 	for k := range slot.values {
 		slot.values[k] = fixed(float64(sum) / n)
@@ -82,16 +92,21 @@ func (w *Window) Insert(o *Observed) error {
 	return nil
 }
 
-// InsertCalculated adds what is known of d at the edges: its bounds there are the
+// InsertCalculated adds a calculated ΔQ, of which the outcome behind it with the fewest
+// has so many instances: as those of a mean, the values of a convolution vary no more
+// than if they were counted from as many (Hoeffding, 1948: the parts of the variance of a
+// U-statistic sum to no more than that of its kernel).
+//
+// What is added is what is known of d at the edges: its bounds there are the
 // lower one from edge k on and the upper one up to it, lo[k] and hi[k−1], or lo[0] at
 // the edge 0. The middle counts as the value, and half their distance widens the band:
 // where d is exact at the edges, as what was observed is, the middle is its
 // distribution function and the distance 0. What lies beyond dMax is left out.
 //
 // The bins of d have to be as wide as the grid's. InsertCalculated returns [ErrNoData]
-// where d is empty and [ErrGrid] where its bins are of another width.
-func (w *Window) InsertCalculated(d *DeltaQ) error {
-	if d.Empty() {
+// where d is empty or instances is 0, and [ErrGrid] where its bins are of another width.
+func (w *Window) InsertCalculated(d *DeltaQ, instances uint64) error {
+	if d.Empty() || instances == 0 {
 		return ErrNoData
 	}
 	if !w.grid.valid() || d.Width() != w.grid.Width() && !d.isConstant() {
@@ -101,6 +116,7 @@ func (w *Window) InsertCalculated(d *DeltaQ) error {
 		w.halves = make([]uint64, len(w.sums))
 	}
 	slot := w.slot()
+	slot.instances = instances
 	slot.halves = slices.Grow(slot.halves[:0], len(w.sums))[:len(w.sums)]
 	before := d.At(0).Lo
 	for k := range slot.values {
@@ -121,12 +137,15 @@ func (w *Window) slot() *held {
 	if w.held == len(w.ring) {
 		w.RemoveOldest()
 	}
-	place := &w.ring[(w.oldest+w.held)%len(w.ring)]
+	place := w.at(w.held)
 	if place.values == nil { // many a window never gets all that it may hold
 		place.values = make([]uint64, w.grid.Bins()+1)
 	}
 	return place
 }
+
+// at is the place of the window i, counted from the oldest.
+func (w *Window) at(i int) *held { return &w.ring[(w.oldest+i)%len(w.ring)] }
 
 func (w *Window) add(h *held) {
 	for k, x := range h.values {
@@ -161,38 +180,47 @@ func (w *Window) RemoveOldest() {
 	w.held--
 }
 
-// A Band is a mean with confidence bounds at each edge 0..N, in [0, 1].
+// A Band is a mean with bounds at each edge 0..N, in [0, 1].
 type Band struct{ Mean, Lo, Hi []float64 }
 
-// WriteBand writes to dst, whose memory it uses, the mean μ of the distribution
-// functions held and the bounds μ ± (h + z·σ/√n), with σ the standard deviation of the
-// population (thesis, eq. 5.7 to 5.9, the last without its misprint), and h the mean of
-// what the bins hide of the calculated ones, 0 for observed ones; cut off at 0 and 1.
-// From a single ΔQ there is no telling how much others deviate: then the bounds are
-// μ ± h only, which says nothing of confidence, and from fewer than about ten they are
-// too narrow. WriteBand returns [ErrNoData] for an empty window and [ErrProbability]
-// for a z below 0 or not a number.
-func (w *Window) WriteBand(dst *Band, z float64) error {
+// WriteStandardErrors writes to dst, whose memory it uses, the mean μ of the distribution
+// functions held and μ ± (h + z·σ/√n), with σ the standard deviation of the population
+// (thesis, eq. 5.7 to 5.9, the last without its misprint), and h the mean of what the bins
+// hide of the calculated ones, 0 for observed ones; cut off at 0 and 1.
+//
+// These are the bounds of the thesis, and z standard errors is all that they are: they
+// contain the long-run mean less often than a normal distribution would have it, where
+// windows resemble the ones before them, where a share is near 0 or 1, and where windows
+// are few. For bounds with a probability see [Window.WriteBand]. WriteStandardErrors
+// returns [ErrNoData] for an empty window and [ErrProbability] for a z below 0 or not a
+// number.
+func (w *Window) WriteStandardErrors(dst *Band, z float64) error {
 	if w.held == 0 {
 		return ErrNoData
 	}
 	if !(z >= 0) {
 		return fmt.Errorf("%w: z %v: want at least 0", ErrProbability, z)
 	}
-	size, n := len(w.sums), float64(w.held)
-	dst.Mean = slices.Grow(dst.Mean[:0], size)[:size]
-	dst.Lo = slices.Grow(dst.Lo[:0], size)[:size]
-	dst.Hi = slices.Grow(dst.Hi[:0], size)[:size]
-	scale := z / math.Sqrt(n)
-	for k, sum := range w.sums {
-		mean := float64(sum) / float64(n*fixedOne)
-		half := float64(scale * w.deviation(k))
-		if w.halves != nil {
-			half += float64(w.halves[k]) / float64(n*fixedOne)
-		}
+	w.resize(dst)
+	scale := z / math.Sqrt(float64(w.held))
+	for k := range w.sums {
+		mean, half := w.mean(k), float64(scale*w.deviation(k))+w.hidden(k)
 		dst.Mean[k], dst.Lo[k], dst.Hi[k] = mean, max(0, mean-half), min(1, mean+half)
 	}
 	return nil
+}
+
+// mean is the mean at edge k.
+func (w *Window) mean(k int) float64 {
+	return float64(w.sums[k]) / float64(float64(w.held)*fixedOne)
+}
+
+// hidden is the mean of what the bins hide at edge k.
+func (w *Window) hidden(k int) float64 {
+	if w.halves == nil {
+		return 0
+	}
+	return float64(w.halves[k]) / float64(float64(w.held)*fixedOne)
 }
 
 // deviation is the standard deviation at edge k: √(nΣx² − (Σx)²)/n, with the

@@ -22,7 +22,7 @@ func TestWindowBand(t *testing.T) {
 	}
 	var b Band
 	for _, z := range []float64{Z68, Z95} {
-		if err := w.WriteBand(&b, z); err != nil {
+		if err := w.WriteStandardErrors(&b, z); err != nil {
 			t.Fatal(err)
 		}
 		half := z * math.Sqrt2 / 6
@@ -64,7 +64,7 @@ func TestWindowDoesNotDrift(t *testing.T) {
 			}
 		}
 		var a, b Band
-		if err := errors.Join(w.WriteBand(&a, Z95), fresh.WriteBand(&b, Z95)); err != nil {
+		if err := errors.Join(w.WriteStandardErrors(&a, Z95), fresh.WriteStandardErrors(&b, Z95)); err != nil {
 			rt.Fatal(err)
 		}
 		for k := range a.Mean {
@@ -91,7 +91,7 @@ func TestWindowOfCalculated(t *testing.T) {
 	check := func(what string, mean, lo, hi []float64) {
 		t.Helper()
 		var b Band
-		if err := w.WriteBand(&b, Z68); err != nil {
+		if err := w.WriteStandardErrors(&b, Z68); err != nil {
 			t.Fatal(err)
 		}
 		for k := range mean {
@@ -100,11 +100,11 @@ func TestWindowOfCalculated(t *testing.T) {
 			}
 		}
 	}
-	if err := w.InsertCalculated(first); err != nil {
+	if err := w.InsertCalculated(first, 100); err != nil {
 		t.Fatal(err)
 	}
 	check("one", []float64{0, 0.25, 0.75, 1}, []float64{0, 0, 0.5, 1}, []float64{0, 0.5, 1, 1})
-	if err := w.InsertCalculated(second); err != nil {
+	if err := w.InsertCalculated(second, 100); err != nil {
 		t.Fatal(err)
 	}
 	// The half-widths have the means 0.375 and 0.125, the middles σ = 0.125 each.
@@ -143,12 +143,12 @@ func TestWindowOfCalculatedLeaf(t *testing.T) {
 			if err != nil {
 				rt.Fatal(err)
 			}
-			if err := errors.Join(observed.Insert(o), calculated.InsertCalculated(d)); err != nil {
+			if err := errors.Join(observed.Insert(o), calculated.InsertCalculated(d, 100)); err != nil {
 				rt.Fatal(err)
 			}
 		}
 		var a, b Band
-		if err := errors.Join(observed.WriteBand(&a, Z95), calculated.WriteBand(&b, Z95)); err != nil {
+		if err := errors.Join(observed.WriteStandardErrors(&a, Z95), calculated.WriteStandardErrors(&b, Z95)); err != nil {
 			rt.Fatal(err)
 		}
 		for k := range a.Mean {
@@ -172,7 +172,7 @@ func TestWindowOfTheSame(t *testing.T) {
 		}
 	}
 	var b Band
-	if err := w.WriteBand(&b, Z95); err != nil {
+	if err := w.WriteStandardErrors(&b, Z95); err != nil {
 		t.Fatal(err)
 	}
 	if b.Lo[1] != b.Mean[1] || b.Hi[1] != b.Mean[1] || math.Abs(b.Mean[1]-1./3) > 1e-15 {
@@ -194,8 +194,8 @@ func TestWindowRefuses(t *testing.T) {
 		"too long":      {second(NewWindow(g, MaxWindow+1)), ErrOperands},
 		"no data":       {w.Insert(mustCounts(t, g, make([]uint64, 3), 0, 0)), ErrNoData},
 		"another grid":  {w.Insert(other), ErrGrid},
-		"empty window":  {w.WriteBand(&b, Z68), ErrNoData},
-		"no calculated": {w.InsertCalculated(new(DeltaQ)), ErrNoData},
+		"empty window":  {w.WriteStandardErrors(&b, Z68), ErrNoData},
+		"no calculated": {w.InsertCalculated(new(DeltaQ), 100), ErrNoData},
 	} {
 		if !errors.Is(tt.err, tt.want) {
 			t.Errorf("%s: %v, want %v", name, tt.err, tt.want)
@@ -220,12 +220,12 @@ func TestWindowAllocatesNothing(t *testing.T) {
 	}
 	b := Band{make([]float64, 0, 101), make([]float64, 0, 101), make([]float64, 0, 101)}
 	for range 30 { // until it is full
-		if err := w.InsertCalculated(d); err != nil {
+		if err := w.InsertCalculated(d, 100); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if n := testing.AllocsPerRun(100, func() {
-		if err := errors.Join(w.Insert(o), w.InsertCalculated(d), w.WriteBand(&b, Z95)); err != nil {
+		if err := errors.Join(w.Insert(o), w.InsertCalculated(d, 100), w.WriteStandardErrors(&b, Z95)); err != nil {
 			t.Fatal(err)
 		}
 	}); n != 0 {

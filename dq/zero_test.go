@@ -75,7 +75,7 @@ func TestEmptyWindow(t *testing.T) {
 		t.Errorf("insert: %v", err)
 	}
 	for _, d := range []*DeltaQ{d, Never(), Immediate()} {
-		if err := w.InsertCalculated(d); !errors.Is(err, ErrGrid) {
+		if err := w.InsertCalculated(d, 1); !errors.Is(err, ErrGrid) {
 			t.Errorf("insert calculated: %v", err)
 		}
 	}

@@ -21,7 +21,7 @@ const (
 	DefaultWindow     = time.Second
 	DefaultBase       = time.Millisecond
 	DefaultBins       = 50
-	DefaultConfidence = 0.95
+	DefaultConfidence = scope.DefaultConfidence
 	DefaultListen     = "127.0.0.1:8080"
 )
 
@@ -48,10 +48,13 @@ type Config struct {
 	Window     time.Duration
 	Base       time.Duration // width of a bin where the exponent is 0
 	History    int           // windows whose mean and bounds are kept
-	Confidence float64       // of the bounds, above 0 and below 1
-	Samples    uint64        // instances that a verdict on a window needs at least
-	HoldOff    time.Duration // between two firings of one trigger at least
-	Explain    bool          // where the time of slow instances goes is found out, for all outcomes of spans
+	Confidence float64       // of the bounds of means, above 0 and below 1
+
+	// StandardErrors, where it is above 0, is what the bounds of means are instead.
+	StandardErrors float64
+	Samples        uint64        // instances that a verdict on a window needs at least
+	HoldOff        time.Duration // between two firings of one trigger at least
+	Explain        bool          // where the time of slow instances goes is found out, for all outcomes of spans
 
 	Wrapper   Wrapper
 	Snapshots Snapshots

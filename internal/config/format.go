@@ -59,11 +59,12 @@ func (c Config) changed() []field {
 		[]field{
 			{"history", strconv.Itoa(c.History)},
 			{"confidence", formatNumber(c.Confidence)},
+			{"standard_errors", formatNumber(c.StandardErrors)},
 			{"samples", strconv.FormatUint(c.Samples, 10)},
 			{"hold_off", FormatDuration(c.HoldOff)},
 			{"explain", strconv.FormatBool(c.Explain)},
 		},
-		c.History != d.History, c.Confidence != d.Confidence, c.Samples != d.Samples, c.HoldOff != d.HoldOff, c.Explain != d.Explain)
+		c.History != d.History, c.Confidence != d.Confidence, c.StandardErrors != d.StandardErrors, c.Samples != d.Samples, c.HoldOff != d.HoldOff, c.Explain != d.Explain)
 }
 
 func (s Snapshots) changed() []field {

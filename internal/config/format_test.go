@@ -113,6 +113,9 @@ func anyConfig(t *rapid.T) config.Config {
 	c.Base = time.Duration(rapid.Int64Range(1, 1000).Draw(t, "base")) << 10 * time.Microsecond
 	c.History = rapid.IntRange(1, 1024).Draw(t, "history")
 	c.Confidence = rapid.SampledFrom([]float64{0.95, 0.68, 0.5, 1e-9, 1 - 1e-9, math.Nextafter(0.95, 1)}).Draw(t, "confidence")
+	if c.Confidence == 0.95 {
+		c.StandardErrors = rapid.SampledFrom([]float64{0, 1, 1.96, 100}).Draw(t, "standard errors")
+	}
 	c.Samples = rapid.Uint64Range(1, 1_000_000).Draw(t, "samples")
 	c.HoldOff = anyDuration(t, 0, time.Hour, "hold-off")
 	c.Explain = rapid.Bool().Draw(t, "explain")
@@ -330,7 +333,7 @@ func checkSystem(t *testing.T, c config.Config) {
 		}
 		names[spec.Name], spans[span] = true, true
 	}
-	if s.Window < config.MinWindow || s.Window > config.MaxWindow || !(s.Z > 0) {
+	if s.Window < config.MinWindow || s.Window > config.MaxWindow || !(s.Bounds.Confidence > 0) {
 		t.Errorf("accepted %+v", s)
 	}
 }

@@ -24,19 +24,23 @@ func (r *reader) config(v value) (Config, error) {
 	c.Dir = r.dir
 	var outcomes value
 	err := r.fields(v, map[string]func(value) error{
-		"target":     func(v value) (err error) { c.Target, err = r.target(v); return err },
-		"diagram":    func(v value) (err error) { c.Diagram, c.DiagramFile, err = r.diagram(v); return err },
-		"window":     func(v value) (err error) { c.Window, err = r.duration(v, MinWindow, MaxWindow); return err },
-		"base":       func(v value) (err error) { c.Base, err = r.duration(v, minWidth, maxDMax); return err },
-		"history":    func(v value) (err error) { c.History, err = r.integer(v, 1, dq.MaxWindow); return err },
-		"confidence": func(v value) (err error) { c.Confidence, err = r.confidence(v); return err },
-		"samples":    func(v value) (err error) { c.Samples, err = r.samples(v); return err },
-		"hold_off":   func(v value) (err error) { c.HoldOff, err = r.duration(v, 0, maxHoldOff); return err },
-		"explain":    func(v value) (err error) { c.Explain, err = r.boolean(v); return err },
-		"wrapper":    func(v value) (err error) { c.Wrapper, err = r.wrapper(v); return err },
-		"snapshots":  func(v value) (err error) { c.Snapshots, err = r.snapshots(v); return err },
-		"outcomes":   func(v value) error { outcomes = v; return nil },
+		"target":          func(v value) (err error) { c.Target, err = r.target(v); return err },
+		"diagram":         func(v value) (err error) { c.Diagram, c.DiagramFile, err = r.diagram(v); return err },
+		"window":          func(v value) (err error) { c.Window, err = r.duration(v, MinWindow, MaxWindow); return err },
+		"base":            func(v value) (err error) { c.Base, err = r.duration(v, minWidth, maxDMax); return err },
+		"history":         func(v value) (err error) { c.History, err = r.integer(v, 1, dq.MaxWindow); return err },
+		"confidence":      func(v value) (err error) { c.Confidence, err = r.confidence(v); return err },
+		"standard_errors": func(v value) (err error) { c.StandardErrors, err = r.standardErrors(v); return err },
+		"samples":         func(v value) (err error) { c.Samples, err = r.samples(v); return err },
+		"hold_off":        func(v value) (err error) { c.HoldOff, err = r.duration(v, 0, maxHoldOff); return err },
+		"explain":         func(v value) (err error) { c.Explain, err = r.boolean(v); return err },
+		"wrapper":         func(v value) (err error) { c.Wrapper, err = r.wrapper(v); return err },
+		"snapshots":       func(v value) (err error) { c.Snapshots, err = r.snapshots(v); return err },
+		"outcomes":        func(v value) error { outcomes = v; return nil },
 	})
+	if err == nil && c.StandardErrors > 0 && c.Confidence != DefaultConfidence {
+		err = r.errorf(v, "confidence and standard_errors: give one of them, as the bounds of a mean are of one kind")
+	}
 	if err != nil {
 		return Config{}, err
 	}
@@ -83,6 +87,13 @@ func (r *reader) name(v value) (string, error) {
 
 func (r *reader) confidence(v value) (float64, error) {
 	return r.share(v, func(p float64) bool { return p > 0 && p < 1 }, "above 0 and below 1")
+}
+
+// maxStandardErrors is far more than any bounds need.
+const maxStandardErrors = 100
+
+func (r *reader) standardErrors(v value) (float64, error) {
+	return r.share(v, func(z float64) bool { return z > 0 && z <= maxStandardErrors }, "above 0 and up to 100")
 }
 
 func (r *reader) samples(v value) (uint64, error) {

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"math"
-
 	"github.com/beamscope/beamscope/diagram"
 	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/internal/outcome"
@@ -26,7 +24,7 @@ func (c Config) System() (*scope.System, error) {
 		Window:  c.Window,
 		Diagram: file,
 		History: c.History,
-		Z:       quantile(c.Confidence),
+		Bounds:  scope.MeanBounds{Confidence: c.Confidence, StandardErrors: c.StandardErrors},
 		Samples: c.Samples,
 		HoldOff: c.HoldOff,
 		Source:  c.selfContained().Format(),
@@ -110,16 +108,4 @@ func (o Outcome) probe(c Config) (scope.ProbeSystem, error) {
 		p.Triggers = append(p.Triggers, trigger)
 	}
 	return p, nil
-}
-
-// quantile returns how many standard deviations to either side of the mean hold a
-// share of a normal distribution. Two of them are rounded as in the thesis (5.1.3).
-func quantile(confidence float64) float64 {
-	switch confidence {
-	case 0.68:
-		return dq.Z68
-	case 0.95:
-		return dq.Z95
-	}
-	return math.Sqrt2 * math.Erfinv(confidence)
 }

@@ -2,7 +2,6 @@ package config_test
 
 import (
 	"errors"
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -140,19 +139,17 @@ func TestSystemRequirements(t *testing.T) {
 	}
 }
 
-// Bounds are as wide as they are likely to hold; two widths are those of the thesis.
-func TestConfidence(t *testing.T) {
-	for confidence, want := range map[string]float64{
-		"0.68":  dq.Z68,
-		"0.95":  dq.Z95,
-		".950":  dq.Z95,
-		"0.5":   0.6744897501960817,
-		"0.99":  2.5758293035489004,
-		"0.999": 3.290526731491899,
+// The bounds of means are those of a confidence, or standard errors as in the thesis.
+func TestMeanBounds(t *testing.T) {
+	for keys, want := range map[string]scope.MeanBounds{
+		"":                      {Confidence: 0.95},
+		"confidence: 0.68":      {Confidence: 0.68},
+		"confidence: .950":      {Confidence: 0.95},
+		"standard_errors: 1.96": {Confidence: 0.95, StandardErrors: 1.96},
+		"standard_errors: 1":    {Confidence: 0.95, StandardErrors: 1},
 	} {
-		got := system(t, parse(t, "outcomes: {a: }\nconfidence: "+confidence)).Z
-		if math.Abs(got-want) > 1e-12 || (want == dq.Z68 || want == dq.Z95) && got != want {
-			t.Errorf("confidence %s: z is %v, want %v", confidence, got, want)
+		if got := system(t, parse(t, "outcomes: {a: }\n"+keys)).Bounds; got != want {
+			t.Errorf("%s: %+v, want %+v", keys, got, want)
 		}
 	}
 }

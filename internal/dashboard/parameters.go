@@ -59,9 +59,11 @@ const (
 
 // A paramForm is what can be entered of a probe, or of the system as a whole.
 type paramForm struct {
-	probe  string // "" for the system
-	spans  bool   // the probe is of spans of a VM, which can be explained
-	params []*parameter
+	probe string // "" for the system
+	spans bool   // the probe is of spans of a VM, which can be explained
+
+	standardErrors bool // the bounds of means are standard errors, not those of a confidence
+	params         []*parameter
 
 	err    error         // why it cannot be applied; nil also where a parameter has it
 	wrong  bool          // it cannot
@@ -102,6 +104,8 @@ func (f *paramForm) active(p *parameter) bool {
 	switch {
 	case p.key == keyExplain:
 		return f.spans
+	case p.key == "confidence":
+		return !f.standardErrors
 	case p.key == "exponent":
 		return f.param(keyScale).text == byExponent
 	case p.key == "dmax":
@@ -127,6 +131,7 @@ func (f *paramForm) name() string {
 // load takes what is in force, and keeps what was edited.
 func (f *paramForm) load(c config.Config) {
 	texts := systemTexts(c)
+	f.standardErrors = c.StandardErrors > 0
 	if f.probe != "" {
 		texts = probeTexts(c, f.probe)
 		f.spans = c.Outcome(f.probe).OfSpans()

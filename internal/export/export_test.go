@@ -41,7 +41,7 @@ func system(t *testing.T) *scope.System {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scope.System{Window: time.Second, Diagram: file, History: 30, Z: dq.Z95, Samples: 5, HoldOff: time.Second}
+	s := &scope.System{Window: time.Second, Diagram: file, History: 30, Bounds: scope.MeanBounds{StandardErrors: dq.Z95}, Samples: 5, HoldOff: time.Second}
 	for name, bins := range map[string]int{"worker_1": 4, "worker_2": 4, "probe": 8} {
 		s.Probes = append(s.Probes, scope.ProbeSystem{Spec: outcome.Spec{Name: name, Span: name, BinWidth: time.Millisecond, Bins: bins}})
 	}

@@ -66,7 +66,7 @@ func (e *Engine) calculateProbe(p *Probe, program *diagram.Program) error {
 	}
 	p.CalculatedFrom, p.CalculatedInsufficient = e.weakest(part.behind)
 	value, _ := program.Value(p.Name)
-	return e.series[seriesKey{p.Name, p.VM}].calculate(p, value, part.width, e.frame.Number, e.system.History, e.system.Z)
+	return e.series[seriesKey{p.Name, p.VM}].calculate(p, value, part.width, e.frame.Number, e.system.History, e.system.Bounds)
 }
 
 // weakest returns how many instances the outcome with the fewest has, and why the

@@ -376,7 +376,7 @@ func (e *Engine) observeProbe(p *Probe) error {
 	p.Seen = s.lively
 	s.listen(p)
 	s.instances = s.instances[:0]
-	return s.observe(p, e.frame.Number, e.system.Samples, e.system.Z)
+	return s.observe(p, e.frame.Number, e.system.Samples, e.system.Bounds)
 }
 
 func (e *Engine) seriesOf(p *Probe) (*series, error) {

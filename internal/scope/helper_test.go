@@ -29,7 +29,7 @@ func system(t testing.TB, source string, specs ...outcome.Spec) *scope.System {
 	s := &scope.System{
 		Window:  time.Second,
 		History: scope.DefaultHistory,
-		Z:       dq.Z95,
+		Bounds:  scope.MeanBounds{StandardErrors: dq.Z95},
 		Samples: 1,
 		HoldOff: scope.DefaultHoldOff,
 	}

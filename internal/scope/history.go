@@ -42,22 +42,22 @@ func (h *history) observe(n uint64, o *dq.Observed) error {
 	return h.window.Insert(o)
 }
 
-// calculate adds the calculated ΔQ of window n.
-func (h *history) calculate(n uint64, d *dq.DeltaQ) error {
+// calculate adds the calculated ΔQ of window n, from so many instances.
+func (h *history) calculate(n uint64, d *dq.DeltaQ, instances uint64) error {
 	h.recent.expire(n, h.window.RemoveOldest)
 	h.recent.numbers = append(h.recent.numbers, n)
-	return h.window.InsertCalculated(d)
+	return h.window.InsertCalculated(d, instances)
 }
 
 // write writes the mean as of window n, whose memory it uses.
-func (h *history) write(m *Mean, n uint64, z float64) error {
+func (h *history) write(m *Mean, n uint64, bounds MeanBounds) error {
 	h.recent.expire(n, h.window.RemoveOldest)
 	m.Windows = h.window.Len()
 	m.Width = h.window.Grid().Width()
 	if m.Windows == 0 {
 		return nil
 	}
-	return h.window.WriteBand(&m.Band, z)
+	return bounds.write(&m.Band, h.window)
 }
 
 // A calculation keeps what was calculated for a probe in the last windows, and how
@@ -89,16 +89,16 @@ func newCalculation(width, dMax time.Duration, keep int) (*calculation, error) {
 
 func (c *calculation) width() time.Duration { return c.mean.window.Grid().Width() }
 
-// calculate adds the calculated ΔQ of window n, whose bins are not wider than those
-// of the calculation.
-func (c *calculation) calculate(n uint64, d *dq.DeltaQ) error {
+// calculate adds the calculated ΔQ of window n, from so many instances, whose bins are not
+// wider than those of the calculation.
+func (c *calculation) calculate(n uint64, d *dq.DeltaQ, instances uint64) error {
 	if d.Width() < c.width() {
 		if err := c.calculator.Rebin(&c.rebinned, d, c.width()); err != nil {
 			return err
 		}
 		d = &c.rebinned
 	}
-	return c.mean.calculate(n, d)
+	return c.mean.calculate(n, d, instances)
 }
 
 // compare adds the observed and the calculated ΔQ of window n, of so many

@@ -92,7 +92,7 @@ func (s *series) watch(triggers []Trigger) {
 }
 
 // observe takes in what was counted in window n, and writes it to p.
-func (s *series) observe(p *Probe, n, samples uint64, z float64) error {
+func (s *series) observe(p *Probe, n, samples uint64, bounds MeanBounds) error {
 	c := &p.Counts
 	if c.Bins == nil { // nothing of it is in the batch
 		s.observed.Reset()
@@ -110,7 +110,7 @@ func (s *series) observe(p *Probe, n, samples uint64, z float64) error {
 	}
 	p.Observed = s.observed
 	p.Insufficient = insufficient(c, samples)
-	if err := s.mean.write(&p.Mean, n, z); err != nil {
+	if err := s.mean.write(&p.Mean, n, bounds); err != nil {
 		return err
 	}
 	return s.judge(&p.Judgement, &s.judgement, &s.deltaQ)
@@ -135,7 +135,7 @@ func insufficient(c *outcome.Counts, samples uint64) string {
 // what follows from it to p. It has bins of this width, or narrower ones where
 // some of what is behind it happened to have no delays; or wider ones where the
 // algebra had to keep within its limits, and then its history begins anew.
-func (s *series) calculate(p *Probe, d *dq.DeltaQ, width time.Duration, n uint64, keep int, z float64) error {
+func (s *series) calculate(p *Probe, d *dq.DeltaQ, width time.Duration, n uint64, keep int, bounds MeanBounds) error {
 	p.Calculated = d
 	if !d.Empty() {
 		width = max(width, d.Width())
@@ -148,7 +148,7 @@ func (s *series) calculate(p *Probe, d *dq.DeltaQ, width time.Duration, n uint64
 	}
 	c := s.calculated
 	if !d.Empty() {
-		if err := c.calculate(n, d); err != nil {
+		if err := c.calculate(n, d, p.CalculatedFrom); err != nil {
 			return err
 		}
 	}
@@ -160,7 +160,7 @@ func (s *series) calculate(p *Probe, d *dq.DeltaQ, width time.Duration, n uint64
 	if s.divergence, p.DivergenceWindows = c.diverge(n); p.DivergenceWindows > 0 {
 		p.Divergence = &s.divergence
 	}
-	if err := c.mean.write(&p.CalculatedMean, n, z); err != nil {
+	if err := c.mean.write(&p.CalculatedMean, n, bounds); err != nil {
 		return err
 	}
 	return s.judge(&p.CalculatedJudgement, &s.calculatedJudgement, d)

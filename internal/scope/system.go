@@ -19,13 +19,27 @@ type System struct {
 	Diagram *diagram.File
 
 	History int           // windows whose mean and bounds are kept: 1 to dq.MaxWindow
-	Z       float64       // of the bounds, such as dq.Z95
+	Bounds  MeanBounds    // of means
 	Samples uint64        // instances that a verdict on a window needs at least
 	HoldOff time.Duration // between two firings of one trigger at least
 
 	// Source is the scope file that says all this, as recordings keep it; nil where
 	// there is none.
 	Source []byte
+}
+
+// MeanBounds says which bounds a mean has: those that contain the long-run mean with a
+// probability, or so many standard errors to either side, as in the thesis.
+type MeanBounds struct {
+	Confidence     float64 // above 0 and below 1, see [dq.Window.WriteBand]
+	StandardErrors float64 // where it is above 0, see [dq.Window.WriteStandardErrors]
+}
+
+func (b MeanBounds) write(dst *dq.Band, w *dq.Window) error {
+	if b.StandardErrors > 0 {
+		return w.WriteStandardErrors(dst, b.StandardErrors)
+	}
+	return w.WriteBand(dst, b.Confidence)
 }
 
 // A ProbeSystem says how a probe is observed and what is required of it.
@@ -40,9 +54,10 @@ func (p ProbeSystem) Grid() (dq.Grid, error) { return dq.NewGrid(p.Spec.BinWidth
 
 // Defaults of a System.
 const (
-	DefaultHistory = 30
-	DefaultSamples = 50 // the distribution is then known to within 0.2: dq.Epsilon(50, 0.05)
-	DefaultHoldOff = 10 * time.Second
+	DefaultHistory    = 30
+	DefaultConfidence = 0.95
+	DefaultSamples    = 50 // the distribution is then known to within 0.2: dq.Epsilon(50, 0.05)
+	DefaultHoldOff    = 10 * time.Second
 )
 
 // Plan returns what a source has to do for the system from a time on.

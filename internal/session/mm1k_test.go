@@ -28,11 +28,11 @@ const (
 // much, that a machine which stands still for a second does not look like overload:
 // what piles up is worked off in less time than the QTA leaves. Bins are narrow, as
 // the divergence that counts is that beyond what they may hide. Bounds are wide, so
-// that chance puts the truth outside of them once in 10⁵ times.
+// that chance puts the truth of independent windows outside of them once in 10⁵ times.
 const sharedScope = `
 window: 1s
 hold_off: 2m
-confidence: 0.99999
+standard_errors: 4.417
 diagram: |
   probe = worker_1 -> worker_2;
 snapshots: {before: 6, after: 20s}

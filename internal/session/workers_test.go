@@ -14,15 +14,16 @@ import (
 )
 
 // workersScope is the scope file of two workers side by side. Bins are of half a
-// millisecond, an eighth of what a worker takes in the mean. The bounds are so wide
-// that chance puts the truth outside of them once in 10⁵ times. The history is as
+// millisecond, an eighth of what a worker takes in the mean. The bounds are 4.417
+// standard errors: of independent windows, chance puts the truth outside of them once in
+// 10⁵ times. The history is as
 // long as what is looked at after a change.
 func workersScope(probe string) string {
 	return `
 window: 500ms
 hold_off: 1s
 history: 15
-confidence: 0.99999
+standard_errors: 4.417
 diagram: |
   probe = ` + probe + `;
 outcomes:
@@ -174,7 +175,7 @@ func agree(x *trial, frames reel) {
 // these at the most. And a band has no width where none of the instances came so
 // early, or so late: by chance, a share of −ln α/n of what is to come may all the same.
 func gap(frames reel) float64 {
-	const alpha = 1e-5 // 1 − confidence
+	const alpha = 1e-5 // the chance of more than 4.417 standard errors
 
 	p := frames.last("probe")
 	o, c := p.Mean.Band, p.CalculatedMean.Band

@@ -43,7 +43,7 @@ const (
 // NewSystem returns what a scope has to observe at a level: the built-in outcomes on a
 // scale of ten seconds, grouped by [outcome.GroupPID] or [outcome.GroupMFA].
 func NewSystem(l Level, by string, window time.Duration) (*scope.System, error) {
-	s := &scope.System{Window: window, History: 1, Z: 1, Samples: 1}
+	s := &scope.System{Window: window, History: 1, Bounds: scope.MeanBounds{Confidence: scope.DefaultConfidence}, Samples: 1}
 	for k := range kinds {
 		if !l.Has(k) {
 			break

@@ -135,10 +135,10 @@ func series(h hash.Hash) {
 		if err := w.Insert(o); err != nil {
 			panic(err)
 		}
-		if err := w.InsertCalculated(must(dq.Rebin(must(dq.Sequential(d, d)), ms))); err != nil {
+		if err := w.InsertCalculated(must(dq.Rebin(must(dq.Sequential(d, d)), ms)), o.Instances()); err != nil {
 			panic(err)
 		}
-		if err := w.WriteBand(&band, 1.96); err != nil {
+		if err := w.WriteBand(&band, 0.95); err != nil {
 			panic(err)
 		}
 		put(h, band.Mean...)

@@ -127,7 +127,7 @@ func (s *system) window() error {
 		return err
 	}
 	for i, w := range s.bounds {
-		if err := errors.Join(w.InsertCalculated(s.probes[i]), w.WriteBand(&s.band, dq.Z95)); err != nil {
+		if err := errors.Join(w.InsertCalculated(s.probes[i], 1000), w.WriteBand(&s.band, 0.95)); err != nil {
 			return err
 		}
 	}

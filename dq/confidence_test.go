@@ -1,0 +1,288 @@
+package dq
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/stat/distuv"
+	"pgregory.net/rapid"
+)
+
+var updateCoverage = flag.Bool("update-coverage", false, "write the table of coverage into docs/confidence.md")
+
+func TestStudent(t *testing.T) {
+	for _, confidence := range []float64{0.01, 0.5, 0.68, 0.95, 0.999, 1 - 1e-9} {
+		for _, df := range []int{1, 2, 3, 7, 29, 100, 1023} {
+			want := distuv.StudentsT{Sigma: 1, Nu: float64(df)}.Quantile((1 + confidence) / 2)
+			if got := student(confidence, df); math.Abs(got-want) > 1e-6*want {
+				t.Errorf("%v, %d degrees of freedom: %v, want %v", confidence, df, got, want)
+			}
+		}
+	}
+}
+
+// Wilson's interval with correction for continuity, worked out by Newcombe (1998), table
+// I: 81 of 263, 15 of 148, 0 of 20, 1 of 29. At the ends it leaves out nothing.
+func TestScore(t *testing.T) {
+	for _, tt := range []struct{ found, n, lo, hi float64 }{
+		{81, 263, 0.2535, 0.3682}, {15, 148, 0.0598, 0.1644}, {0, 20, 0, 0.2005}, {1, 29, 0.0018, 0.1963},
+	} {
+		lo, hi := score(tt.found/tt.n, tt.n, Z95)
+		if math.Abs(lo-tt.lo) > 1e-4 || math.Abs(hi-tt.hi) > 1e-4 {
+			t.Errorf("%v of %v: %.4f to %.4f, want %v to %v", tt.found, tt.n, lo, hi, tt.lo, tt.hi)
+		}
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		p, n, z := rapid.Float64Range(0, 1).Draw(rt, "p"), rapid.Float64Range(0.01, 1e6).Draw(rt, "n"), rapid.Float64Range(0.01, 1e6).Draw(rt, "z")
+		if lo, hi := score(p, n, z); !(0 <= lo && lo <= p && p <= hi && hi <= 1) {
+			rt.Fatalf("%v of %v: %v to %v", p, n, lo, hi)
+		}
+	})
+}
+
+// A series of windows of a system that changes: delays are normal, around a mean that
+// wanders from window to window as an autoregressive process of first order does.
+type wandering struct {
+	windows, instances int
+	spread             float64 // of the mean, in standard deviations of the delays
+	correlation        float64 // of a window with the next
+}
+
+// The shares whose bounds are looked at, and the edges at which the long-run mean has
+// them: a delay x in [-8, 8) is in bin 20·(x+8).
+var coverageShares = []float64{0.1, 0.5, 0.9, 0.99, 0.999}
+
+func (w wandering) edges() []int {
+	var edges []int
+	for _, share := range coverageShares {
+		x := math.Sqrt2 * math.Erfinv(2*share-1) * math.Sqrt(1+w.spread*w.spread)
+		edges = append(edges, int(math.Round(20*(x+8))))
+	}
+	return edges
+}
+
+// longRun is the share that the long-run mean has at an edge.
+func (w wandering) longRun(edge int) float64 {
+	x := float64(edge)/20 - 8
+	return 0.5 * math.Erfc(-x/math.Sqrt(2*(1+w.spread*w.spread)))
+}
+
+// fill fills a window with one series.
+func (w wandering) fill(t testing.TB, r *rand.Rand, into *Window) {
+	counts := make([]uint64, into.Grid().Bins())
+	at := r.NormFloat64()
+	for range w.windows {
+		clear(counts)
+		for range w.instances {
+			x := r.NormFloat64() - w.spread*at
+			counts[min(max(int(20*(x+8)), 0), len(counts)-1)]++
+		}
+		o, err := FromCounts(into.Grid(), counts, 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := into.Insert(o); err != nil {
+			t.Fatal(err)
+		}
+		at = w.correlation*at + math.Sqrt(1-w.correlation*w.correlation)*r.NormFloat64()
+	}
+}
+
+// coverage is how often each share is within bounds of 95 %, and how wide these are, and
+// how often it is within 1.96 standard errors.
+func (w wandering) coverage(t testing.TB, series int) (within, width, thesis []float64) {
+	r := rand.New(rand.NewPCG(uint64(w.windows), uint64(w.instances)))
+	edges := w.edges()
+	within, width, thesis = make([]float64, len(edges)), make([]float64, len(edges)), make([]float64, len(edges))
+	var band Band
+	for range series {
+		window, err := NewWindow(mustGrid(t, ms, 320), w.windows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.fill(t, r, window)
+		if err := window.WriteBand(&band, 0.95); err != nil {
+			t.Fatal(err)
+		}
+		for i, k := range edges {
+			if want := w.longRun(k); band.Lo[k] <= want && want <= band.Hi[k] {
+				within[i] += 1 / float64(series)
+			}
+			width[i] += (band.Hi[k] - band.Lo[k]) / float64(series)
+		}
+		if err := window.WriteStandardErrors(&band, Z95); err != nil {
+			t.Fatal(err)
+		}
+		for i, k := range edges {
+			if want := w.longRun(k); band.Lo[k] <= want && want <= band.Hi[k] {
+				thesis[i] += 1 / float64(series)
+			}
+		}
+	}
+	return within, width, thesis
+}
+
+// Bounds of 95 % contain the long-run mean in 95 of 100 series at least, also of shares
+// near 1, of few windows and of windows that resemble each other. The table in the
+// documentation is what this test finds.
+func TestCoverage(t *testing.T) {
+	const series = 400
+	header := []string{"windows", "instances of each", "spread of the mean", "correlation"}
+	for _, s := range coverageShares {
+		header = append(header, fmt.Sprint(s))
+	}
+	lines := []string{"| " + strings.Join(header, " | ") + " |", strings.Repeat("|---", len(header)) + "|"}
+	for _, w := range []wandering{
+		{10, 50, 0, 0}, {10, 50, 0.3, 0.5}, {10, 50, 0.3, 0.9}, {10, 50, 1, 0.9}, {10, 500, 0.3, 0.9},
+		{30, 50, 0, 0}, {30, 50, 0.3, 0}, {30, 50, 0.3, 0.5}, {30, 50, 0.3, 0.9}, {30, 50, 1, 0.9}, {30, 500, 0.3, 0.9},
+		{100, 50, 0, 0}, {100, 50, 0.3, 0.5}, {100, 50, 0.3, 0.9}, {3, 50, 0, 0}, {3, 200, 0.3, 0.9},
+	} {
+		within, width, thesis := w.coverage(t, series)
+		cells := []string{fmt.Sprint(w.windows), fmt.Sprint(w.instances), fmt.Sprint(w.spread), fmt.Sprint(w.correlation)}
+		for i, share := range within {
+			// Of 400 series with a true coverage of 95 %, fewer than 92.5 % are found in less
+			// than two of 100 cases.
+			if share < 0.925 {
+				t.Errorf("%+v: %v is within the bounds of 95 %% in %.1f %% of the series", w, coverageShares[i], 100*share)
+			}
+			cells = append(cells, fmt.Sprintf("%.0f %% ±%.3f (%.0f %%)", 100*share, width[i]/2, 100*thesis[i]))
+		}
+		lines = append(lines, "| "+strings.Join(cells, " | ")+" |")
+	}
+	table := strings.Join(lines, "\n") + "\n"
+	const path = "../docs/confidence.md"
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(page), "<!-- coverage -->\n")
+	old, after, ok2 := strings.Cut(rest, "<!-- end of coverage -->\n")
+	if !ok || !ok2 {
+		t.Fatalf("%s has no place for the table", path)
+	}
+	if *updateCoverage {
+		if err := os.WriteFile(path, []byte(before+"<!-- coverage -->\n"+table+"<!-- end of coverage -->\n"+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if old != table {
+		t.Errorf("%s has another table: run go test ./dq -run TestCoverage -update-coverage. It is now\n%s", path, table)
+	}
+}
+
+// Calculated ΔQs of a sequence of two, from as many instances of each, have bounds that
+// hold as well.
+func TestCoverageOfCalculated(t *testing.T) {
+	const series, windows, instances = 300, 30, 50
+	r := rand.New(rand.NewPCG(1, 2))
+	g := mustGrid(t, ms, 20)
+	exact := make([]float64, 20) // two uniform delays of 0 to 9 bins: bins 0 to 18
+	for i := range 10 {
+		for j := range 10 {
+			for k := i + j + 1; k < 20; k++ {
+				exact[k] += 0.01
+			}
+		}
+	}
+	covered := map[int]int{3: 0, 9: 0, 16: 0, 18: 0}
+	var band Band
+	for range series {
+		w, err := NewWindow(g, windows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range windows {
+			var parts [2]*DeltaQ
+			for i := range parts {
+				counts := make([]uint64, 20)
+				for range instances {
+					counts[r.IntN(10)]++
+				}
+				if parts[i], err = mustCounts(t, g, counts, 0, 0).DeltaQ(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d, err := Sequential(parts[0], parts[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.InsertCalculated(d, instances); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.WriteBand(&band, 0.95); err != nil {
+			t.Fatal(err)
+		}
+		for k := range covered {
+			if band.Lo[k] <= exact[k-1]+1e-9 && exact[k]-1e-9 <= band.Hi[k] {
+				covered[k]++
+			}
+		}
+	}
+	for k, n := range covered {
+		if float64(n) < 0.92*series {
+			t.Errorf("edge %d: within the bounds in %d of %d series", k, n, series)
+		}
+	}
+}
+
+// The bounds surround the mean; those of a window alone exclude nothing; what no delay
+// can be below is exact.
+func TestBandSurroundsMean(t *testing.T) {
+	g := mustGrid(t, ms, 4)
+	rapid.Check(t, func(rt *rapid.T) {
+		w, err := NewWindow(g, 40)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		n := rapid.IntRange(1, 60).Draw(rt, "windows")
+		for range n {
+			counts := rapid.SliceOfN(rapid.Uint64Range(0, 9), 4, 4).Draw(rt, "counts")
+			if err := w.Insert(mustCounts(t, g, counts, 1, 0)); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		var b Band
+		confidence := rapid.Float64Range(0.01, 0.999).Draw(rt, "confidence")
+		if err := w.WriteBand(&b, confidence); err != nil {
+			rt.Fatal(err)
+		}
+		for k := range b.Mean {
+			if !(0 <= b.Lo[k] && b.Lo[k] <= b.Mean[k] && b.Mean[k] <= b.Hi[k] && b.Hi[k] <= 1) {
+				rt.Fatalf("edge %d: %v in %v to %v", k, b.Mean[k], b.Lo[k], b.Hi[k])
+			}
+			if n == 1 && k > 0 && (b.Lo[k] != 0 || b.Hi[k] != 1) {
+				rt.Fatalf("edge %d of one window: %v to %v", k, b.Lo[k], b.Hi[k])
+			}
+		}
+		if b.Lo[0] != 0 || b.Hi[0] != 0 {
+			rt.Fatalf("at 0: %v to %v", b.Lo[0], b.Hi[0])
+		}
+		if allocations := testing.AllocsPerRun(5, func() { _ = w.WriteBand(&b, confidence) }); allocations > 0 {
+			rt.Fatalf("%v allocations", allocations)
+		}
+	})
+	w, err := NewWindow(g, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b Band
+	if err := w.WriteBand(&b, 0.95); !errors.Is(err, ErrNoData) {
+		t.Errorf("an empty window: %v", err)
+	}
+	if err := w.Insert(mustCounts(t, g, []uint64{1, 0, 0, 0}, 0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	for _, confidence := range []float64{0, 1, -1, math.NaN()} {
+		if err := w.WriteBand(&b, confidence); !errors.Is(err, ErrProbability) {
+			t.Errorf("confidence %v: %v", confidence, err)
+		}
+	}
+}
