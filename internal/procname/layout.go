@@ -168,8 +168,17 @@ const maxSection = 512 << 20
 // debugInfo reads the part of a file's debugging information that describes types:
 // not that of lines and locations, which is the larger one.
 func debugInfo(file *elf.File) (*dwarf.Data, error) {
+	sections, err := debugSections(file, "abbrev", "info", "str", "line_str", "str_offsets")
+	if err != nil {
+		return nil, err
+	}
+	return newDebugInfo(sections)
+}
+
+// debugSections reads sections of debugging information, those that there are.
+func debugSections(file *elf.File, names ...string) (map[string][]byte, error) {
 	sections := make(map[string][]byte)
-	for _, name := range []string{"abbrev", "info", "str", "line_str", "str_offsets"} {
+	for _, name := range names {
 		s := file.Section(".debug_" + name)
 		if s == nil || s.Type == elf.SHT_NOBITS {
 			continue
@@ -182,14 +191,19 @@ func debugInfo(file *elf.File) (*dwarf.Data, error) {
 			return nil, fmt.Errorf("section %s: %w", s.Name, err)
 		}
 	}
+	return sections, nil
+}
+
+// newDebugInfo returns what there is in sections of debugging information.
+func newDebugInfo(sections map[string][]byte) (*dwarf.Data, error) {
 	if len(sections["info"]) == 0 {
 		return nil, errNoDebugInfo
 	}
-	data, err := dwarf.New(sections["abbrev"], nil, nil, sections["info"], nil, nil, nil, sections["str"])
+	data, err := dwarf.New(sections["abbrev"], nil, nil, sections["info"], nil, nil, sections["ranges"], sections["str"])
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"line_str", "str_offsets"} {
+	for _, name := range []string{"line_str", "str_offsets", "addr", "rnglists"} {
 		if err := data.AddSection(".debug_"+name, sections[name]); err != nil {
 			return nil, err
 		}

@@ -27,6 +27,10 @@ type reading struct {
 	once   sync.Once
 	layout layout
 	err    error
+
+	messagesOnce sync.Once
+	messages     map[uint64]usdt.Arg
+	messagesErr  error
 }
 
 // maxKnown bounds how many executables are remembered.
@@ -64,6 +68,31 @@ func (l *Layouts) Process(p usdt.Process, exe usdt.MappedFile) (Members, error) 
 		Suspensions:       uint32(known.process.suspensions),
 		Message:           uint32(known.message),
 	}, nil
+}
+
+// Messages returns where, at the probes message__queued and message__receive of an
+// executable that a process runs, the address of the message is: by the addresses of the
+// sites. Nobody changes it. The error wraps [ErrNoLayout] where the executable does not
+// tell.
+func (l *Layouts) Messages(p usdt.Process, exe usdt.MappedFile) (map[uint64]usdt.Arg, error) {
+	f, err := usdt.Open(exe.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r := l.reading(exe, f.BuildID())
+	r.messagesOnce.Do(func() {
+		r.messages, r.messagesErr = findMessages(exe.Path, f)
+		if errors.Is(r.messagesErr, errNoDebugInfo) {
+			if path, ok := debugFile(f.BuildID(), fmt.Sprintf("/proc/%d/root", p.PID), "/"); ok {
+				r.messages, r.messagesErr = findMessages(path, f)
+			}
+		}
+		if r.messagesErr != nil {
+			r.messagesErr = fmt.Errorf("%w: %w", ErrNoLayout, r.messagesErr)
+		}
+	})
+	return r.messages, r.messagesErr
 }
 
 // of returns the layout of an executable that a process runs.

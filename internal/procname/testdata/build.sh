@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the compiled fixtures of package procname. On Debian 12: apt install gcc clang
+# Makes the compiled fixtures of package procname. On Debian 12: apt install gcc clang systemtap-sdt-dev
 set -eu
 cd "$(dirname "$0")"
 flags="-ffile-prefix-map=$PWD=. -O1 -fpic -shared -nostdlib -Wl,--build-id=sha1 structures.c"
@@ -11,3 +11,9 @@ gcc -g -DMISSING $flags -o missing.so
 gcc -g -DDAMAGED $flags -o other-size.so
 gcc $flags -Wl,-s -o stripped.so
 objcopy --only-keep-debug dwarf5.so dwarf5.debug
+
+flags="-ffile-prefix-map=$PWD=. -O2 -fpic -shared -nostdlib -Wl,--build-id=sha1 variables.c"
+gcc -g -gdwarf-5 $flags -o variables5.so
+gcc -g -gdwarf-4 -gz=zlib $flags -o variables4.so
+gcc -g -DGONE $flags -o variables-gone.so
+gcc $flags -Wl,-s -o variables-stripped.so
