@@ -103,7 +103,7 @@ type Options struct {
 
 	VMs       int // Erlang VMs that can be told apart at one time; 0: 8
 	OpenSpans int // instances that can be open at one time; 0: 131072, about 20 MiB
-	Queues    int // keys of instances that end in the order of their starts; 0: 65536. They take memory only as they come
+	Queues    int // keys of instances that end in the order of their starts; 0: 524288. They take memory only as they come
 	Groups    int // that there is room for at one time; 0: 16384. They take memory only as they come
 	Exits     int // process exits between two sweeps; 0: 131072. They take memory only as they come
 	RingBytes int // of the ring buffer, a power of two; 0: 4 MiB
@@ -128,7 +128,7 @@ func (o Options) withDefaults() Options {
 	def(&o.VMs, 8)
 	def(&o.OpenSpans, 1<<17)
 	def(&o.Exits, 1<<17)
-	def(&o.Queues, 1<<16)
+	def(&o.Queues, 1<<19)
 	def(&o.Groups, 1<<14)
 	def(&o.RingBytes, 4<<20)
 	def(&o.Events, 1<<18)
@@ -199,6 +199,8 @@ type Collector struct {
 	numbers map[string]int // of IDs; what the outcomes are called in counts
 
 	discovered int // names that were passed on
+
+	sweptQueues int64 // when queues were last swept
 
 	crowded bool     // all slots were taken at some time
 	read    []uint64 // what was read of each cell before, summed over stripes

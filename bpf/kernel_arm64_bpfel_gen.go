@@ -215,6 +215,7 @@ type kernelQueue struct {
 	_       structs.HostLayout
 	Ends    uint64
 	UsedNs  uint64
+	GoneNs  uint64
 	FirstNs uint64
 	FloorNs uint64
 	Outcome uint32
@@ -320,6 +321,7 @@ type kernelSweepRequest struct {
 	ForgetNs uint64
 	Cut      uint64
 	Pid      uint64
+	Skip     uint64
 	Open     uint64
 	OpenPid  uint64
 	Expired  uint64
@@ -453,6 +455,7 @@ const (
 	kernelProgProcessSpawn      = "process_spawn"
 	kernelProgRuleArmProbe      = "rule_arm_probe"
 	kernelProgRuleEndProbe      = "rule_end_probe"
+	kernelProgRuleGoneProbe     = "rule_gone_probe"
 	kernelProgRuleStartProbe    = "rule_start_probe"
 	kernelProgRuleSyncProbe     = "rule_sync_probe"
 	kernelProgRuleViaProbe      = "rule_via_probe"
@@ -559,6 +562,7 @@ type kernelProgramSpecs struct {
 	ProcessSpawn     *ebpf.ProgramSpec `ebpf:"process_spawn"`
 	RuleArmProbe     *ebpf.ProgramSpec `ebpf:"rule_arm_probe"`
 	RuleEndProbe     *ebpf.ProgramSpec `ebpf:"rule_end_probe"`
+	RuleGoneProbe    *ebpf.ProgramSpec `ebpf:"rule_gone_probe"`
 	RuleStartProbe   *ebpf.ProgramSpec `ebpf:"rule_start_probe"`
 	RuleSyncProbe    *ebpf.ProgramSpec `ebpf:"rule_sync_probe"`
 	RuleViaProbe     *ebpf.ProgramSpec `ebpf:"rule_via_probe"`
@@ -814,6 +818,7 @@ type kernelPrograms struct {
 	ProcessSpawn     *ebpf.Program `ebpf:"process_spawn"`
 	RuleArmProbe     *ebpf.Program `ebpf:"rule_arm_probe"`
 	RuleEndProbe     *ebpf.Program `ebpf:"rule_end_probe"`
+	RuleGoneProbe    *ebpf.Program `ebpf:"rule_gone_probe"`
 	RuleStartProbe   *ebpf.Program `ebpf:"rule_start_probe"`
 	RuleSyncProbe    *ebpf.Program `ebpf:"rule_sync_probe"`
 	RuleViaProbe     *ebpf.Program `ebpf:"rule_via_probe"`
@@ -846,6 +851,7 @@ func (p *kernelPrograms) Close() error {
 		p.ProcessSpawn,
 		p.RuleArmProbe,
 		p.RuleEndProbe,
+		p.RuleGoneProbe,
 		p.RuleStartProbe,
 		p.RuleSyncProbe,
 		p.RuleViaProbe,

@@ -363,13 +363,12 @@ static __noinline int give_up(struct rule_event *e, const struct span_key *k)
 /* Puts an instance at the end of the queue of its key. */
 static __noinline int put_in_queue(struct rule_event *e, struct span *v, bool second)
 {
-	struct queue *q = make_queue(&e->key, second, e->index);
+	struct queue *q = join_queue(&e->key, second, e->index, e->now, &v->key.seq);
 
 	if (!q) {
 		count(&e->series, e->row, MAP_FULL);
 		return 0;
 	}
-	v->key.seq = join_queue(q, e->now, second);
 	put_open(e, v);
 	if (was_passed(q, v->key.seq))
 		give_up(e, &v->key);
@@ -544,13 +543,10 @@ static __always_inline void rule_start(struct rule_event *e)
 /* Keeps the place of one that has timed out, so that its end is known to be late. */
 static __noinline int keep_timed_out(struct rule_event *e, struct span *ended)
 {
-	struct queue *q = make_queue(&e->key, true, e->index);
-
-	if (!q) {
+	if (!join_queue(&e->key, true, e->index, e->now, &ended->key.seq)) {
 		count(&e->series, e->row, MAP_FULL);
 		return 0;
 	}
-	ended->key.seq = join_queue(q, e->now, true);
 	if (!bpf_map_update_elem(&spans, &ended->key, ended, BPF_ANY))
 		arrived(SPANS);
 	return 0;
@@ -745,6 +741,29 @@ int rule_arm_probe(void *ctx)
 
 	if (is_of_rule(ctx, &e))
 		rule_arm(&e);
+	return 0;
+}
+
+/* Notes that the process of a key has exited: nothing in its queues can end any more, and
+ * the sweep deletes them. */
+static __always_inline void note_gone(struct rule_event *e)
+{
+	struct queue *first = queue_at(&e->key, false), *second = queue_at(&e->key, true);
+
+	if (first)
+		*(volatile __u64 *)&first->gone_ns = e->now;
+	if (second)
+		*(volatile __u64 *)&second->gone_ns = e->now;
+}
+
+/* At process__exit. */
+SEC("uprobe.multi")
+int rule_gone_probe(void *ctx)
+{
+	struct rule_event e = {};
+
+	if (is_of_rule(ctx, &e))
+		note_gone(&e);
 	return 0;
 }
 

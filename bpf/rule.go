@@ -48,6 +48,9 @@ func ruleEvents(r *dtrace.Rule) []ruleEvent {
 			events = append(events, ruleEvent{part.program, e})
 		}
 	}
+	if exit, ok := dtrace.Lookup(exitProbe); ok && r.OfProcesses() {
+		events = append(events, ruleEvent{kernelProgRuleGoneProbe, dtrace.Event{Probe: exit}})
+	}
 	return events
 }
 

@@ -22,6 +22,7 @@ struct sweep_request {
 	__u64 forget_ns; /* timed-out spans whose deadline is before this are forgotten */
 	__u64 cut;       /* not 0: all open instances are given up */
 	__u64 pid;       /* VM whose open spans are counted by themselves */
+	__u64 skip;      /* not 0: queues are left alone */
 	__u64 open;      /* out: spans that are still open */
 	__u64 open_pid;  /* out: those of that VM */
 	__u64 expired;   /* out: timed-out spans that are still remembered */
@@ -125,15 +126,33 @@ static long sweep_exit(void *map, const struct exit_key *k, __u64 *exit_ns,
 	return 0;
 }
 
-/* A queue is given up when nothing can be open in it, nor remembered as timed out. */
-static long sweep_queue(void *map, const struct span_key *k, struct queue *q,
-			struct sweep_request *w)
+/* A queue that is empty, or whose process has exited, is deleted after so many ns: it may be
+ * of use again soon. */
+#define QUEUE_IDLE 100000000
+
+/* Whether a queue is of no use any more: nothing is in it, or nothing that can end, or be
+ * remembered as timed out. */
+static __always_inline bool is_useless(const struct span_key *k, struct queue *q, __u64 ends,
+				       __u64 forget_ns)
 {
-	struct span_key key = *k;
+	__u64 used_ns = *(volatile __u64 *)&q->used_ns;
 	__u32 index = q->outcome;
 	struct outcome *o = bpf_map_lookup_elem(&outcomes, &index);
 
-	if (!o || o->rule != key.number || *(volatile __u64 *)&q->used_ns + o->dmax_ns < w->forget_ns)
+	if (!o || o->rule != k->number || used_ns + o->dmax_ns < forget_ns)
+		return true;
+	if (ends >> 32 != (__u32)ends && !*(volatile __u64 *)&q->gone_ns)
+		return false;
+	return used_ns + QUEUE_IDLE < bpf_ktime_get_ns();
+}
+
+static long sweep_queue(void *map, const struct span_key *k, struct queue *q,
+			struct sweep_request *w)
+{
+	__u64 ends = *(volatile __u64 *)&q->ends;
+	struct span_key key = *k;
+
+	if (is_closed(ends) || (is_useless(&key, q, ends, w->forget_ns) && close_queue(q, ends)))
 		bpf_map_delete_elem(&queues, &key);
 	else
 		w->queues++;
@@ -187,7 +206,7 @@ int sweep(struct sweep_request *ctx)
 		bpf_for_each_map_elem(&exits, sweep_exit, &w, 0);
 		e->left = w.exits;
 	}
-	if (may_have(q)) {
+	if (!w.skip && may_have(q)) {
 		bpf_for_each_map_elem(&queues, sweep_queue, &w, 0);
 		q->left = w.queues;
 	}

@@ -8,11 +8,17 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/beamscope/beamscope/internal/monotonic"
 )
 
 // remember is for how long a timed-out span is remembered, so that a late end
 // is known as one. After that it counts as an orphan.
 const remember = time.Minute
+
+// queuePeriod is how often queues are swept at most, as there may be many: it makes room for
+// those of other processes.
+const queuePeriod = time.Second
 
 // Counters are what the programs counted of one outcome. They only concern the
 // VM and the window that they are of.
@@ -70,7 +76,10 @@ type Swept struct {
 func (c *Collector) Sweep(until int64) (Swept, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	req := kernelSweepRequest{UntilNs: uint64(until), ForgetNs: uint64(max(until-int64(remember), 0))}
+	req := kernelSweepRequest{UntilNs: uint64(until), ForgetNs: uint64(max(until-int64(remember), 0)), Skip: 1}
+	if now := monotonic.Now(); now-c.sweptQueues >= int64(queuePeriod) {
+		c.sweptQueues, req.Skip = now, 0
+	}
 	swept, err := c.runSweep(&req)
 	if err == nil && swept.Expired > 0 && (swept.Open+swept.Expired)*4 > c.opts.OpenSpans*3 {
 		req.ForgetNs = req.UntilNs
@@ -83,7 +92,7 @@ func (c *Collector) Sweep(until int64) (Swept, error) {
 func (c *Collector) OpenSpans(pid int) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	req := kernelSweepRequest{Pid: uint64(pid)}
+	req := kernelSweepRequest{Pid: uint64(pid), Skip: 1}
 	_, err := c.runSweep(&req)
 	return int(req.OpenPid), err
 }
@@ -93,7 +102,7 @@ func (c *Collector) OpenSpans(pid int) (int, error) {
 func (c *Collector) CutOpen(now int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, err := c.runSweep(&kernelSweepRequest{UntilNs: uint64(now), Cut: 1})
+	_, err := c.runSweep(&kernelSweepRequest{UntilNs: uint64(now), Cut: 1, Skip: 1})
 	return err
 }
 

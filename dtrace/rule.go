@@ -55,6 +55,15 @@ func (r Rule) Synced() bool {
 	return len(r.Sync) > 0 || slices.ContainsFunc(r.Via, func(e Event) bool { return e.Probe.Name == "message__queued" })
 }
 
+// OfProcesses reports whether the instances of a rule with [FIFO] are told apart by the
+// process that takes them: when it exits, nothing that it has left can end any more.
+func (r Rule) OfProcesses() bool {
+	return r.Pairing == FIFO && !slices.ContainsFunc(r.End, func(e Event) bool {
+		o, ok := e.Probe.Operand(r.Key.End)
+		return !ok || o.Kind != OperandArg || e.Probe.Args[o.Arg].Type != PID
+	})
+}
+
 // Probes returns the probes that a rule waits for, each once, in the order in which it
 // names them.
 func (r Rule) Probes() []Probe {

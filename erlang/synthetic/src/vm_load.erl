@@ -8,6 +8,7 @@
 
 -export([collections/1, small_collections/1, busy/1, turns/1, lives/1, reads/2]).
 -export([receivers/1, deliver/2, backlog/1, calls/1, dead_calls/1]).
+-export([short_receivers/1, crowd/1, tell_crowd/1]).
 -export([congested_port/1, suspended_sender/1, let_go/1]).
 -export([live/1]).
 -export([init/1, handle_call/3, handle_cast/2]).
@@ -219,6 +220,38 @@ take(in_order, Numbers, Ms) ->
     {now_ns(), Taken}.
 
 take_one(Number) -> {Number, timed(fun() -> receive {message, Number} -> ok end end)}.
+
+%% @doc Starts processes, each of which gets three messages, takes the first and the last of
+%% them, and ends: so many in each round, with a pause after it.
+-spec short_receivers(#{rounds := pos_integer(), each := pos_integer(), pause_ms := non_neg_integer()}) -> ok.
+short_receivers(#{rounds := Rounds, each := Each, pause_ms := Ms}) ->
+    repeat(Rounds, fun() -> repeat(Each, fun short_receiver/0), receive after Ms -> ok end end).
+
+short_receiver() ->
+    {Pid, Ref} = spawn_monitor(fun() -> receive first -> receive last -> ok end end end),
+    _ = [Pid ! Message || Message <- [first, left, last]],
+    receive {'DOWN', Ref, process, Pid, normal} -> ok end.
+
+%% @doc Starts processes for tell_crowd/1, beside those that there are.
+-spec crowd(N :: pos_integer()) -> ok.
+crowd(N) ->
+    New = [spawn(fun member/0) || _ <- lists:seq(1, N)],
+    persistent_term:put(?MODULE, New ++ persistent_term:get(?MODULE, [])).
+
+member() ->
+    receive {From, Ref} -> From ! Ref, member() end.
+
+%% @doc Sends messages to each of the crowd, and waits for their answers: so often, with a
+%% pause after each time.
+-spec tell_crowd(#{times := pos_integer(), pause_ms := non_neg_integer()}) -> ok.
+tell_crowd(#{times := Times, pause_ms := Ms}) ->
+    Crowd = persistent_term:get(?MODULE),
+    repeat(Times, fun() ->
+                          Ref = make_ref(),
+                          _ = [Pid ! {self(), Ref} || Pid <- Crowd],
+                          _ = [receive Ref -> ok end || _ <- Crowd],
+                          receive after Ms -> ok end
+                  end).
 
 %%% Calls
 
