@@ -48,6 +48,7 @@ type seriesKey struct {
 // A part is something that the diagram calculates.
 type part struct {
 	behind []string      // the outcomes that it is calculated from
+	shares []float64     // with which these take part
 	width  time.Duration // of their widest bins
 }
 
@@ -116,6 +117,7 @@ func compose(s *System, byName map[string]int) (map[string]part, error) {
 				return nil, fmt.Errorf("the diagram's outcome %s is no probe of the system", leaf)
 			}
 			p.width = max(p.width, s.Probes[i].Spec.BinWidth)
+			p.shares = append(p.shares, program.Share(name, leaf))
 		}
 		composed[name] = p
 	}
