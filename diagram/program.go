@@ -224,6 +224,52 @@ func (p *Program) Share(name, outcome string) float64 {
 	return shares[leaf]
 }
 
+// A Use says how something is calculated from an outcome.
+type Use struct {
+	Outcome string
+
+	// Weight is by how much the calculated ΔQ moves at most where that of the outcome
+	// moves, each by the largest vertical distance of the distribution functions: 1 for
+	// each time that it is used, times the probabilities of the choices above.
+	Weight float64
+
+	Times float64 // that it is used, regardless of choices
+}
+
+// Uses returns how a definition or an operator is calculated from each outcome behind
+// it. It is nil for an unknown name.
+func (p *Program) Uses(name string) []Use {
+	root, ok := p.byName[name]
+	if !ok {
+		return nil
+	}
+	weights, times := make([]float64, len(p.nodes)), make([]float64, len(p.nodes))
+	weights[root], times[root] = 1, 1
+	var uses []Use
+	for i := root; i >= 0; i-- { // what a node is calculated from comes before it
+		n := &p.nodes[i]
+		if n.outcome && times[i] > 0 {
+			uses = append(uses, Use{n.label, weights[i], times[i]})
+		}
+		for k, arg := range n.args {
+			share, often := n.use(k)
+			weights[arg] += float64(weights[i] * share)
+			times[arg] += float64(times[i] * often)
+		}
+	}
+	return uses
+}
+
+// use returns by how much the value of a node moves where that of an argument does, and
+// how often the argument is used.
+func (n *node) use(argument int) (weight, times float64) {
+	op, ok := n.expr.(*Operator)
+	if !ok || argument >= len(op.Weights) {
+		return 1, 1
+	}
+	return op.Weights[argument], 1
+}
+
 // Behind are the names of the outcomes that a definition or an operator is
 // calculated from, each once. It is nil for an unknown name.
 func (p *Program) Behind(name string) []string {

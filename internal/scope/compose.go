@@ -67,7 +67,20 @@ func (e *Engine) calculateProbe(p *Probe, program *diagram.Program) error {
 	}
 	p.CalculatedFrom, p.CalculatedInsufficient = e.weakest(part)
 	value, _ := program.Value(p.Name)
-	return e.series[seriesKey{p.Name, p.VM}].calculate(p, value, part.width, e.frame.Number, e.system.History, e.system.Bounds)
+	c := calculated{value: value, width: part.width, sampling: e.sampling(part.uses)}
+	return e.series[seriesKey{p.Name, p.VM}].calculate(p, c, e.frame.Number, e.system.History, e.system.Bounds)
+}
+
+// sampling returns how far a calculated ΔQ may be off because the outcomes that it is
+// calculated from are samples. Those without instances are none: their bounds leave
+// everything open.
+func (e *Engine) sampling(uses []diagram.Use) (s dq.Sampling) {
+	for _, u := range uses {
+		if p := e.leaf(u.Outcome); p != nil && p.Counts.Instances() > 0 {
+			s.Add(u.Weight, u.Times, p.Counts.Instances())
+		}
+	}
+	return s
 }
 
 // weakest returns how many instances the outcome with the fewest has, and why the

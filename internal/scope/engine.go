@@ -49,6 +49,7 @@ type seriesKey struct {
 type part struct {
 	behind []string      // the outcomes that it is calculated from
 	shares []float64     // with which these take part
+	uses   []diagram.Use // how
 	width  time.Duration // of their widest bins
 }
 
@@ -110,7 +111,7 @@ func compose(s *System, byName map[string]int) (map[string]part, error) {
 	}
 	composed := make(map[string]part)
 	for _, name := range program.Names() {
-		p := part{behind: program.Behind(name)}
+		p := part{behind: program.Behind(name), uses: program.Uses(name)}
 		for _, leaf := range p.behind {
 			i, ok := byName[leaf]
 			if !ok {
