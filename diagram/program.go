@@ -178,6 +178,12 @@ func (p *Program) step(n *node) error {
 		return p.calculator.AllToFinish(&n.own, n.inputs...)
 	case FirstToFinish:
 		return p.calculator.FirstToFinish(&n.own, n.inputs...)
+	case Timeout:
+		return p.calculator.Timeout(&n.own, n.inputs[0], op.After)
+	case Retry:
+		return p.calculator.Retry(&n.own, n.inputs[0], op.After, op.Attempts)
+	case Overlap:
+		return p.calculator.RetryOverlap(&n.own, n.inputs[0], op.After, op.Attempts)
 	}
 	return p.calculator.Choice(&n.own, op.Weights, n.inputs...)
 }

@@ -309,3 +309,34 @@ func TestShare(t *testing.T) {
 		}
 	}
 }
+
+// A timeout and retries of a part of a diagram are those of package dq.
+func TestEvaluateTimes(t *testing.T) {
+	p := compile(t, "cut = t:cut[5ms](a -> b); again = r:tries[3, 5ms](s:cut) -> a; more = o:more[2, 1ms](a -> b);")
+	g, err := dq.NewGrid(ms, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	must := func(d *dq.DeltaQ, err error) *dq.DeltaQ {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	a, b := must(dq.Uniform(g, 0, 4*ms)), must(dq.Exponential(g, 3*ms))
+	if err := p.Evaluate(func(name string) *dq.DeltaQ { return map[string]*dq.DeltaQ{"a": a, "b": b}[name] }); err != nil {
+		t.Fatal(err)
+	}
+	both := must(dq.Sequential(a, b))
+	cut := must(dq.Timeout(both, 5*ms))
+	for name, want := range map[string]*dq.DeltaQ{
+		"cut":   cut,
+		"again": must(dq.Sequential(must(dq.Retry(cut, 5*ms, 3)), a)),
+		"more":  must(dq.RetryOverlap(both, ms, 2)),
+	} {
+		if got, _ := p.Value(name); !got.Equal(want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}
