@@ -17,6 +17,7 @@ import (
 type File struct {
 	image *image
 	file  *os.File // nil where it is read from elsewhere
+	name  string
 }
 
 // Open opens the ELF file at path, which must be a regular file; see NewFile for
@@ -41,11 +42,16 @@ func (m MappedFile) Open() (*File, error) {
 		file.Close()
 		return nil, err
 	}
-	if device, inode := identity(info); device != m.Device || inode != m.Inode {
+	if device, inode := Identity(info); device != m.Device || inode != m.Inode {
 		file.Close()
 		return nil, fmt.Errorf("%s: %w", m.Name, ErrReplaced)
 	}
-	return OpenFile(file)
+	f, err := OpenFile(file)
+	if err != nil {
+		return nil, err
+	}
+	f.name = m.Name
+	return f, nil
 }
 
 // OpenFile is [Open] of a file that is open already. It belongs to the result, or is
@@ -60,7 +66,7 @@ func OpenFile(file *os.File) (*File, error) {
 		file.Close()
 		return nil, fmt.Errorf("%s: %w", file.Name(), err)
 	}
-	opened.file = file
+	opened.file, opened.name = file, file.Name()
 	return opened, nil
 }
 
@@ -93,6 +99,35 @@ func (f *File) Path() string {
 		return ""
 	}
 	return "/proc/self/fd/" + strconv.Itoa(int(f.file.Fd()))
+}
+
+// Name returns the name of the file, for people: that by which it was opened, or by which
+// the process knows it that maps it.
+func (f *File) Name() string { return f.name }
+
+// Stat describes the file. The error is os.ErrInvalid for a file that came from NewFile.
+func (f *File) Stat() (os.FileInfo, error) {
+	if f.file == nil {
+		return nil, os.ErrInvalid
+	}
+	return f.file.Stat()
+}
+
+// Again returns the same file with a descriptor of its own, which the caller closes too.
+// Nothing is read for it.
+func (f *File) Again() (*File, error) {
+	if f.file == nil {
+		return nil, os.ErrInvalid
+	}
+	fd, err := unix.FcntlInt(f.file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.name, err)
+	}
+	again := &File{file: os.NewFile(uintptr(fd), f.file.Name()), name: f.name}
+	image := *f.image
+	image.r = again.file
+	again.image = &image
+	return again, nil
 }
 
 // Machine returns what the file runs on: elf.EM_X86_64 or elf.EM_AARCH64.

@@ -94,7 +94,7 @@ func (p Process) mappedFile(elements ...string) (MappedFile, error) {
 		return MappedFile{}, fmt.Errorf("process %d: %s: %w", p.PID, name, errIrregular)
 	}
 	file.Name = name
-	file.Device, file.Inode = identity(info)
+	file.Device, file.Inode = Identity(info)
 	if base, ok := strings.CutSuffix(name, deletedSuffix); ok && !p.sees(name, info) {
 		file.Name, file.Deleted = base, true
 	}
@@ -113,8 +113,8 @@ func (p Process) sees(name string, file fs.FileInfo) bool {
 	return err == nil && os.SameFile(info, file)
 }
 
-// identity returns a file's device and inode numbers.
-func identity(info fs.FileInfo) (device, inode uint64) {
+// Identity returns a file's device and inode numbers, as stat(2) has them.
+func Identity(info fs.FileInfo) (device, inode uint64) {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(stat.Dev), uint64(stat.Ino)
 	}
@@ -223,6 +223,6 @@ func (p Process) maps(m mapping, file MappedFile) bool {
 	if err != nil {
 		return false
 	}
-	device, inode := identity(info)
+	device, inode := Identity(info)
 	return device == file.Device && inode == file.Inode
 }

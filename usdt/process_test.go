@@ -86,7 +86,7 @@ func fileIdentity(t *testing.T, path string) (device, inode uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return identity(info)
+	return Identity(info)
 }
 
 func TestOwnProcess(t *testing.T) {
