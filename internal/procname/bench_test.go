@@ -87,7 +87,7 @@ func BenchmarkWindow50(b *testing.B) {
 func BenchmarkOpenFirst(b *testing.B) {
 	vm := vmtest.Start(b, erlang.Options{})
 	for b.Loop() {
-		r, err := new(Layouts).Open(vm.PID())
+		r, err := new(Layouts).Open(b.Context(), vm.PID())
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func BenchmarkOpenNext(b *testing.B) {
 	vm := vmtest.Start(b, erlang.Options{})
 	var layouts Layouts
 	for b.Loop() {
-		r, err := layouts.Open(vm.PID())
+		r, err := layouts.Open(b.Context(), vm.PID())
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -119,9 +119,14 @@ func BenchmarkReadLayout(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	f, err := exe.Open()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := readLayout(exe.Path); err != nil {
+		if _, err := readLayout(b.Context(), f); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,11 +1,12 @@
 package procname
 
 import (
-	"debug/dwarf"
-	"debug/elf"
+	"context"
 	"errors"
 	"fmt"
-	"strings"
+
+	"github.com/beamscope/beamscope/internal/debuginfo"
+	"github.com/beamscope/beamscope/usdt"
 )
 
 // A layout is where in a VM's memory things are: offsets in bytes from the beginning
@@ -123,161 +124,39 @@ func (l *layout) members() []member {
 	}
 }
 
-// readLayout reads a layout, all but the addresses, from an executable or its
-// separate debugging information.
-//
-// The packages debug/elf and debug/dwarf do not promise to bear with malformed
-// files. These are not ours, so a panic of theirs is such a file.
-func readLayout(path string) (l layout, err error) {
-	defer func() {
-		if problem := recover(); problem != nil {
-			err = fmt.Errorf("%s: malformed debugging information: %v", path, problem)
-		}
-	}()
-	file, err := elf.Open(path)
+// readLayout reads a layout, all but the addresses, from an executable or its separate
+// debugging information.
+func readLayout(ctx context.Context, f *usdt.File) (l layout, err error) {
+	data, err := debuginfo.Read(ctx, f)
 	if err != nil {
 		return layout{}, err
 	}
-	defer file.Close()
-	data, err := debugInfo(file)
-	if err != nil {
-		return layout{}, fmt.Errorf("%s: %w", path, err)
+	var names []string
+	for _, m := range l.members() {
+		names = append(names, m.of)
 	}
-	types, err := findTypes(data, l.members())
+	structs, err := data.Structs(names...)
 	if err != nil {
-		return layout{}, fmt.Errorf("%s: %w", path, err)
+		return layout{}, err
 	}
 	for _, m := range l.members() {
-		if err := types.place(m); err != nil {
-			return layout{}, fmt.Errorf("%s: %w", path, err)
+		s, ok := structs[m.of]
+		if !ok {
+			return layout{}, fmt.Errorf("%w of %s", errMember, m.of)
+		}
+		if err := m.place(s); err != nil {
+			return layout{}, err
 		}
 	}
 	l.dict.size = max(l.dict.size, l.dict.buckets+firstBuckets*wordSize)
 	return l, nil
 }
 
-var (
-	errNoDebugInfo = errors.New("no debugging information")
-	errMember      = errors.New("the debugging information does not tell")
-)
+var errMember = errors.New("the debugging information does not tell")
 
-// maxSection bounds a section of debugging information. Those of a VM with its JIT
-// have 20 MB.
-const maxSection = 512 << 20
-
-// debugInfo reads the part of a file's debugging information that describes types:
-// not that of lines and locations, which is the larger one.
-func debugInfo(file *elf.File) (*dwarf.Data, error) {
-	sections, err := debugSections(file, "abbrev", "info", "str", "line_str", "str_offsets")
-	if err != nil {
-		return nil, err
-	}
-	return newDebugInfo(sections)
-}
-
-// debugSections reads sections of debugging information, those that there are.
-func debugSections(file *elf.File, names ...string) (map[string][]byte, error) {
-	sections := make(map[string][]byte)
-	for _, name := range names {
-		s := file.Section(".debug_" + name)
-		if s == nil || s.Type == elf.SHT_NOBITS {
-			continue
-		}
-		if s.Size > maxSection {
-			return nil, fmt.Errorf("section %s has %d bytes, at most %d are read", s.Name, s.Size, uint64(maxSection))
-		}
-		var err error
-		if sections[name], err = s.Data(); err != nil {
-			return nil, fmt.Errorf("section %s: %w", s.Name, err)
-		}
-	}
-	return sections, nil
-}
-
-// newDebugInfo returns what there is in sections of debugging information.
-func newDebugInfo(sections map[string][]byte) (*dwarf.Data, error) {
-	if len(sections["info"]) == 0 {
-		return nil, errNoDebugInfo
-	}
-	data, err := dwarf.New(sections["abbrev"], nil, nil, sections["info"], nil, nil, sections["ranges"], sections["str"])
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range []string{"line_str", "str_offsets", "addr", "rnglists"} {
-		if err := data.AddSection(".debug_"+name, sections[name]); err != nil {
-			return nil, err
-		}
-	}
-	return data, nil
-}
-
-// types are structures and where the debugging information describes them.
-type types struct {
-	data  *dwarf.Data
-	named map[string]dwarf.Offset
-}
-
-// findTypes finds the structures of members, each in the first compilation unit that
-// has all of it.
-func findTypes(data *dwarf.Data, members []member) (types, error) {
-	found := types{data: data, named: make(map[string]dwarf.Offset)}
-	missing := make(map[string]bool)
-	for _, m := range members {
-		missing[m.of] = true
-	}
-	r := data.Reader()
-	for len(missing) > 0 {
-		e, err := r.Next()
-		if err != nil {
-			return types{}, err
-		}
-		if e == nil {
-			return types{}, fmt.Errorf("%w of %s", errMember, first(members, missing))
-		}
-		name, _ := e.Val(dwarf.AttrName).(string)
-		declaration, _ := e.Val(dwarf.AttrDeclaration).(bool)
-		if (e.Tag == dwarf.TagStructType || e.Tag == dwarf.TagTypedef) && missing[name] && !declaration {
-			if e.Tag == dwarf.TagStructType || found.isStruct(e.Offset) {
-				found.named[name] = e.Offset
-				delete(missing, name)
-			}
-		}
-		if e.Tag != dwarf.TagCompileUnit {
-			r.SkipChildren()
-		}
-	}
-	return found, nil
-}
-
-// first returns the first structure that is missing.
-func first(members []member, missing map[string]bool) string {
-	for _, m := range members {
-		if missing[m.of] {
-			return m.of
-		}
-	}
-	return ""
-}
-
-// isStruct tells whether a type definition is of a structure with members.
-func (t types) isStruct(at dwarf.Offset) bool {
-	e, err := t.resolve(at)
-	return err == nil && e.Tag == dwarf.TagStructType && e.Children
-}
-
-// place sets a member's offset.
-func (t types) place(m member) error {
-	at, offset := t.named[m.of], uint64(0)
-	for name := range strings.SplitSeq(m.path, ".") {
-		next, more, err := t.member(at, name)
-		if err != nil {
-			return fmt.Errorf("%w of %s.%s: %w", errMember, m.of, m.path, err)
-		}
-		if at, offset = next, offset+more; offset > maxStruct-m.size {
-			return fmt.Errorf("%w of %s.%s: %d bytes from its beginning", errMember, m.of, m.path, offset)
-		}
-	}
-	size, err := t.size(at)
+// place sets the member's offset.
+func (m member) place(s debuginfo.Struct) error {
+	offset, size, err := s.Member(m.path, maxStruct-m.size)
 	if err != nil {
 		return fmt.Errorf("%w of %s.%s: %w", errMember, m.of, m.path, err)
 	}
@@ -289,102 +168,4 @@ func (t types) place(m member) error {
 		*m.end = max(*m.end, offset+size)
 	}
 	return nil
-}
-
-// errNoMember is the error for names that a structure does not have.
-var errNoMember = errors.New("no such member")
-
-// member finds a member of a structure or union: its type, and its offset.
-func (t types) member(at dwarf.Offset, name string) (typ dwarf.Offset, offset uint64, err error) {
-	e, err := t.resolve(at)
-	if err != nil {
-		return 0, 0, err
-	}
-	if !e.Children {
-		return 0, 0, errNoMember
-	}
-	r := t.data.Reader()
-	r.Seek(e.Offset)
-	if _, err := r.Next(); err != nil {
-		return 0, 0, err
-	}
-	for {
-		e, err := r.Next()
-		if err != nil {
-			return 0, 0, err
-		}
-		if e == nil || e.Tag == 0 {
-			return 0, 0, errNoMember
-		}
-		if e.Tag == dwarf.TagMember && e.Val(dwarf.AttrName) == any(name) {
-			return placeOf(e)
-		}
-		r.SkipChildren()
-	}
-}
-
-// placeOf returns the type and offset of a member. Those of a union have no offset.
-func placeOf(e *dwarf.Entry) (typ dwarf.Offset, offset uint64, err error) {
-	typ, ok := e.Val(dwarf.AttrType).(dwarf.Offset)
-	if !ok {
-		return 0, 0, errNoMember
-	}
-	switch at := e.Val(dwarf.AttrDataMemberLoc).(type) {
-	case nil:
-		return typ, 0, nil
-	case int64:
-		if at >= 0 && at <= maxStruct {
-			return typ, uint64(at), nil
-		}
-	}
-	return 0, 0, errNoMember
-}
-
-// size returns the size of a type; that of an array is one of its elements.
-func (t types) size(at dwarf.Offset) (uint64, error) {
-	e, err := t.resolve(at)
-	if err != nil {
-		return 0, err
-	}
-	if e.Tag == dwarf.TagArrayType {
-		if at, ok := e.Val(dwarf.AttrType).(dwarf.Offset); ok {
-			if e, err = t.resolve(at); err != nil {
-				return 0, err
-			}
-		}
-	}
-	if size, ok := e.Val(dwarf.AttrByteSize).(int64); ok && size >= 0 {
-		return uint64(size), nil
-	}
-	if e.Tag == dwarf.TagPointerType {
-		return wordSize, nil
-	}
-	return 0, errNoMember
-}
-
-// resolve returns the entry of a type, behind its other names and qualifiers.
-func (t types) resolve(at dwarf.Offset) (*dwarf.Entry, error) {
-	const most = 32 // a malformed file might go in circles
-	r := t.data.Reader()
-	for range most {
-		r.Seek(at)
-		e, err := r.Next()
-		if err != nil {
-			return nil, err
-		}
-		if e == nil {
-			return nil, errNoMember
-		}
-		switch e.Tag {
-		case dwarf.TagTypedef, dwarf.TagConstType, dwarf.TagVolatileType:
-			next, ok := e.Val(dwarf.AttrType).(dwarf.Offset)
-			if !ok {
-				return nil, errNoMember
-			}
-			at = next
-		default:
-			return e, nil
-		}
-	}
-	return nil, errNoMember
 }

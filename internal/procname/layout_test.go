@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/beamscope/beamscope/internal/debuginfo"
 	"github.com/beamscope/beamscope/usdt"
 )
 
@@ -45,10 +46,20 @@ func offsets(t *testing.T, path string) []uint64 {
 	return nil
 }
 
+// read reads the layout from a file.
+func read(t testing.TB, path string) (layout, error) {
+	f, err := usdt.Open(path)
+	if err != nil {
+		return layout{}, err
+	}
+	defer f.Close()
+	return readLayout(t.Context(), f)
+}
+
 // A layout is as the compiler says, whatever compiler, version and compression.
 func TestReadLayout(t *testing.T) {
-	for _, name := range []string{"dwarf5.so", "dwarf4-compressed.so", "clang.so", "dwarf5.debug"} {
-		l, err := readLayout(filepath.Join("testdata", name))
+	for _, name := range []string{"dwarf5.so", "dwarf4-compressed.so", "dwarf5-zstd.so", "clang.so", "dwarf5.debug"} {
+		l, err := read(t, filepath.Join("testdata", name))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -72,15 +83,15 @@ func TestReadLayoutRefused(t *testing.T) {
 		"stripped.so":   "no debugging information",
 		"missing.so":    "does not tell of atom.name",
 		"other-size.so": "does not tell of proc_dict.data: it has 2 bytes, not 8",
-		"structures.c":  "bad magic number",
+		"structures.c":  "no ELF magic number",
 		"nothing":       "no such file",
 	} {
-		_, err := readLayout(filepath.Join("testdata", name))
+		_, err := read(t, filepath.Join("testdata", name))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", name, err, want)
 		}
 	}
-	if _, err := readLayout(filepath.Join("testdata", "stripped.so")); !errors.Is(err, errNoDebugInfo) {
+	if _, err := read(t, filepath.Join("testdata", "stripped.so")); !errors.Is(err, debuginfo.ErrNone) {
 		t.Errorf("stripped: error %v", err)
 	}
 }
@@ -89,6 +100,10 @@ func TestReadLayoutRefused(t *testing.T) {
 // there is none the error names the executable.
 func TestLayoutOfExecutable(t *testing.T) {
 	var layouts Layouts
+	self, err := usdt.OpenProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
 	of := func(name string) (layout, error) {
 		path := filepath.Join("testdata", name)
 		f, err := usdt.Open(path)
@@ -96,57 +111,28 @@ func TestLayoutOfExecutable(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		return layouts.of(usdt.Process{PID: os.Getpid()}, usdt.MappedFile{Path: path, Name: "/usr/bin/" + name}, f)
+		return layouts.of(t.Context(), self, f)
 	}
 	l, err := of("dwarf5.so")
 	if err != nil || l.procs == 0 || l.allAtoms == 0 || l.procs == l.allAtoms {
 		t.Errorf("%+v, error %v", l, err)
 	}
-	if apart, err := separateLayout("testdata/dwarf5.debug"); err != nil || apart != l {
-		t.Errorf("kept apart: %+v, error %v", apart, err)
+	apart, err := usdt.Open("testdata/dwarf5.debug")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer apart.Close()
+	if again, err := layoutOf(t.Context(), nil, apart); err != nil || again != l {
+		t.Errorf("kept apart: %+v, error %v", again, err)
 	}
 	if again, err := of("dwarf5.so"); err != nil || again != l || len(layouts.known) != 1 {
 		t.Errorf("again: %+v, error %v, %d known", again, err, len(layouts.known))
 	}
-	if _, err := of("stripped.so"); !errors.Is(err, ErrNoLayout) || !strings.Contains(err.Error(), "/usr/bin/stripped.so has been stripped") {
+	if _, err := of("stripped.so"); !errors.Is(err, ErrNoLayout) || !strings.Contains(err.Error(), "testdata/stripped.so: it has been stripped") {
 		t.Errorf("stripped: error %v", err)
 	}
 	if _, err := of("missing.so"); !errors.Is(err, ErrNoLayout) {
 		t.Errorf("of another kind: error %v", err)
-	}
-}
-
-// Debugging information that is kept apart is found by the build ID, and is of the
-// same build.
-func TestDebugFile(t *testing.T) {
-	data, err := os.ReadFile("testdata/dwarf5.debug")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := usdt.Open("testdata/dwarf5.so")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	id := f.BuildID()
-	empty, root := t.TempDir(), t.TempDir()
-	for _, other := range []string{id, "0123456789"} {
-		path := filepath.Join(root, debugRoot, other[:2], other[2:]+".debug")
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want := filepath.Join(root, debugRoot, id[:2], id[2:]+".debug")
-	if path, ok := debugFile(id, empty, root); !ok || path != want {
-		t.Errorf("%s, %v", path, ok)
-	}
-	for _, id := range []string{"", "01", "0123456789", "9876543210"} {
-		if path, ok := debugFile(id, empty, root); ok {
-			t.Errorf("build ID %q: %s", id, path)
-		}
 	}
 }
 
@@ -165,7 +151,7 @@ func FuzzReadLayout(f *testing.F) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		l, err := readLayout(path)
+		l, err := read(t, path)
 		if err != nil {
 			return
 		}

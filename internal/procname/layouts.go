@@ -1,25 +1,38 @@
 package procname
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
+	"github.com/beamscope/beamscope/internal/debuginfo"
+	"github.com/beamscope/beamscope/internal/guard"
 	"github.com/beamscope/beamscope/usdt"
 )
 
 // Layouts remembers what has been read of executables, which takes about a tenth of
 // a second for each. The zero value is ready to use, by several goroutines at once.
 type Layouts struct {
+	guard guard.Guard
+
 	mu    sync.Mutex
 	known map[executable]*reading
+	spent map[int]time.Duration // on what could not be read, by the user whose process it was of
+
+	turn sync.Mutex // held by who reads: one at a time, for the memory that it takes
 }
 
-// An executable is the file of a VM. Copies of one have one build ID.
+// An executable is the file of a VM. Who makes an executable gives it its build ID, so
+// that another one can have the same.
 type executable struct {
 	buildID       string
-	device, inode uint64 // 0 where there is a build ID
+	device, inode uint64
+	size          int64
+	changed       time.Time
 }
 
 // A reading is the layout of an executable, once it has been read.
@@ -33,8 +46,15 @@ type reading struct {
 	messagesErr  error
 }
 
-// maxKnown bounds how many executables are remembered.
-const maxKnown = 64
+const (
+	// maxKnown bounds how many executables are remembered.
+	maxKnown = 64
+
+	// patience is how long the debugging information of an executable may take to be read,
+	// and maxSpent how long all of a user's may take that cannot be read.
+	patience = 5 * time.Second
+	maxSpent = 15 * time.Second
+)
 
 // Members says where struct process of a VM, and what it leads to, have some of their
 // members: offsets in bytes.
@@ -48,14 +68,10 @@ type Members struct {
 }
 
 // Process returns where the processes of an executable that a process runs have some of
-// their members. The error wraps [ErrNoLayout] where the executable does not tell.
-func (l *Layouts) Process(p usdt.Process, exe usdt.MappedFile) (Members, error) {
-	f, err := usdt.Open(exe.Path)
-	if err != nil {
-		return Members{}, err
-	}
-	defer f.Close()
-	known, err := l.of(p, exe, f)
+// their members. The file is the executable, open. The error wraps [ErrNoLayout] where it
+// does not tell, or not within some seconds.
+func (l *Layouts) Process(ctx context.Context, p usdt.Process, f *usdt.File) (Members, error) {
+	known, err := l.of(ctx, p, f)
 	if err != nil {
 		return Members{}, err
 	}
@@ -72,41 +88,40 @@ func (l *Layouts) Process(p usdt.Process, exe usdt.MappedFile) (Members, error) 
 
 // Messages returns where, at the probes message__queued and message__receive of an
 // executable that a process runs, the address of the message is: by the addresses of the
-// sites. Nobody changes it. The error wraps [ErrNoLayout] where the executable does not
-// tell.
-func (l *Layouts) Messages(p usdt.Process, exe usdt.MappedFile) (map[uint64]usdt.Arg, error) {
-	f, err := usdt.Open(exe.Path)
+// sites. Nobody changes it. The file is the executable, open. The error wraps [ErrNoLayout]
+// where it does not tell, or not within some seconds.
+func (l *Layouts) Messages(ctx context.Context, p usdt.Process, f *usdt.File) (map[uint64]usdt.Arg, error) {
+	key, err := identify(f)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	r := l.reading(exe, f.BuildID())
-	r.messagesOnce.Do(func() {
-		r.messages, r.messagesErr = findMessages(exe.Path, f)
-		if errors.Is(r.messagesErr, errNoDebugInfo) {
-			if path, ok := debugFile(f.BuildID(), fmt.Sprintf("/proc/%d/root", p.PID), "/"); ok {
-				r.messages, r.messagesErr = findMessages(path, f)
-			}
-		}
-		if r.messagesErr != nil {
-			r.messagesErr = fmt.Errorf("%w: %w", ErrNoLayout, r.messagesErr)
-		}
-	})
+	r := l.reading(key)
+	r.messagesOnce.Do(func() { r.messages, r.messagesErr = readDebug(ctx, l, p, f, findMessages) })
 	return r.messages, r.messagesErr
 }
 
 // of returns the layout of an executable that a process runs.
-func (l *Layouts) of(p usdt.Process, exe usdt.MappedFile, f *usdt.File) (layout, error) {
-	r := l.reading(exe, f.BuildID())
-	r.once.Do(func() { r.layout, r.err = findLayout(p, exe, f) })
+func (l *Layouts) of(ctx context.Context, p usdt.Process, f *usdt.File) (layout, error) {
+	key, err := identify(f)
+	if err != nil {
+		return layout{}, err
+	}
+	r := l.reading(key)
+	r.once.Do(func() { r.layout, r.err = readDebug(ctx, l, p, f, layoutOf) })
 	return r.layout, r.err
 }
 
-func (l *Layouts) reading(exe usdt.MappedFile, buildID string) *reading {
-	key := executable{buildID: buildID}
-	if buildID == "" {
-		key = executable{device: exe.Device, inode: exe.Inode}
+func identify(f *usdt.File) (executable, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return executable{}, err
 	}
+	key := executable{buildID: f.BuildID(), size: info.Size(), changed: info.ModTime()}
+	key.device, key.inode = usdt.Identity(info)
+	return key, nil
+}
+
+func (l *Layouts) reading(key executable) *reading {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r, ok := l.known[key]; ok {
@@ -120,45 +135,88 @@ func (l *Layouts) reading(exe usdt.MappedFile, buildID string) *reading {
 	return r
 }
 
-// findLayout reads the layout from the executable or, where it has been stripped,
-// from its separate debugging information: as the process sees it, or else as we do.
-func findLayout(p usdt.Process, exe usdt.MappedFile, f *usdt.File) (layout, error) {
-	l, err := layoutOf(exe.Path, f)
-	if errors.Is(err, errNoDebugInfo) {
-		path, ok := debugFile(f.BuildID(), fmt.Sprintf("/proc/%d/root", p.PID), "/")
-		if !ok {
-			return layout{}, fmt.Errorf("%w: %s has been stripped of its debugging information; install the package that has it (-dbg, -dbgsym or -debuginfo), or use a VM built with it",
-				ErrNoLayout, exe.Name)
-		}
-		l, err = separateLayout(path)
-	}
+// readDebug reads something from the debugging information of an executable that a process
+// runs, within the time that the owner of the process has left. read gets the executable and
+// the file with the information, which may be the same.
+func readDebug[T any](ctx context.Context, l *Layouts, p usdt.Process, f *usdt.File, read func(ctx context.Context, exe, debug *usdt.File) (T, error)) (T, error) {
+	var none T
+	owner, err := p.Owner()
 	if err != nil {
-		return layout{}, fmt.Errorf("%w: %s: %w", ErrNoLayout, exe.Name, err)
+		return none, err
 	}
-	return l, nil
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	if l.left(owner) <= 0 {
+		return none, fmt.Errorf("%w: %s: too much debugging information of user %d could not be read", ErrNoLayout, f.Name(), owner)
+	}
+	begin := time.Now()
+	own, err := f.Again() // it stays open as long as it is read, whatever its owner does
+	if err != nil {
+		return none, err
+	}
+	found, err := guard.Do(ctx, &l.guard, owner, patience, func(ctx context.Context) (T, error) {
+		defer own.Close()
+		return readDebugOf(ctx, p, own, read)
+	})
+	if err != nil {
+		l.spend(owner, time.Since(begin))
+		return none, fmt.Errorf("%w: %s: %w", ErrNoLayout, f.Name(), err)
+	}
+	return found, nil
 }
 
-// separateLayout reads a layout from separate debugging information, which also has
-// the symbols that stripping removes.
-func separateLayout(path string) (layout, error) {
-	f, err := usdt.Open(path)
-	if err != nil {
-		return layout{}, err
-	}
-	defer f.Close()
-	return layoutOf(path, f)
+// left returns how much time a user has left.
+func (l *Layouts) left(owner int) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maxSpent - l.spent[owner]
 }
 
-// layoutOf reads a layout with its addresses from one file.
-func layoutOf(path string, f *usdt.File) (layout, error) {
-	l, err := readLayout(path)
+func (l *Layouts) spend(owner int, d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.spent == nil {
+		l.spent = make(map[int]time.Duration)
+	}
+	l.spent[owner] += d
+}
+
+// errStripped says what to do about an executable without debugging information.
+var errStripped = errors.New("it has been stripped of its debugging information; install the package that has it (-dbg, -dbgsym or -debuginfo), or use a VM built with it")
+
+// readDebugOf reads from the executable or, where it has been stripped, from its separate
+// debugging information: as the process sees it, or else as we do.
+func readDebugOf[T any](ctx context.Context, p usdt.Process, f *usdt.File, read func(ctx context.Context, exe, debug *usdt.File) (T, error)) (T, error) {
+	found, err := read(ctx, f, f)
+	if !errors.Is(err, debuginfo.ErrNone) {
+		return found, err
+	}
+	self, err := usdt.OpenProcess(os.Getpid())
+	if err != nil {
+		return found, err
+	}
+	apart, ok := debugFile(f.BuildID(), p, self)
+	if !ok {
+		return found, errStripped
+	}
+	defer apart.Close()
+	if found, err = read(ctx, f, apart); err != nil {
+		err = fmt.Errorf("%s: %w", apart.Name(), err)
+	}
+	return found, err
+}
+
+// layoutOf reads a layout with its addresses. Separate debugging information also has the
+// symbols that stripping removes.
+func layoutOf(ctx context.Context, _, debug *usdt.File) (layout, error) {
+	l, err := readLayout(ctx, debug)
 	if err != nil {
 		return layout{}, err
 	}
-	if l.procs, err = f.Variable("erts_proc"); err != nil {
+	if l.procs, err = debug.Variable("erts_proc"); err != nil {
 		return layout{}, err
 	}
-	if l.allAtoms, err = f.Variable("erts_atom_table"); err != nil {
+	if l.allAtoms, err = debug.Variable("erts_atom_table"); err != nil {
 		return layout{}, err
 	}
 	return l, nil
@@ -168,26 +226,27 @@ func layoutOf(path string, f *usdt.File) (layout, error) {
 // manual, "Debugging Information in Separate Files").
 const debugRoot = "/usr/lib/debug/.build-id"
 
-// debugFile returns the separate debugging information of an executable, from below
-// the first of the roots that has it. It must be of the same build.
-func debugFile(buildID string, roots ...string) (path string, ok bool) {
+// debugFile opens the separate debugging information of an executable, as the first of
+// the processes sees it that has it. It must be of the same build. The file that was
+// looked at is the one that is returned: its name may lead to another one by then.
+func debugFile(buildID string, from ...usdt.Process) (f *usdt.File, ok bool) {
 	if len(buildID) < 3 {
-		return "", false
+		return nil, false
 	}
 	name := filepath.Join(debugRoot, buildID[:2], buildID[2:]+".debug")
-	for _, root := range roots {
-		if path := filepath.Join(root, name); hasBuildID(path, buildID) {
-			return path, true
+	for _, p := range from {
+		file, err := p.OpenFile(name)
+		if err != nil {
+			continue
 		}
+		f, err := usdt.OpenFile(file)
+		if err != nil {
+			continue
+		}
+		if f.BuildID() == buildID {
+			return f, true
+		}
+		f.Close()
 	}
-	return "", false
-}
-
-func hasBuildID(path, buildID string) bool {
-	f, err := usdt.Open(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	return f.BuildID() == buildID
+	return nil, false
 }

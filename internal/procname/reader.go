@@ -2,10 +2,12 @@ package procname
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 
+	"github.com/beamscope/beamscope/internal/guard"
 	"github.com/beamscope/beamscope/usdt"
 )
 
@@ -30,30 +32,33 @@ type Reader struct {
 // about a tenth of a second, the others take a few milliseconds.
 //
 // The error wraps [ErrNoLayout] where its executable does not tell where the names
-// are, and [usdt.ErrProcessGone] where there is no process.
-func (l *Layouts) Open(pid int) (*Reader, error) {
-	r, err := l.open(pid)
-	if err != nil {
-		return nil, fmt.Errorf("names of processes: %w", err)
+// are, [usdt.ErrProcessGone] where there is no process, and [guard.ErrNoAnswer] where it
+// or its files do not answer within some seconds.
+func (l *Layouts) Open(ctx context.Context, pid int) (*Reader, error) {
+	p, err := usdt.OpenProcess(pid)
+	if err == nil {
+		var owner int
+		if owner, err = p.Owner(); err == nil {
+			var r *Reader
+			if r, err = guard.Do(ctx, &l.guard, owner, 2*patience, func(ctx context.Context) (*Reader, error) { return l.open(ctx, p) }); err == nil {
+				return r, nil
+			}
+		}
 	}
-	return r, nil
+	return nil, fmt.Errorf("names of processes: %w", err)
 }
 
-func (l *Layouts) open(pid int) (*Reader, error) {
-	p, err := usdt.OpenProcess(pid)
-	if err != nil {
-		return nil, err
-	}
+func (l *Layouts) open(ctx context.Context, p usdt.Process) (*Reader, error) {
 	exe, err := p.Executable()
 	if err != nil {
 		return nil, err
 	}
-	f, err := usdt.Open(exe.Path)
+	f, err := exe.Open()
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	known, err := l.of(p, exe, f)
+	known, err := l.of(ctx, p, f)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,7 @@
 package procname
 
 import (
-	"encoding/binary"
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/beamscope/beamscope/internal/debuginfo"
 	"github.com/beamscope/beamscope/usdt"
 )
 
@@ -21,7 +22,7 @@ func messagesIn(t testing.TB, path string) (map[uint64]usdt.Arg, *usdt.File, err
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	at, err := findMessages(path, f)
+	at, err := findMessages(t.Context(), f, f)
 	return at, f, err
 }
 
@@ -53,8 +54,8 @@ func TestFindMessages(t *testing.T) {
 // Where a variable is in no register, or nothing tells, there is an error.
 func TestFindMessagesRefused(t *testing.T) {
 	for name, want := range map[string]error{
-		"variables-gone.so":     errVariable,
-		"variables-stripped.so": errNoDebugInfo,
+		"variables-gone.so":     debuginfo.ErrVariable,
+		"variables-stripped.so": debuginfo.ErrNone,
 	} {
 		if _, _, err := messagesIn(t, filepath.Join("testdata", name)); !errors.Is(err, want) {
 			t.Errorf("%s: error %v, want %v", name, err, want)
@@ -65,8 +66,17 @@ func TestFindMessagesRefused(t *testing.T) {
 // Layouts remember what they found, and say of which executable nothing is known.
 func TestMessagesOfExecutable(t *testing.T) {
 	var layouts Layouts
+	self, err := usdt.OpenProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
 	of := func(name string) (map[uint64]usdt.Arg, error) {
-		return layouts.Messages(usdt.Process{PID: os.Getpid()}, usdt.MappedFile{Path: filepath.Join("testdata", name), Name: name})
+		f, err := usdt.Open(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		return layouts.Messages(t.Context(), self, f)
 	}
 	first, err := of("variables5.so")
 	if err != nil || len(first) != 2 {
@@ -88,7 +98,6 @@ func TestFindMessagesDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "damaged.so")
 	f, err := usdt.Open("testdata/variables5.so")
 	if err != nil {
 		t.Fatal(err)
@@ -99,32 +108,12 @@ func TestFindMessagesDamaged(t *testing.T) {
 		for range rapid.IntRange(1, 20).Draw(t, "bytes") {
 			damaged[rapid.IntRange(0, len(data)-1).Draw(t, "at")] = rapid.Byte().Draw(t, "byte")
 		}
-		if err := os.WriteFile(path, damaged, 0o600); err != nil {
-			t.Fatal(err)
+		debug, err := usdt.NewFile(bytes.NewReader(damaged))
+		if err != nil {
+			return
 		}
-		if at, err := findMessages(path, f); err == nil && len(at) != 2 {
+		if at, err := findMessages(t.Context(), f, debug); err == nil && len(at) != 2 {
 			t.Errorf("%v, and no error", at)
-		}
-	})
-}
-
-// Lists of locations are read to their end at most.
-func FuzzLocations(f *testing.F) {
-	f.Add([]byte{baseAddress, 0, 1, 0, 0, 0, 0, 0, 0, offsetPair, 0, 16, 1, 0x5f, endOfList}, uint64(0x108), true)
-	f.Add([]byte{startOfLength, 0, 1, 0, 0, 0, 0, 0, 0, 16, 1, 0x53}, uint64(0x108), true)
-	f.Add([]byte{anywhere, 2, 0x70, 0}, uint64(7), true)
-	f.Add([]byte{0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 1, 0, 0x50, 0, 0, 0, 0, 0, 0, 0, 0}, uint64(0x180), false)
-	f.Fuzz(func(t *testing.T, section []byte, pc uint64, five bool) {
-		l, next := list{order: binary.LittleEndian, pc: pc}, (*list).next4
-		if five {
-			next = (*list).next5
-		}
-		n, err := l.find(section, 0, next)
-		if err == nil && n > 31 {
-			t.Errorf("register %d", n)
-		}
-		if err != nil && !errors.Is(err, errVariable) {
-			t.Errorf("error %v", err)
 		}
 	})
 }

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func open(t testing.TB, vm *erlang.VM) *Reader {
 	t.Helper()
 	var layouts Layouts
-	r, err := layouts.Open(vm.PID())
+	r, err := layouts.Open(t.Context(), vm.PID())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestGone(t *testing.T) {
 	if all, err := r.All(); !errors.Is(err, usdt.ErrProcessGone) {
 		t.Errorf("after the VM's end: %v, error %v", all, err)
 	}
-	if _, err := new(Layouts).Open(vm.PID()); !errors.Is(err, usdt.ErrProcessGone) {
+	if _, err := new(Layouts).Open(t.Context(), vm.PID()); !errors.Is(err, usdt.ErrProcessGone) {
 		t.Errorf("opened after the VM's end: %v", err)
 	}
 }
@@ -326,7 +326,7 @@ func checkStorm(t *testing.T, p Process) {
 
 // What is no VM, or has no debugging information of one, is refused.
 func TestNoLayout(t *testing.T) {
-	if _, err := new(Layouts).Open(os.Getpid()); !errors.Is(err, ErrNoLayout) {
+	if _, err := new(Layouts).Open(t.Context(), os.Getpid()); !errors.Is(err, ErrNoLayout) {
 		t.Errorf("this process: %v", err)
 	}
 }

@@ -11,6 +11,7 @@ gcc -g -DMISSING $flags -o missing.so
 gcc -g -DDAMAGED $flags -o other-size.so
 gcc $flags -Wl,-s -o stripped.so
 objcopy --only-keep-debug dwarf5.so dwarf5.debug
+objcopy --compress-debug-sections=zstd dwarf5.so dwarf5-zstd.so
 
 flags="-ffile-prefix-map=$PWD=. -O2 -fpic -shared -nostdlib -Wl,--build-id=sha1 variables.c"
 gcc -g -gdwarf-5 $flags -o variables5.so
