@@ -70,7 +70,8 @@ func (f probesFlags) listings(ctx context.Context, log io.Writer) ([]probes.List
 	if f.exe != "" {
 		return f.read(f.exe)
 	}
-	vms, skipped, err := vm.Find(ctx, vm.Target{PID: f.pid})
+	var finder vm.Finder
+	vms, skipped, err := finder.Find(ctx, vm.Target{PID: f.pid})
 	if errors.Is(err, vm.ErrNone) && f.pid == 0 {
 		return nil, fmt.Errorf("%w: start one, or name an executable with --exe", err)
 	}
@@ -82,9 +83,10 @@ func (f probesFlags) listings(ctx context.Context, log io.Writer) ([]probes.List
 		failed   []error
 	)
 	for file, vms := range vm.Files(vms) {
-		listing, err := f.listing(file, vms)
+		image, err := vm.Read(ctx, &finder, vms[0], vm.ImageOf)
+		listing := f.listing(file.Name, image, vms)
 		if err != nil {
-			failed = append(failed, fmt.Errorf("pid %d: %w", vms[0].PID(), err))
+			failed = append(failed, err)
 			continue
 		}
 		listings = append(listings, listing)
@@ -105,7 +107,7 @@ func (f probesFlags) listings(ctx context.Context, log io.Writer) ([]probes.List
 // read lists the probes of an executable that need not run.
 func (f probesFlags) read(exe string) ([]probes.Listing, error) {
 	const hint = "give the VM itself, …/erts-…/bin/beam.smp"
-	listing, err := f.listing(usdt.MappedFile{Path: exe, Name: exe}, nil)
+	image, err := vm.ReadImage(exe)
 	switch {
 	case errors.Is(err, usdt.ErrFormat):
 		return nil, fmt.Errorf("--exe %w: %s", err, hint)
@@ -114,17 +116,13 @@ func (f probesFlags) read(exe string) ([]probes.Listing, error) {
 	case err != nil:
 		return nil, fmt.Errorf("--exe: %w", err)
 	}
-	return []probes.Listing{listing}, nil
+	return []probes.Listing{f.listing(exe, image, nil)}, nil
 }
 
 // listing lists the probes of one executable.
-func (f probesFlags) listing(file usdt.MappedFile, vms []vm.VM) (probes.Listing, error) {
-	image, err := vm.ReadImage(file.Path)
-	if err != nil {
-		return probes.Listing{}, err
-	}
-	listing := probes.Listing{Exe: file.Name, Release: image.Release}
-	opts := probes.Options{Release: image.Release, All: f.all, Interpreter: vm.FlavourOf(file.Path) == vm.Interpreter}
+func (f probesFlags) listing(exe string, image vm.Image, vms []vm.VM) probes.Listing {
+	listing := probes.Listing{Exe: exe, Release: image.Release}
+	opts := probes.Options{Release: image.Release, All: f.all, Interpreter: image.Flavour == vm.Interpreter}
 	for _, v := range vms {
 		listing.PIDs = append(listing.PIDs, v.PID())
 		opts.Semaphores = append(opts.Semaphores, func(site usdt.Site) (uint16, error) {
@@ -132,7 +130,7 @@ func (f probesFlags) listing(file usdt.MappedFile, vms []vm.VM) (probes.Listing,
 		})
 	}
 	listing.Probes = probes.List(image.Probes, opts)
-	return listing, nil
+	return listing
 }
 
 func (f probesFlags) print(w io.Writer, listings []probes.Listing) error {

@@ -212,7 +212,7 @@ func measureFlow(ctx context.Context, f flow, m drillMethod, length time.Duratio
 // those that are overwritten before they are read.
 func countRecords(ctx context.Context, f flow, tokens bool, length time.Duration) (each, lost float64, err error) {
 	var messages, kept, overwritten float64
-	err = listen(f.vm, f.spans, func(events []bpf.Event, missing bpf.Loss) {
+	err = listen(ctx, f.vm, f.spans, func(events []bpf.Event, missing bpf.Loss) {
 		kept += float64(len(events))
 		overwritten += float64(missing.Events)
 	}, func() error {

@@ -84,7 +84,7 @@ func (s chatter) listen(ctx context.Context, otp erlang.OTP, length time.Duratio
 		return nil, err
 	}
 	c := newChat(vms[0])
-	return c, listen(vms[0], s.spans, c.hear, func() error {
+	return c, listen(ctx, vms[0], s.spans, c.hear, func() error {
 		_, err := beam.Call(ctx, "erlang", "apply", fmt.Sprintf(
 			"[fun() -> {ok, _} = %s:start(#{%s}), timer:sleep(%d), ok = %[1]s:stop() end, []]", s.module, s.options, length.Milliseconds()))
 		return err
@@ -100,7 +100,7 @@ func listenToRabbitMQ(ctx context.Context, length time.Duration, report func(str
 	defer func() { err = errors.Join(err, stop()) }()
 	for _, s := range rabbitScenarios() {
 		c := newChat(v)
-		err := listen(v, rabbitSpans(), c.hear, func() error {
+		err := listen(ctx, v, rabbitSpans(), c.hear, func() error {
 			_, err := rabbitSpansOf(ctx, s.name, length, s.rate, true)
 			return err
 		})
@@ -143,7 +143,7 @@ const listenPeriod = 20 * time.Millisecond
 
 // listen passes on what is recorded of the processes that take part in spans while a load
 // runs, and what is missing.
-func listen(v vm.VM, spans []string, hear func(events []bpf.Event, missing bpf.Loss), load func() error) (err error) {
+func listen(ctx context.Context, v vm.VM, spans []string, hear func(events []bpf.Event, missing bpf.Loss), load func() error) (err error) {
 	const window = int64(time.Second)
 	opts := bpf.Options{Window: window, Start: monotonic.Now()}
 	for _, span := range spans {
@@ -154,7 +154,7 @@ func listen(v vm.VM, spans []string, hear func(events []bpf.Event, missing bpf.L
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	target, err := targetOf(v)
+	target, err := targetOf(ctx, v)
 	if err != nil {
 		return err
 	}
@@ -201,13 +201,18 @@ func end(c *bpf.Collector, n uint64, to int64) error {
 }
 
 // targetOf returns what to attach to in order to observe a VM.
-func targetOf(v vm.VM) (bpf.Target, error) {
+func targetOf(ctx context.Context, v vm.VM) (bpf.Target, error) {
 	image, err := v.Image()
 	if err != nil {
 		return bpf.Target{}, err
 	}
+	f, err := v.Exe.Open()
+	if err != nil {
+		return bpf.Target{}, err
+	}
+	defer f.Close()
 	var layouts procname.Layouts
-	members, err := layouts.Process(v.Process, v.Exe)
+	members, err := layouts.Process(ctx, v.Process, f)
 	if err != nil {
 		return bpf.Target{}, err
 	}

@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"time"
 
-	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/usdt"
 )
 
@@ -80,9 +79,6 @@ type System struct {
 
 	Features []Feature // that collectors need
 
-	// Subjects tells what the kernel refuses of all that can be observed.
-	Subjects func() ([]bpf.Subject, error)
-
 	// PID is of the VM that was asked for, 0 for all.
 	PID int
 
@@ -103,7 +99,6 @@ func Examine(ctx context.Context, s System) Report {
 	e.ebpf()
 	e.features()
 	e.uprobes()
-	e.subjects()
 	vms := e.vms(ctx)
 	e.lockdown()
 	e.comfort()

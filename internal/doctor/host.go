@@ -26,28 +26,28 @@ func Host(target vm.Target) System {
 			{"uprobe_multi", features.HaveBPFLinkUprobeMulti},
 			{"ring buffer", func() error { return features.HaveMapType(ebpf.RingBuf) }},
 		},
-		Subjects: bpf.Subjects,
-		PID:      target.PID,
-		VMs:      func(ctx context.Context) ([]VM, usdt.Skipped, error) { return running(ctx, target) },
-		Try:      try,
+		PID: target.PID,
+		VMs: func(ctx context.Context) ([]VM, usdt.Skipped, error) { return running(ctx, target) },
+		Try: try,
 	}
 }
 
 // running describes the VMs that the target means.
 func running(ctx context.Context, target vm.Target) ([]VM, usdt.Skipped, error) {
-	found, skipped, err := vm.Find(ctx, target)
+	var finder vm.Finder
+	found, skipped, err := finder.Find(ctx, target)
 	if err != nil {
 		return nil, skipped, err
 	}
 	var vms []VM
 	for _, f := range found {
-		probes, err := f.Probes()
+		image, err := vm.Read(ctx, &finder, f, vm.ImageOf)
 		vms = append(vms, VM{
 			PID:     f.PID(),
 			Node:    f.Node,
 			Exe:     f.Exe.Name,
-			Flavour: string(vm.FlavourOf(f.Exe.Path)),
-			Probes:  len(probes),
+			Flavour: string(image.Flavour),
+			Probes:  len(image.Probes),
 			Err:     err,
 		})
 	}
@@ -58,14 +58,17 @@ func running(ctx context.Context, target vm.Target) ([]VM, usdt.Skipped, error) 
 // no program uses, so that nothing is counted; the VM notices nothing but that
 // one of its user_trace probes is wanted for a moment.
 func try(ctx context.Context, v VM) (t Trial, err error) {
-	found, _, err := vm.Find(ctx, vm.Target{PID: v.PID})
+	var finder vm.Finder
+	found, _, err := finder.Find(ctx, vm.Target{PID: v.PID})
 	if err != nil {
 		return Trial{}, err
 	}
-	image, err := found[0].Image()
+	target, err := vm.Read(ctx, &finder, found[0], targetOf)
 	if err != nil {
 		return Trial{}, err
 	}
+	defer target.Close()
+	target.PID = v.PID
 	begin := time.Now()
 	collector, err := bpf.New(bpf.Options{
 		Outcomes:  []bpf.Outcome{{Name: "beamscope doctor", DMax: int64(time.Second), BinWidth: int64(time.Second), Bins: 1}},
@@ -76,7 +79,7 @@ func try(ctx context.Context, v VM) (t Trial, err error) {
 	if err != nil {
 		return Trial{}, err
 	}
-	_, err = collector.Attach(bpf.Target{Path: found[0].Exe.Path, PID: v.PID, Probes: image.Probes, Release: image.Release})
+	_, err = collector.Attach(target.Target)
 	t.Attach = time.Since(begin)
 	begin = time.Now()
 	if closeErr := collector.Close(); err == nil {
@@ -84,4 +87,21 @@ func try(ctx context.Context, v VM) (t Trial, err error) {
 	}
 	t.Detach = time.Since(begin)
 	return t, err
+}
+
+// A fileTarget is a target with its file open.
+type fileTarget struct {
+	bpf.Target
+	*usdt.File
+}
+
+// targetOf returns what to attach to in an executable: the file that the probes are read
+// from, whatever the process runs by then.
+func targetOf(f *usdt.File) (fileTarget, error) {
+	image, err := vm.ImageOf(f)
+	if err != nil {
+		return fileTarget{}, err
+	}
+	own, err := f.Again()
+	return fileTarget{bpf.Target{Path: own.Path(), Probes: image.Probes, Release: image.Release}, own}, err
 }

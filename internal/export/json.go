@@ -141,8 +141,8 @@ type divergence struct {
 	Nominal  float64 `json:"nominal"`
 	At       float64 `json:"at_s"`
 	Slower   bool    `json:"slower"`
-	Chance   float64 `json:"chance"`
-	Lasting  float64 `json:"lasting"`
+	PValue   float64 `json:"p_value"`
+	Certain  float64 `json:"certain"`
 }
 
 // Frame writes the lines of a frame.
@@ -309,8 +309,8 @@ func divergenceOf(p *scope.Probe) *divergence {
 		Nominal:  d.Nominal,
 		At:       d.At.Seconds(),
 		Slower:   d.Slower,
-		Chance:   d.Chance,
-		Lasting:  d.Lasting,
+		PValue:   d.PValue,
+		Certain:  d.Certain,
 	}
 }
 

@@ -179,7 +179,7 @@ func apart(p *scope.Probe) string {
 		return ""
 	}
 	mark := ""
-	if d.Chance <= dq.RunChance {
+	if d.Certain <= scope.DivergenceSignificance {
 		mark = "!"
 	}
 	return fmt.Sprintf("Δ%.2f%s", d.Distance.Lo, mark)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -18,13 +19,24 @@ import (
 type Files struct {
 	Path string // of the file
 
-	device  int
-	content []byte
+	device   int
+	content  []byte
+	programs []*exec.Cmd // that run it
 
-	over   chan struct{} // closed when the test ends
+	over chan struct{} // closed when the test ends
+
 	mu     sync.Mutex
-	silent bool
+	silent silence
 }
+
+// A silence says what is not answered.
+type silence uint8
+
+const (
+	answersAll silence = iota
+	answersNames
+	answersNothing
+)
 
 // NewFiles mounts a file system for the test with a file of this name and content.
 // Everybody may use it, which takes root, or a line in fuse.conf.
@@ -48,6 +60,9 @@ func NewFiles(t testing.TB, name string, content []byte) *Files {
 		if err := errors.Join(unix.Close(device), unix.Unmount(dir, unix.MNT_DETACH)); err != nil { // whoever waits gets an error
 			t.Error(err)
 		}
+		for _, cmd := range f.programs {
+			_ = cmd.Wait()
+		}
 	})
 	return f
 }
@@ -59,7 +74,11 @@ func (f *Files) Run(t testing.TB, args string) (pid int) {
 	// Go waits for a program to be loaded without letting go of the processor, which this
 	// file system needs to have it loaded. So another program starts it.
 	cmd := Command("/bin/sh", "-c", "exec "+f.Path+" "+args)
-	Start(t, cmd)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it may only end when the file system does
+	f.programs = append(f.programs, cmd)
 	link := fmt.Sprintf("/proc/%d/exe", cmd.Process.Pid)
 	for deadline := time.Now().Add(time.Minute); ; {
 		if exe, err := os.Readlink(link); err == nil && exe == f.Path {
@@ -72,10 +91,15 @@ func (f *Files) Run(t testing.TB, args string) (pid int) {
 }
 
 // Silence makes the file system stop to answer.
-func (f *Files) Silence() {
+func (f *Files) Silence() { f.fall(answersNothing) }
+
+// SilenceContents makes the file system stop to answer who opens the file or reads it.
+func (f *Files) SilenceContents() { f.fall(answersNames) }
+
+func (f *Files) fall(s silence) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.silent = true
+	f.silent = s
 }
 
 // The protocol's numbers, see linux/fuse.h.
@@ -104,7 +128,7 @@ func (f *Files) serve() {
 		if n, _ := unix.Poll([]unix.PollFd{{Fd: int32(f.device), Events: unix.POLLIN}}, milliseconds); n <= 0 {
 			continue
 		}
-		if f.isSilent() {
+		if f.silence() == answersNothing {
 			<-f.over
 			return
 		}
@@ -121,7 +145,7 @@ func (f *Files) serve() {
 	}
 }
 
-func (f *Files) isSilent() bool {
+func (f *Files) silence() silence {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.silent
@@ -136,6 +160,12 @@ func (f *Files) answer(request []byte) []byte {
 	switch op {
 	case opForget, opForgetAll, opInterrupt:
 		return nil
+	case opOpen, opRead:
+		if f.silence() == answersNames {
+			return nil
+		}
+	}
+	switch op {
 	case opInit:
 		out = le.AppendUint32(le.AppendUint32(nil, 7), 31) // version
 		out = append(out, make([]byte, 64-len(out))...)

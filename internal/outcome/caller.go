@@ -1,10 +1,14 @@
 package outcome
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/internal/guard"
 	"github.com/beamscope/beamscope/internal/vm"
 	"github.com/beamscope/beamscope/usdt"
 )
@@ -19,13 +23,15 @@ const suspendProbe = "process__suspend"
 // callers names the functions of VMs that suspend processes, by the VMs' pids. Several
 // goroutines may use it.
 type callers struct {
+	finder vm.Finder
+
 	mu  sync.Mutex
 	vms map[int]*callersOf
 }
 
 // callersOf names those of a VM.
 type callersOf struct {
-	path  string // of its executable
+	vm    vm.VM
 	probe uint64 // address of the probe, as linked
 	names map[int64]string
 }
@@ -41,7 +47,7 @@ func (c *callers) add(v vm.VM, probes []usdt.Probe) {
 	if c.vms == nil {
 		c.vms = make(map[int]*callersOf)
 	}
-	c.vms[v.PID()] = &callersOf{path: v.Exe.Path, probe: probes[i].Sites[0].Address, names: make(map[int64]string)}
+	c.vms[v.PID()] = &callersOf{vm: v, probe: probes[i].Sites[0].Address, names: make(map[int64]string)}
 }
 
 // remove removes a VM.
@@ -70,22 +76,23 @@ func (c *callers) of(pid int, caller int64) string {
 	}
 	name, known := v.names[caller]
 	if !known && len(v.names) < callersMost {
-		name = v.look(caller)
+		var err error
+		if name, err = c.look(v, caller); errors.Is(err, guard.ErrNoAnswer) {
+			delete(c.vms, pid) // it is not asked again
+		}
 		v.names[caller] = name
 	}
 	return name
 }
 
+// callerPatience is how long the symbols of a VM may take to be looked at: what was recorded
+// waits meanwhile.
+const callerPatience = 500 * time.Millisecond
+
 // look looks at the symbols. The call is right before the place where its function goes on.
-func (v *callersOf) look(caller int64) string {
-	f, err := usdt.Open(v.path)
-	if err != nil {
-		return "" // the VM may have exited
-	}
-	defer f.Close()
-	name, err := f.Function(v.probe + uint64(caller) - 1)
-	if err != nil {
-		return ""
-	}
-	return name
+// An error may be that the VM has exited.
+func (c *callers) look(v *callersOf, caller int64) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), callerPatience, guard.ErrNoAnswer)
+	defer cancel()
+	return vm.Read(ctx, &c.finder, v.vm, func(f *usdt.File) (string, error) { return f.Function(v.probe + uint64(caller) - 1) })
 }

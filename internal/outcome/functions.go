@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/internal/guard"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/procname"
 	"github.com/beamscope/beamscope/usdt"
@@ -201,7 +202,7 @@ func (c *census) nameNewborn(end time.Time, now int64) error {
 			if err := c.set(n.watchedProcess, function); err != nil {
 				return err
 			}
-		case patient && (err == nil || errors.Is(err, procname.ErrUnsettled) || errors.Is(err, procname.ErrStarting)):
+		case patient && (err == nil || errors.Is(err, procname.ErrUnsettled) || errors.Is(err, procname.ErrStarting) || errors.Is(err, guard.ErrNoAnswer)):
 			later = append(later, n)
 		}
 	}
@@ -213,7 +214,7 @@ func (c *census) nameNewborn(end time.Time, now int64) error {
 // that can be done now.
 func (c *census) walk(vm int, now int64) (more bool, err error) {
 	some, next, err := c.names.walk(vm, c.places[vm], walkPlaces)
-	if errors.Is(err, procname.ErrStarting) {
+	if errors.Is(err, procname.ErrStarting) || errors.Is(err, guard.ErrNoAnswer) {
 		return false, nil
 	}
 	if err != nil || next == 0 {

@@ -7,11 +7,11 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/internal/guard"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/vm"
 	"github.com/beamscope/beamscope/usdt"
@@ -66,13 +66,21 @@ type VMSource struct {
 	observations []*observation
 	cut          []bpf.Counts // given up with the observation before
 
-	finder   vm.Finder
-	scanned  int64           // when VMs were last looked for
-	scans    chan scan       // of VMs that were looked for beside everything else; nil while they are not
-	stop     func()          // ends what goes on beside everything else
-	running  context.Context // done when that is to end
-	unlooked int             // processes that could not be looked at at the last scan
-	swept    int64           // when exits were last made room for
+	finder  vm.Finder
+	scanned int64           // when VMs were last looked for
+	scans   chan scan       // of VMs that were looked for beside everything else; nil while they are not
+	stop    func()          // ends what goes on beside everything else
+	running context.Context // done when that is to end
+
+	preparing map[usdt.Process]bool // VMs whose executables are being read
+	prepared  chan *preparedVM      // what comes of it
+	prepares  sync.WaitGroup
+	turns     chan struct{} // has room for those who read at a time
+	guard     guard.Guard
+	guesses   map[file]error // of the files that are attached to: see preparedVM
+
+	unlooked int   // processes that could not be looked at at the last scan
+	swept    int64 // when exits were last made room for
 
 	batch assembly
 
@@ -146,19 +154,27 @@ func NewVMSource(ctx context.Context, cfg VMConfig) (*VMSource, error) {
 		names:   newNames(),
 
 		functions: new(registry),
+
+		preparing: make(map[usdt.Process]bool),
+		prepared:  make(chan *preparedVM),
+		turns:     make(chan struct{}, prepareMost),
+		guesses:   make(map[file]error),
 	}
 	s.running, s.stop = context.WithCancel(context.Background())
 	vms, skipped, err := s.finder.Find(ctx, cfg.Target)
 	if err != nil {
+		s.stop()
 		return nil, err
 	}
 	s.noteSkipped(skipped)
 	o, err := newObservation(cfg.Plan, cfg, s.names, len(vms))
 	if err != nil {
+		s.stop()
 		return nil, err
 	}
 	s.observations = []*observation{o}
-	if err := s.observe(vms); err != nil {
+	s.prepare(vms)
+	if err := s.await(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.begin(cfg.Plan, o)
@@ -178,86 +194,6 @@ func NewVMSource(ctx context.Context, cfg VMConfig) (*VMSource, error) {
 	}
 	s.updateStatus()
 	return s, nil
-}
-
-// observe attaches to the VMs that are new. Only where there is none that it can
-// observe is that an error; otherwise it is noted.
-func (s *VMSource) observe(vms []vm.VM) error {
-	var errs []error
-	for _, v := range vms {
-		_, known := s.vms[v.PID()]
-		if _, refused := s.refused[v.Process]; known || refused {
-			continue
-		}
-		id := VM{PID: v.PID(), Node: v.Node}
-		guessed, err := s.attach(v)
-		if err != nil {
-			s.refused[v.Process] = VMStatus{VM: id, Exe: v.Exe.Name, Refused: err.Error()}
-			errs = append(errs, err)
-			continue
-		}
-		watch, err := v.Watch()
-		if errors.Is(err, unix.ESRCH) {
-			continue // gone already: adopt sees to it, if it did anything
-		}
-		if err != nil {
-			s.note("the end of pid %d will not be noticed: %v", v.PID(), err)
-		}
-		s.add(&observedVM{id: id, file: s.fileOf(v), exe: v.Exe.Name, since: monotonic.Now(), watch: watch, guessed: guessed})
-		s.note("observing %s", id)
-	}
-	if len(s.vms) == 0 && len(errs) > 0 {
-		return errs[0]
-	}
-	for _, err := range errs {
-		s.note("%v", err)
-	}
-	return nil
-}
-
-// attach attaches to the executable of a VM, unless that was done for another. guessed is
-// why the layout of its processes is not known, nil where it is.
-func (s *VMSource) attach(v vm.VM) (guessed, err error) {
-	f := s.fileOf(v)
-	image, err := v.Image()
-	if err != nil {
-		return nil, err
-	}
-	s.names.callers.add(v, image.Probes)
-	layout, guessed := s.processLayout(v)
-	target := bpf.Target{
-		Path:    v.Exe.Path,
-		Inode:   v.Exe.Inode,
-		PID:     f.pid,
-		Probes:  image.Probes,
-		Release: image.Release,
-		Terms:   bpf.Terms(image.Terms),
-		NoTerms: image.NoTerms,
-		Layout:  layout,
-	}
-	for _, o := range s.observations {
-		missing, err := o.attach(f, target)
-		if err != nil {
-			return nil, fmt.Errorf("pid %d: %w", v.PID(), err)
-		}
-		if missing != nil {
-			s.note("pid %d: %v", v.PID(), missing)
-		}
-	}
-	return guessed, nil
-}
-
-// processLayout returns what is known of the processes of a VM, for outcomes that are to
-// be explained, at whatever time; or why nothing is.
-func (s *VMSource) processLayout(v vm.VM) (bpf.ProcessLayout, error) {
-	m, err := s.names.layouts.Process(v.Process, v.Exe)
-	if err == nil && !v.StateBits() {
-		err = errors.New("it is not known to be OTP 25")
-	}
-	if err != nil {
-		return bpf.ProcessLayout{}, err
-	}
-	return bpf.ProcessLayout(m), nil
 }
 
 // noteGuesses says of which VMs that run something is only guessed, where something is
@@ -283,10 +219,20 @@ func (s *VMSource) fileOf(v vm.VM) file {
 	return f
 }
 
+// adoptPatience is how long a VM may take to say what it is that was counted before it was
+// found: windows wait meanwhile.
+const adoptPatience = 200 * time.Millisecond
+
 // adopt takes note of a VM that was counted before it was found: it runs an
 // executable that is attached to, and is new, or gone already.
 func (s *VMSource) adopt(pid int) {
-	if vms, _, err := s.finder.Find(s.running, vm.Target{PID: pid}); err == nil && s.observe(vms) == nil && s.vms[pid] != nil {
+	ctx, cancel := context.WithTimeout(s.running, adoptPatience)
+	defer cancel()
+	vms, _, err := s.finder.Find(ctx, vm.Target{PID: pid})
+	if err == nil {
+		s.prepare(vms) // its executable is attached to
+	}
+	if s.vms[pid] != nil {
 		return
 	}
 	now := monotonic.Now()
@@ -583,6 +529,7 @@ func (s *VMSource) watch() error {
 	if err := s.sweepExits(now); err != nil {
 		return err
 	}
+	s.admitReady()
 	vms, err := s.scan(now)
 	if vms == nil || err != nil {
 		return err
@@ -590,9 +537,7 @@ func (s *VMSource) watch() error {
 	maps.DeleteFunc(s.refused, func(p usdt.Process, _ VMStatus) bool {
 		return !slices.ContainsFunc(vms, func(v vm.VM) bool { return v.Process == p })
 	})
-	if err := s.observe(vms); err != nil {
-		s.note("%v", err)
-	}
+	s.prepare(vms)
 	return nil
 }
 
@@ -716,6 +661,7 @@ func (s *VMSource) Close() error {
 	if s.scans != nil {
 		<-s.scans
 	}
+	s.prepares.Wait()
 	var errs []error
 	for _, o := range s.observations {
 		errs = append(errs, o.close())

@@ -22,7 +22,7 @@ func Await(ctx context.Context, t Target, every time.Duration, refused func(erro
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err == nil && (t.Single() || anyProbes(found, known, refused)):
+		case err == nil && (t.Single() || anyProbes(ctx, &finder, found, known, refused)):
 			return nil
 		case err != nil && (!errors.Is(err, ErrNone) || errors.Is(err, ErrHidden)):
 			return err
@@ -37,12 +37,12 @@ func Await(ctx context.Context, t Target, every time.Duration, refused func(erro
 
 // anyProbes reports whether one of the VMs has probes. Those that have none are known
 // afterwards.
-func anyProbes(vms []VM, known map[usdt.Process]bool, refused func(error)) bool {
+func anyProbes(ctx context.Context, f *Finder, vms []VM, known map[usdt.Process]bool, refused func(error)) bool {
 	for _, v := range vms {
 		if known[v.Process] {
 			continue
 		}
-		_, err := v.Probes()
+		_, err := Read(ctx, f, v, ImageOf)
 		if err == nil {
 			return true
 		}

@@ -11,6 +11,7 @@ import (
 // An Image is what there is to attach to in the executable of VMs.
 type Image struct {
 	Release int          // of Erlang/OTP, such as 27; 0 where the executable does not tell
+	Flavour Flavour      // how the VM runs code
 	Probes  []usdt.Probe // of the VM's provider, and those that its functions stand in for
 
 	Terms   TermTables // how its terms hold pids
@@ -20,12 +21,25 @@ type Image struct {
 // Image reads the VM's executable, and checks with the VM what that says of terms. The
 // error wraps [ErrNoProbes] where it was built without probes.
 func (v VM) Image() (Image, error) {
-	image, err := ReadImage(v.Exe.Path)
+	f, err := v.Exe.Open()
+	if err == nil {
+		defer f.Close()
+		var image Image
+		if image, err = v.ImageIn(f); err == nil {
+			return image, nil
+		}
+	}
+	return Image{}, fmt.Errorf("pid %d (%s): %w", v.PID(), v.Exe.Name, err)
+}
+
+// ImageIn is Image of the executable that is open.
+func (v VM) ImageIn(f *usdt.File) (Image, error) {
+	image, err := ImageOf(f)
 	if err != nil {
-		return Image{}, fmt.Errorf("pid %d (%s): %w", v.PID(), v.Exe.Name, err)
+		return Image{}, err
 	}
 	if image.NoTerms == nil {
-		_, err := v.Terms()
+		_, err := v.termsIn(f)
 		if err != nil && !errors.Is(err, ErrStarting) { // then programs check it, when it has started
 			image.Terms, image.NoTerms = TermTables{}, err
 		}
@@ -40,7 +54,12 @@ func ReadImage(path string) (Image, error) {
 		return Image{}, err
 	}
 	defer f.Close()
-	image := Image{Release: releaseOf(f)}
+	return ImageOf(f)
+}
+
+// ImageOf reads an executable that is open, as [ReadImage] does.
+func ImageOf(f *usdt.File) (image Image, err error) {
+	image = Image{Release: releaseOf(f), Flavour: flavourOf(f)}
 	if image.Probes, err = probesOf(f); err != nil {
 		return Image{}, err
 	}

@@ -133,14 +133,7 @@ func TestDescribeAZombie(t *testing.T) {
 // Processes whose files do not answer hold up a search for a second, all together, and hide
 // nothing but themselves.
 func TestFindBesideSilentOnes(t *testing.T) {
-	program, err := exec.LookPath("sleep")
-	if err != nil {
-		t.Fatal(err)
-	}
-	content, err := os.ReadFile(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := sleep(t)
 	const silent = "beam.silent"
 	for range 5 {
 		files := otheruser.NewFiles(t, silent, content)
@@ -166,4 +159,28 @@ func TestFindBesideSilentOnes(t *testing.T) {
 			t.Errorf("skipped %v, error %v", skipped, err)
 		}
 	}
+}
+
+// A process whose executable cannot be read says so in time.
+func TestFindOneWithoutContents(t *testing.T) {
+	files := otheruser.NewFiles(t, "beam", sleep(t))
+	pid := files.Run(t, "infinity")
+	files.SilenceContents()
+	if found, _, err := Find(t.Context(), Target{PID: pid}); !errors.Is(err, guard.ErrNoAnswer) {
+		t.Errorf("found %v, error %v, want %v", found, err, guard.ErrNoAnswer)
+	}
+}
+
+// sleep returns the program of this name.
+func sleep(t *testing.T) []byte {
+	t.Helper()
+	program, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
 }

@@ -51,4 +51,4 @@ func paramSpec(machine elf.Machine, p dtrace.Param, t dtrace.Type) string {
 
 // StateBits reports whether the flags of the VM's processes mean what they do in OTP 25,
 // see ERTS_PSFLG_BIT in erts/emulator/beam/erl_process.h. Other releases were not tried.
-func (v VM) StateBits() bool { return v.Release() == 25 }
+func (i Image) StateBits() bool { return i.Release == 25 }

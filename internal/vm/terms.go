@@ -60,7 +60,17 @@ func termTables(f *usdt.File, release int) (TermTables, error) {
 // OTP 26, its memory. The error wraps [ErrTerms], and [ErrStarting] where it may be known
 // later.
 func (v VM) Terms() (dtrace.Terms, error) {
-	terms, err := v.readTerms()
+	f, err := v.Exe.Open()
+	if err != nil {
+		return dtrace.Terms{}, fmt.Errorf("pid %d: %w: %w", v.PID(), ErrTerms, err)
+	}
+	defer f.Close()
+	return v.termsIn(f)
+}
+
+// termsIn is Terms of the executable that is open.
+func (v VM) termsIn(f *usdt.File) (dtrace.Terms, error) {
+	terms, err := v.readTerms(f)
 	if err != nil && !errors.Is(err, ErrTerms) {
 		err = fmt.Errorf("%w: %w", ErrTerms, err)
 	}
@@ -70,12 +80,7 @@ func (v VM) Terms() (dtrace.Terms, error) {
 	return terms, nil
 }
 
-func (v VM) readTerms() (dtrace.Terms, error) {
-	f, err := usdt.Open(v.Exe.Path)
-	if err != nil {
-		return dtrace.Terms{}, err
-	}
-	defer f.Close()
+func (v VM) readTerms(f *usdt.File) (dtrace.Terms, error) {
 	tables, err := termTables(f, releaseOf(f))
 	if err != nil || tables.Form == dtrace.TermsByNumber {
 		return dtrace.Terms{Form: tables.Form}, err

@@ -86,6 +86,10 @@ func FlavourOf(path string) Flavour {
 		return FlavourUnknown
 	}
 	defer f.Close()
+	return flavourOf(f)
+}
+
+func flavourOf(f *usdt.File) Flavour {
 	if _, _, err := f.Symbol("beamasm_codegen"); err == nil {
 		return JIT
 	}
@@ -242,6 +246,31 @@ func (f *Finder) ask(ctx context.Context, p usdt.Process, describe func(usdt.Pro
 		err = fmt.Errorf("process %d: %w", p.PID, err)
 	}
 	return v, err
+}
+
+// Read reads something of the VM's executable, which is opened for that. The error wraps
+// [guard.ErrNoAnswer] where that takes more than some seconds: whoever owns the file can make
+// it.
+func Read[T any](ctx context.Context, f *Finder, v VM, read func(*usdt.File) (T, error)) (T, error) {
+	const patience = 5 * time.Second
+
+	owner, err := v.Process.Owner()
+	var got T
+	if err == nil {
+		got, err = guard.Do(ctx, &f.guard, owner, patience, func(context.Context) (T, error) {
+			file, err := v.Exe.Open()
+			if err != nil {
+				var none T
+				return none, err
+			}
+			defer file.Close()
+			return read(file)
+		})
+	}
+	if err != nil {
+		err = fmt.Errorf("pid %d (%s): %w", v.PID(), v.Exe.Name, err)
+	}
+	return got, err
 }
 
 // describeAny describes a process of any name. One that is not called like a VM is one if

@@ -19,7 +19,12 @@ func Of(t testing.TB, v *erlang.VM) bpf.ProcessLayout {
 		t.Fatal(err)
 	}
 	var layouts procname.Layouts
-	m, err := layouts.Process(vms[0].Process, vms[0].Exe)
+	f, err := vms[0].Exe.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	m, err := layouts.Process(t.Context(), vms[0].Process, f)
 	if err != nil {
 		t.Fatal(err)
 	}
