@@ -25,8 +25,14 @@ Models:
   never                     fails
   wait(2ms)                 takes that long
   uniform(1ms,2ms)          anything between, equally likely
-  exp(5ms)                  exponential with that mean, cut off at base × bins
+  exp(5ms)                  exponential with that mean
+  normal(5ms, 1ms)          normal with that mean and standard deviation; 0 for what is below
+  lognormal(5ms, 0.8)       log-normal with that median; the logarithm deviates by 0.8
+  gamma(5ms, 2)             gamma with that mean and shape: 2 is a sum of two exponentials
+  weibull(5ms, 0.7)         Weibull with that scale and shape: below 1 a heavy tail
+  pareto(1ms, 2.5)          Pareto from that delay on, with that shape
   steps(1ms:0.3, 3ms:1)     done within 1ms in 30 %, within 3ms always
+  cdf(1ms:0.2..0.3, 3ms:1)  the same within bounds: in 20 to 30 % within 1ms
   samples(file.csv)         measured: a delay a line in seconds, or fail, or timeout
   timeout(20ms, MODEL)      fails after 20ms
   retry(3, 20ms, MODEL)     up to three attempts, each given up after 20ms

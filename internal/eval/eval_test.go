@@ -137,6 +137,11 @@ func TestModels(t *testing.T) {
 		"steps(1ms:0.3, 3ms:1)":             {1, 1},
 		"steps(1ms:0.3,4ms:0.5)":            {0.3, 0.3},
 		"samples(x.csv)":                    {0.25, 0.5},
+		"cdf(1ms:0.2..0.3, 3ms:.5..6e-1)":   {0.5, 0.6},
+		"cdf(1ms:0.2..0.3, 4ms:0.5..0.6)":   {0.2, 0.6},
+		"0.5*cdf(3ms:1)":                    {0.5, 0.5},
+		"pareto(5ms, 2)":                    {0, 0},
+		"0*gamma(3ms, 2)":                   {0, 0},
 		"timeout(2ms,wait(3ms))":            {0, 0},
 		"retry(2,2ms,0.5*wait(1ms))":        {0.75, 0.75},
 		"overlap(2, 2ms, 0.5 * wait(1ms))":  {0.75, 0.75},
@@ -156,6 +161,8 @@ func TestModels(t *testing.T) {
 func TestModelsRefused(t *testing.T) {
 	for _, text := range []string{
 		"", "wait", "wait()", "wait(2)", "wait(2ms", "wait(1ms,2ms)", "never(1)", "what(1ms)", "x*wait(1ms)", "uniform(1ms)",
+		"normal(1ms)", "normal(1ms, 2)", "lognormal(1ms)", "lognormal(1ms, x)", "gamma(2, 1ms)", "weibull(1ms, 1ms)", "pareto(1ms,1,1)",
+		"cdf(1ms)", "cdf(1ms:x)", "cdf(1ms:0.1..x)", "cdf(1:0.1)",
 		"steps(1ms)", "samples(x.csv)", "retry(x,1ms,never)", "timeout(1ms)", "wait(1ms))", "0.5*",
 		strings.Repeat("timeout(1ms,", 100) + "never" + strings.Repeat(")", 100), "wait(1ms)*0.5",
 	} {
@@ -165,6 +172,8 @@ func TestModelsRefused(t *testing.T) {
 	}
 	for text, want := range map[string]error{
 		"1.5*wait(1ms)": dq.ErrProbability, "wait(-1ms)": dq.ErrDelay, "uniform(2ms,1ms)": dq.ErrDelay,
+		"normal(1ms, 0s)": dq.ErrDelay, "lognormal(1ms, 0)": dq.ErrShape, "gamma(1ms, -1)": dq.ErrShape, "weibull(0s, 1)": dq.ErrDelay,
+		"pareto(1ms, NaN)": dq.ErrShape, "cdf()": dq.ErrOperands, "cdf(1ms:0.5..0.4)": dq.ErrProbability,
 		"steps()": dq.ErrOperands, "steps(1ms:0.5,1ms:0.6)": dq.ErrDelay, "retry(0,1ms,never)": dq.ErrOperands,
 	} {
 		if _, err := Model(text, grid(t), nil); !errors.Is(err, want) {
@@ -226,7 +235,8 @@ func TestParseQTARefuses(t *testing.T) {
 }
 
 func FuzzModel(f *testing.F) {
-	for _, s := range []string{"0.95*uniform(1ms,2ms)", "steps(1ms:0.3, 3ms:1)", "retry(3,1ms,exp(2ms))", "timeout(1h,wait(104h))"} {
+	for _, s := range []string{"0.95*uniform(1ms,2ms)", "steps(1ms:0.3, 3ms:1)", "retry(3,1ms,exp(2ms))", "timeout(1h,wait(104h))",
+		"normal(1ms, 2ms)", "lognormal(1ms, .5)", "gamma(1ms, 2)", "weibull(1ms, 2)", "pareto(1ms, 2)", "cdf(1ms:0.1..0.2, 3ms:0.5)"} {
 		f.Add(s)
 	}
 	g, err := dq.NewGrid(time.Millisecond, 10)

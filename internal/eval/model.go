@@ -23,7 +23,13 @@ type Open func(name string) (io.ReadCloser, error)
 //	wait(2ms)
 //	uniform(1ms,2ms)
 //	exp(5ms)                   the mean
+//	normal(5ms, 1ms)           mean and standard deviation
+//	lognormal(5ms, 0.8)        median, and standard deviation of the logarithm
+//	gamma(5ms, 2)              mean and shape
+//	weibull(5ms, 0.7)          scale and shape
+//	pareto(1ms, 2.5)           least delay and shape
 //	steps(1ms:0.3, 3ms:1)      probabilities of success within each delay
+//	cdf(1ms:0.2..0.3, 3ms:1)   the same within bounds
 //	samples(file.csv)          one delay a line in seconds, or fail, or timeout
 //	timeout(20ms, MODEL)       fails after 20ms
 //	retry(3, 20ms, MODEL)      up to three attempts, each given up after 20ms
@@ -68,8 +74,14 @@ func (p modelParser) model(text string, depth int) (*dq.DeltaQ, error) {
 		return p.oneDelay(name, args)
 	case "uniform":
 		return p.uniform(args)
+	case "normal":
+		return p.normal(args)
+	case "lognormal", "gamma", "weibull", "pareto":
+		return p.shaped(name, args)
 	case "steps":
 		return p.steps(args)
+	case "cdf":
+		return p.cdf(args)
 	case "samples":
 		return p.samples(args)
 	case "timeout":
@@ -77,7 +89,7 @@ func (p modelParser) model(text string, depth int) (*dq.DeltaQ, error) {
 	case "retry", "overlap":
 		return p.retry(name, args, depth)
 	}
-	return nil, fmt.Errorf("%w: unknown model %q: want never, wait, uniform, exp, steps, samples, timeout, retry or overlap", ErrModel, name)
+	return nil, fmt.Errorf("%w: unknown model %q: want never, wait, uniform, exp, normal, lognormal, gamma, weibull, pareto, steps, cdf, samples, timeout, retry or overlap", ErrModel, name)
 }
 
 // cutFactor splits "0.95*MODEL". A * can only follow a number at the start.
@@ -183,6 +195,70 @@ func (p modelParser) steps(args []string) (*dq.DeltaQ, error) {
 		steps = append(steps, s)
 	}
 	return dq.Steps(p.grid, steps)
+}
+
+func (p modelParser) normal(args []string) (*dq.DeltaQ, error) {
+	if err := wantArgs("normal", args, 2); err != nil {
+		return nil, err
+	}
+	mean, err := delay(args[0])
+	if err != nil {
+		return nil, err
+	}
+	sd, err := delay(args[1])
+	if err != nil {
+		return nil, err
+	}
+	return dq.Normal(p.grid, mean, sd)
+}
+
+// shaped reads a model of a delay and a shape.
+func (p modelParser) shaped(name string, args []string) (*dq.DeltaQ, error) {
+	if err := wantArgs(name, args, 2); err != nil {
+		return nil, err
+	}
+	t, err := delay(args[0])
+	if err != nil {
+		return nil, err
+	}
+	shape, err := strconv.ParseFloat(args[1], 64)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: shape %q: want a number", ErrModel, name, args[1])
+	}
+	switch name {
+	case "lognormal":
+		return dq.LogNormal(p.grid, t, shape)
+	case "gamma":
+		return dq.Gamma(p.grid, t, shape)
+	case "weibull":
+		return dq.Weibull(p.grid, t, shape)
+	}
+	return dq.Pareto(p.grid, t, shape)
+}
+
+// cdf reads points of a distribution function within bounds. One number stands for both.
+func (p modelParser) cdf(args []string) (*dq.DeltaQ, error) {
+	var points []dq.BoundedStep
+	for _, a := range args {
+		t, between, ok := strings.Cut(a, ":")
+		if !ok {
+			return nil, fmt.Errorf("%w: point %q: want delay:probability..probability, such as 3ms:0.4..0.5", ErrModel, a)
+		}
+		lo, hi, two := strings.Cut(between, "..")
+		if !two {
+			hi = lo
+		}
+		from, err := step(t, lo)
+		if err != nil {
+			return nil, err
+		}
+		to, err := probability(hi)
+		if err != nil {
+			return nil, err
+		}
+		points = append(points, dq.BoundedStep{T: from.T, Lo: from.P, Hi: to})
+	}
+	return dq.Envelope(p.grid, points)
 }
 
 func (p modelParser) timeout(args []string, depth int) (*dq.DeltaQ, error) {
