@@ -270,6 +270,8 @@ func (p *process) ready(e *bpf.Event) {
 		p.early = e.Time
 	case suspended:
 		p.canGoOn(e.Time)
+	case collects:
+		p.waitsNoMore()
 	}
 }
 
@@ -511,6 +513,15 @@ func (p *process) arrive(s *send) {
 		p.set(change{at: s.at, state: ready})
 	case now.state == suspended:
 		p.canGoOn(s.at)
+	case now.state == collects:
+		p.waitsNoMore()
+	}
+}
+
+// waitsNoMore says that it does not go on to wait when its garbage has been collected.
+func (p *process) waitsNoMore() {
+	if p.beforeGC.state == waits {
+		p.beforeGC = change{state: ready}
 	}
 }
 

@@ -444,6 +444,41 @@ func TestWokenOpen(t *testing.T) {
 			80-90 ready 1`}.run(t)
 }
 
+// The VM may collect the garbage of a process while that waits: it waits on, unless something
+// has come meanwhile.
+func TestCollectedWhileItWaits(t *testing.T) {
+	const before = `
+		0 watch 1
+		10 start 1 7
+		20 out 1 timer
+		30 gc+ 1 @2
+		40 gc- 1 @2`
+	scenario{events: before + `
+		80 able 1
+		82 in 1 over
+		90 end 1 7`,
+		start: 10, end: 90, want: `
+			10-20 running 1
+			20-30 unexplained 1` + sleeps + `
+			30-40 gc 1
+			40-80 unexplained 1` + sleeps + `
+			80-82 ready 1
+			82-90 running 1`}.run(t)
+	scenario{events: before + `
+		35 send 5>1 unwatched 4
+		36 able 1
+		80 in 1
+		81 queued 1 4 #1
+		82 receive 1 4 #1
+		90 end 1 7`,
+		start: 10, end: 90, want: `
+			10-20 running 1
+			20-30 waiting 5 inferred by 5>1 35..82: not watched then
+			30-40 gc 1
+			40-80 ready 1
+			80-90 running 1`}.run(t)
+}
+
 // Whoever wakes a process may say so just before the process stops to run.
 func TestReadyBeforeItWaits(t *testing.T) {
 	scenario{events: `
