@@ -9,7 +9,7 @@
 %%% works and ends it.
 -module(cause_others).
 
--export([scenarios/0, prepare/2, stop/1]).
+-export([scenarios/0, prepare/2, start/2, stop/1]).
 
 -export_type([scenario/0]).
 
@@ -101,12 +101,14 @@ last(Work) ->
     end,
     last(Work).
 
+%% @doc Starts a process of that name, which is linked to the caller.
+-spec start(atom(), fun(() -> no_return())) -> pid().
 start(Name, Fun) ->
     Pid = spawn_link(Fun),
     true = register(Name, Pid),
     Pid.
 
-%% @doc Stops a process that was linked to the caller; its name is free then.
+%% @doc Stops a process that may be linked to the caller; its name is free then.
 -spec stop(pid()) -> ok.
 stop(Pid) ->
     Monitor = monitor(process, Pid),

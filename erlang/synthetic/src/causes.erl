@@ -6,15 +6,16 @@
 %%% span is what there is to be found.
 %%%
 %%% The scenarios are those of {@link cause_alone}, in which nobody but the process
-%%% itself takes part, of {@link cause_others} and of {@link cause_vm}. The process that starts the spans
+%%% itself takes part, of {@link cause_others} and of {@link cause_vm}, and of
+%%% {@link cause_waits}, which tell besides what each process did. The process that starts the spans
 %%% is registered as `slow_span'. There is one scenario at a time in a VM.
 -module(causes).
 
--export([run/2, scenarios/0]).
+-export([run/2, run_all/2, scenarios/0]).
 
 -export_type([scenario/0, options/0, config/0, prepared/0, finish/0, result/0]).
 
--type scenario() :: cause_alone:scenario() | cause_others:scenario() | cause_vm:scenario().
+-type scenario() :: cause_alone:scenario() | cause_others:scenario() | cause_vm:scenario() | cause_waits:scenario().
 
 -type options() :: #{spans => pos_integer(),     % how many (1)
                      name => beamscope:name(),   % of the outcome (<<"slow">>)
@@ -38,8 +39,10 @@
                     spans := pos_integer(),
                     duration := Ns :: integer(), % of all, and of that the cause
                     cause := Ns :: integer(),
-                    each := [{Id :: non_neg_integer(), DurationNs :: integer(), CauseNs :: integer()}]}.
-%% Id is 0 where nobody watched.
+                    each := [{Id :: non_neg_integer(), DurationNs :: integer(), CauseNs :: integer()}],
+                    spans_from := [integer()],   % when each began
+                    told := [truth:phase()]}.    % what processes did, of those that tell
+%% Id is 0 where nobody watched. Times are erlang:monotonic_time(nanosecond).
 
 -define(MS, 1_000_000). % in ns
 
@@ -47,7 +50,12 @@
 scenarios() ->
     lists:append([Module:scenarios() || Module <- modules()]).
 
-modules() -> [cause_alone, cause_others, cause_vm].
+modules() -> [cause_alone, cause_others, cause_vm, cause_waits].
+
+%% @doc Carries out scenarios, one after the other.
+-spec run_all([scenario()], options()) -> [result()].
+run_all(Scenarios, Options) ->
+    [run(Scenario, Options) || Scenario <- Scenarios].
 
 %% @doc Carries out a scenario, and returns when all is over.
 -spec run(scenario(), options()) -> result().
@@ -57,25 +65,29 @@ run(Scenario, Options0) ->
     Config = #{work => Work * ?MS, cause => Cause * ?MS, messages => Messages},
     Module = module(Scenario),
     Start = fun() -> beamscope:start_span(Name, #{seq_trace => SeqTrace}) end,
+    ok = truth:begin_telling(),
     {Pid, Monitor} = spawn_monitor(fun() ->
                                            true = register(slow_span, self()),
                                            exit({each, each(Spans, Start, Module:prepare(Scenario, Config))})
                                    end),
-    receive {'DOWN', Monitor, process, Pid, Why} -> result(Pid, Why) end.
+    receive {'DOWN', Monitor, process, Pid, Why} -> result(Pid, Why, truth:end_telling()) end.
 
-result(Pid, {each, Each}) ->
-    #{pid => Pid, spans => length(Each), each => Each,
+result(Pid, {each, All}, Told) ->
+    Each = [{Id, Duration, Cause} || {Id, _, Duration, Cause} <- All],
+    #{pid => Pid, spans => length(Each), each => Each, spans_from => [From || {_, From, _, _} <- All], told => Told,
       duration => lists:sum([Duration || {_, Duration, _} <- Each]),
       cause => lists:sum([Cause || {_, _, Cause} <- Each])};
-result(_, Why) ->
+result(_, Why, _) ->
     error(Why).
 
 defaults() ->
     #{spans => 1, name => <<"slow">>, work => 5, cause => 50, messages => 100, seq_trace => false}.
 
 module(Scenario) ->
+    Remote = lists:member(Scenario, cause_waits:remote_scenarios()),
     case [Module || Module <- modules(), lists:member(Scenario, Module:scenarios())] of
         [Module] -> Module;
+        [] when Remote -> cause_waits;
         [] -> error({no_scenario, Scenario})
     end.
 
@@ -89,4 +101,4 @@ one(Start, #{span := Inside} = Prepared) ->
     From = erlang:monotonic_time(nanosecond),
     {Ctx, Span} = Start(),
     {To, Cause} = Inside(State, fun() -> beamscope:end_span(Ctx, Span), erlang:monotonic_time(nanosecond) end),
-    {span_load:id(Span), To - From, Cause}.
+    {span_load:id(Span), From, To - From, Cause}.

@@ -37,7 +37,7 @@ at_least(Scenario) ->
     case begins_before(Scenario) of true -> 50 * ?MS; false -> 10 * ?MS end.
 
 begins_before(Scenario) ->
-    lists:member(Scenario, [port_busy, mailbox, busy_server, lock, handed_over, persistent_term, code, suspended_server]).
+    lists:member(Scenario, [port_busy, mailbox, busy_server, lock, handed_over, persistent_term, code, suspended_server, requested]).
 
 defaults_test() ->
     #{pid := Pid, spans := 1, each := [{_, Duration, Cause}], duration := Duration, cause := Cause} =
