@@ -64,7 +64,7 @@ try() {
 	scripts/"$system".sh load "$((2 * seconds))s" >"$work/load" 2>&1 &
 	load=$!
 	cp "docs/scopes/$system.yaml" "$work" # snapshots go beside it
-	bin/beamscope run -c "$work/$system.yaml" --pid "$pid" --headless --for "${seconds}s" >"$work/run" 2>"$work/notices"
+	bin/beamscope run -c "$work/$system.yaml" --limit 0 --pid "$pid" --headless --for "${seconds}s" >"$work/run" 2>"$work/notices"
 	bin/beamscope top --pid "$pid" --for 10s --rate 10000000 >"$work/top" 2>>"$work/notices"
 	wait "$load"
 	sed -n '/^totals/,$p' "$work/run"

@@ -53,6 +53,8 @@ func watch(ctx context.Context, c config.Config, o observation, opts dashboard.O
 		Observers: []scope.Observer{d},
 		Record:    o.record.create(d.Notify),
 		Discover:  o.discover,
+		Limit:     o.limit,
+		Look:      o.look,
 		Script:    o.script,
 		Note:      recordedNow(),
 		Notify:    d.Notify,

@@ -22,6 +22,8 @@ func (f observeFlags) checkFrom(cmd *cobra.Command) error {
 		return usageError(cmd, errors.New("--from - and -c -: standard input cannot be both: name a file for one of them"))
 	case f.pid != 0:
 		return usageError(cmd, errors.New("--from and --pid: nothing is attached to where the events come from a script"))
+	case cmd.Flags().Changed("limit"):
+		return usageError(cmd, errors.New("--from and --limit: it costs no VM anything where the events come from a script"))
 	case f.wait:
 		return usageError(cmd, errors.New("--from and --wait: no VM is looked for where the events come from a script"))
 	case f.explain:

@@ -48,15 +48,11 @@ and spans by itself.`,
 				p = printerFor(true, cmd.OutOrStdout())
 			}
 			signal.Ignore(syscall.SIGPIPE) // the recording is what counts
-			o := observation{
-				duration: f.duration,
-				wait:     f.wait,
-				discover: f.config == "",
-				target:   f.named(c),
-				printer:  byTheWay{p},
-				record:   recordFile{path, force},
-				reload:   f.reload(),
+			o, c, err := f.observation(c)
+			if err != nil {
+				return err
 			}
+			o.printer, o.record, o.reload = byTheWay{p}, recordFile{path, force}, f.reload()
 			return o.advise(observe(cmd.Context(), c, o, cmd.ErrOrStderr()))
 		},
 	}

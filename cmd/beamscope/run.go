@@ -18,6 +18,7 @@ import (
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/dashboard"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/price"
 	"github.com/beamscope/beamscope/internal/safetext"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/session"
@@ -32,9 +33,12 @@ type observeFlags struct {
 	explain  bool
 	wait     bool
 	duration time.Duration
+	limit    shareFlag // that observing may cost
 }
 
 func (f *observeFlags) register(cmd *cobra.Command) {
+	f.limit = price.DefaultShare
+	cmd.Flags().Var(&f.limit, "limit", "how much of a core observing may cost the VMs, such as 50%; above it the outcome that costs most is given up (0: no limit)")
 	cmd.Flags().StringVarP(&f.config, "config", "c", "", "scope file that says what to observe; - is standard input")
 	cmd.Flags().IntVar(&f.pid, "pid", 0, "observe this VM instead of the scope file's target")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object a line for each window and probe")
@@ -105,6 +109,18 @@ func (f observeFlags) named(c config.Config) string {
 	return shownName(f.config)
 }
 
+// observation returns how a configuration is observed. Without a scope file, outcomes of
+// the VM are added to it.
+func (f observeFlags) observation(c config.Config) (observation, config.Config, error) {
+	o := observation{duration: f.duration, wait: f.wait, discover: f.config == "", target: f.named(c), limit: f.limit.limit()}
+	if !o.discover {
+		return o, c, nil
+	}
+	o.look = laterLook()
+	c, err := withLook(c)
+	return o, c, err
+}
+
 // noArguments refuses positional arguments, and says what may have been meant.
 func (f observeFlags) noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
@@ -132,7 +148,13 @@ func newRunCommand() *cobra.Command {
 		Short: "Observe running Erlang VMs",
 		Long: `Observes running Erlang VMs: what was observed of each probe in each window, what
 the diagram calculates from its outcomes, and what fired. Without a scope file it
-finds the VMs of this machine, and the spans in them, by itself.
+finds the VMs of this machine, and the spans in them, by itself, and observes some
+of what the VM does besides: its garbage collections and files, and while there are
+no spans also run slices and messages, as far as these cost little.
+
+It is bounded: when observing costs the VMs more than --limit for two windows in a
+row, it gives up the outcome that costs most, and then the next. Where nothing is
+left to give up, it ends.
 
 In a terminal it shows a dashboard: ? there tells what the keys do. Elsewhere, and
 with --headless or --json, it prints a frame for each window, and reads the scope
@@ -153,14 +175,18 @@ instead, see beamscope script.`,
 			if err != nil {
 				return err
 			}
-			o := observation{duration: f.duration, wait: f.wait, discover: f.config == "", target: f.named(c)}
+			o, c, err := f.observation(c)
+			if err != nil {
+				return err
+			}
 			if cmd.Flags().Changed("from") {
+				o.limit = price.Limit{}
 				if o.script, err = openEvents(from); err != nil {
 					return err
 				}
 			}
 			if !headless && !f.json && atTerminal() {
-				return o.advise(watch(cmd.Context(), c, o, dashboard.Options{Title: "live", Path: scopePath(f.config), Overview: o.discover}))
+				return o.advise(watch(cmd.Context(), c, o, dashboard.Options{Title: "live", Path: scopePath(f.config), Overview: o.discover, Discovers: o.discover}))
 			}
 			o.printer = printerFor(f.json, cmd.OutOrStdout())
 			o.reload = f.reload()
@@ -177,6 +203,8 @@ instead, see beamscope script.`,
 type observation struct {
 	duration time.Duration   // 0: until the context is done
 	wait     bool            // for a VM, where there is none
+	limit    price.Limit     // of what observing costs; none where it is zero
+	look     []string        // outcomes of the VM that are added while there are no spans
 	discover bool            // names of spans become outcomes by themselves
 	script   *session.Script // that tells the events, nil where they are observed
 	printer  printer
@@ -245,6 +273,8 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 		Observers: []scope.Observer{out},
 		Record:    o.record.create(out.notify),
 		Discover:  o.discover,
+		Limit:     o.limit,
+		Look:      o.look,
 		Script:    o.script,
 		Note:      recordedNow(),
 		Notify:    out.notify,
@@ -266,16 +296,23 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 	if err := o.printer.Close(); err != nil {
 		return err
 	}
+	if o.discover {
+		out.sayNoSpans()
+		return nil
+	}
 	return out.sayUnseen()
+}
+
+// sayNoSpans says what to do where no spans were discovered.
+func (f *framePrinter) sayNoSpans() {
+	if f.system != nil && !slices.ContainsFunc(f.system.Probes, func(p scope.ProbeSystem) bool { return p.Spec.Span != "" }) {
+		safetext.Fprintln(f.log, "no spans were seen: they are what an application starts with the Erlang application beamscope, see docs/erlang.md")
+	}
 }
 
 // sayUnseen says of which outcomes nothing was seen.
 func (f *framePrinter) sayUnseen() error {
 	if f.system == nil {
-		return nil
-	}
-	if len(f.system.Probes) == 0 {
-		safetext.Fprintln(f.log, "no spans were seen: they are what an application starts with the Erlang application beamscope, see docs/erlang.md")
 		return nil
 	}
 	c, err := config.Parse("scope.yaml", f.system.Source) // it may have been reloaded

@@ -420,7 +420,7 @@ func TestTerminalDiscovery(t *testing.T) {
 	vm := startQueues(t)
 	p := newPane(t)
 	p.run(fmt.Sprintf("beamscope run --pid %d", vm.PID()))
-	p.await("● live", "probe   ", "worker_1", "worker_2")
+	p.await("● live", " probe  ", " worker_1  ", " worker_2  ", " gc  ") // rows of the table
 	p.keys("Space", "Down", "Space", "w")
 	p.await("✓", "save 2 marked as")
 	p.over("found.yaml")
@@ -433,6 +433,11 @@ func TestTerminalDiscovery(t *testing.T) {
 	}
 	if len(c.Outcomes) != 2 {
 		t.Errorf("outcomes %v, want the 2 that were marked", c.Outcomes)
+	}
+	for _, o := range c.Outcomes {
+		if !o.OfSpans() {
+			t.Errorf("%s is none of the spans, which come first", o.Name)
+		}
 	}
 	p.run(fmt.Sprintf("clear; beamscope run -c found.yaml --pid %d", vm.PID()))
 	p.await("● live", "1 "+c.Outcomes[0].Name+" · n=", "2 "+c.Outcomes[1].Name+" · n=")

@@ -9,11 +9,16 @@ import (
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/diagram"
+	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/internal/outcome"
 )
 
 var (
 	// ErrObserved says that spans are those of an outcome already.
 	ErrObserved = errors.New("observed already")
+
+	// ErrBuiltin says that no outcome of a name is built into the VM.
+	ErrBuiltin = errors.New("no outcome that is built into the VM")
 
 	// ErrSpan says that a scope file cannot have an outcome of certain spans.
 	ErrSpan = errors.New("no outcome can be made of spans with this name")
@@ -56,6 +61,35 @@ func (c Config) WithSpan(span string, scale Scale) (Config, error) {
 	return c, nil
 }
 
+// BuiltinScale returns the scale of an outcome that is built into the VM, where none is
+// given; false where there is no such outcome.
+func BuiltinScale(builtin string) (Scale, bool) {
+	b, ok := dtrace.LookupBuiltin(builtin)
+	return Scale{DMax: b.DMax, Bins: b.Bins}, ok
+}
+
+// WithBuiltin returns the configuration with one outcome more: one that is built into the
+// VM, such as gc. It is called as that is, with a number behind it where the name is
+// taken. The error wraps [ErrObserved] or [ErrBuiltin].
+func (c Config) WithBuiltin(builtin string, scale Scale) (Config, error) {
+	all, _, err := c.probes()
+	if err != nil {
+		return c, err
+	}
+	if _, ok := dtrace.LookupBuiltin(builtin); !ok {
+		return c, fmt.Errorf("%w: %q", ErrBuiltin, builtin)
+	}
+	if at := slices.IndexFunc(all, func(o Outcome) bool { return o.VM.Builtin == builtin }); at >= 0 {
+		return c, fmt.Errorf("%s: %w, by %s", builtin, ErrObserved, all[at].Name)
+	}
+	taken := func(name string) bool {
+		return slices.ContainsFunc(all, func(o Outcome) bool { return o.Name == name })
+	}
+	added := Outcome{Name: different(outcomeOf(builtin), taken), VM: outcome.Events{Builtin: builtin}, Scale: scale}
+	c.Outcomes = append(slices.Clip(c.Outcomes), added)
+	return c, nil
+}
+
 // Spans returns the names of the spans that are those of outcomes, also of names in
 // the diagram that have no entry.
 func (c Config) Spans() []string {
@@ -64,6 +98,22 @@ func (c Config) Spans() []string {
 		spans = append(spans, o.Span)
 	}
 	return spans
+}
+
+// DiagramNames returns the names of the diagram.
+func (c Config) DiagramNames() []string {
+	if c.Diagram == "" {
+		return nil
+	}
+	file, err := diagram.Parse(c.Diagram)
+	if err != nil {
+		return nil
+	}
+	composed, err := compose(file)
+	if err != nil {
+		return nil
+	}
+	return composed.names
 }
 
 // Explained returns the names of the outcomes whose slow instances are explained, likewise.

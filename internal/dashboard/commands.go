@@ -54,6 +54,7 @@ func (d *Dashboard) table() keymap {
 		binding{anywhere, []press{char('<')}, "< >", "", "ten windows back, or on", func() { d.scene.step(-10) }},
 		binding{anywhere, []press{char('>')}, ">", "", "", func() { d.scene.step(10) }},
 		binding{anywhere, []press{char('i')}, "i", "", explainHelp, d.explain},
+		binding{anywhere, []press{char('A')}, "A", "", addHelp, d.addOutcomes},
 		binding{anywhere, []press{char('e')}, "e", "", "draw this window below all others; again: no more", d.toggleOverlay},
 		binding{anywhere, []press{char('x')}, "x", "export", "write the plot, or all of the overview, to a file", d.export},
 		binding{anywhere, []press{char('w')}, "w", "save", "save the configuration in force as a scope file", d.save},

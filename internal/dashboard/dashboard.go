@@ -54,6 +54,9 @@ type Options struct {
 	// Overview has it begin with the table of all probes instead of plots.
 	Overview bool
 
+	// Discovers says that spans become outcomes when they are seen.
+	Discovers bool
+
 	// Snapshots is the folder of the snapshots that may be opened.
 	Snapshots string
 

@@ -28,6 +28,9 @@ type overview struct {
 	filter  string
 	order   order
 	drawn   int // lines of the table, with its head
+
+	at    int  // row that was selected by itself last
+	moved bool // somebody has chosen a row
 }
 
 // An order is what the overview is sorted by.
@@ -106,7 +109,11 @@ func (o *overview) Draw(screen tcell.Screen) {
 	x, y, width, height := o.GetRect()
 	table := min(len(o.rows)+2, max(height/2, leastTable))
 	key, ok := o.selected()
-	if line, said := o.d.explainedLine(probeOf(o.d.frame(), key)); said && height > leastTable {
+	line, said := o.d.explainedLine(probeOf(o.d.frame(), key))
+	if !said {
+		line, said = o.d.noSpansLine()
+	}
+	if said && height > leastTable {
 		height--
 		tview.Print(screen, o.d.theme.line(&line, width), x, y+height, width, tview.AlignLeft, tcell.ColorDefault)
 	}
@@ -270,6 +277,10 @@ func (o *overview) severalVMs() bool {
 // refresh shows the frame of the scene.
 func (o *overview) refresh() {
 	key, had := o.selected()
+	if row, _ := o.GetSelection(); had && row != o.at {
+		o.moved = true
+	}
+	had = had && o.moved // what comes meanwhile may go first
 	o.Clear()
 	f := o.d.frame()
 	if f == nil || len(f.Probes) == 0 {
@@ -290,7 +301,8 @@ func (o *overview) refresh() {
 		key.name = o.first()
 	}
 	row := slices.IndexFunc(o.rows, func(k probeKey) bool { return k == key || !had && k.name == key.name })
-	o.Select(max(row+1, 1), 0)
+	o.at = max(row+1, 1)
+	o.Select(o.at, 0)
 }
 
 // first returns the probe that is selected first: the whole, where there is a diagram.
@@ -374,11 +386,23 @@ func (o *overview) empty(f *scope.Frame) {
 		text = []string{"", "  No spans have been seen yet.", "",
 			"  beamscope shows spans that the application starts with the Erlang application",
 			"  beamscope: beamscope:with_span(<<\"name\">>, Fun), see docs/erlang.md.",
-			"  They appear here as soon as one starts."}
+			"  They appear here as soon as one starts. A adds outcomes of the VM, which need none."}
 	}
 	for i, line := range text {
 		o.SetCell(i, 0, tview.NewTableCell(line).SetSelectable(false))
 	}
+}
+
+// noSpansLine says how to add spans, where they are discovered and none has been.
+func (d *Dashboard) noSpansLine() (row, bool) {
+	f := d.frame()
+	if !d.opts.Discovers || d.scene != d.live || f == nil || slices.ContainsFunc(f.Probes, func(p scope.Probe) bool { return p.Spec.Span != "" }) || d.overview.discovered() {
+		return row{}, false
+	}
+	return row{cells: []cell{
+		{text: "no spans yet:", width: 13, tone: strong},
+		{text: "beamscope:with_span(<<\"name\">>, Fun) marks them; A adds outcomes. docs/erlang.md says more", tone: dim},
+	}}, true
 }
 
 // discovered tells whether spans were discovered.

@@ -20,6 +20,7 @@ import (
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/export"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/price"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/session"
 	"github.com/beamscope/beamscope/internal/vm"
@@ -188,6 +189,57 @@ func TestDiscoveryOfLongSpans(t *testing.T) {
 	r.await(t, "a success", func() bool { return r.reel().sum("s3").Successes > 0 })
 	if s := r.scaleOf("s3"); s.DMax < 3*time.Second {
 		t.Errorf("scale %+v", s)
+	}
+}
+
+// A VM without spans shows what it does at once, and more of it while there are none.
+// Their scales are fitted.
+func TestLookAtVM(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil, "window: 200ms\noutcomes: {gc: {vm: gc}}\n", session.Options{Discover: true, Look: []string{"run", "message"}})
+	vmtest.Eval(t, r.vm, `spawn(fun Loop() -> erlang:garbage_collect(), self() ! x, receive x -> ok end, timer:sleep(1), Loop() end), ok`)
+	for _, name := range []string{"gc", "run", "message"} {
+		r.await(t, name, func() bool { return r.reel().sum(name).Successes > 0 })
+	}
+	scale, _ := config.BuiltinScale("gc")
+	r.await(t, "a scale that fits", func() bool { return r.scaleOf("gc") != scale })
+	if r.noticed("has been seen") {
+		t.Error("an outcome that nobody asked for is missed")
+	}
+}
+
+// Where there are spans, the outcomes of the VM that cost more stay away.
+func TestNoLookBesideSpans(t *testing.T) {
+	t.Parallel()
+	r := start(t, []string{"ftf"}, "window: 200ms\noutcomes: {gc: {vm: gc}}\n", session.Options{Discover: true, Look: []string{"run"}})
+	r.await(t, "three outcomes of spans", func() bool { return len(r.spans()) == 3 })
+	r.next(10)
+	names := func() []string {
+		var all []string
+		for _, o := range r.Config().Outcomes {
+			all = append(all, o.Name)
+		}
+		return all
+	}()
+	if len(names) != 4 || names[3] != "gc" {
+		t.Errorf("outcomes %q, want those of the spans and then gc", names)
+	}
+}
+
+// Above the limit of its price, the outcome that costs most is given up, and said to be;
+// where none is left, the run ends.
+func TestPriceIsBounded(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil, "window: 200ms\noutcomes: {gc: {vm: gc}, message: {vm: message}}\n", session.Options{Limit: price.Limit{Rate: 100}})
+	r.dear = true
+	vmtest.Eval(t, r.vm, `spawn(fun Loop() -> erlang:garbage_collect(), [self() ! x || _ <- lists:seq(1, 10)], [receive x -> ok end || _ <- lists:seq(1, 10)], timer:sleep(1), Loop() end), ok`)
+	r.await(t, "that messages are given up", func() bool { return r.noticed("message is not observed any more: ") })
+	r.await(t, "frames without them", func() bool {
+		frames := r.reel()
+		return len(frames) > 0 && len(frames[len(frames)-1].Probes) == 1
+	})
+	if err := <-r.over; !errors.Is(err, session.ErrPrice) {
+		t.Errorf("error %v, want %v", err, session.ErrPrice)
 	}
 }
 

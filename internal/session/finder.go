@@ -30,14 +30,18 @@ type finder struct {
 	names   []string // that are to become outcomes
 	notices []outcome.Notice
 
-	// These are by the names of spans, under the lock of the session.
-	found     map[string]*found // that were made outcomes
-	dismissed map[string]bool   // that are no outcomes because somebody removed them
-	beyond    []string          // that are no outcomes because there were MaxFound
+	// These are under the lock of the session.
+	found     map[origin]*found // that were made outcomes
+	dismissed map[origin]bool   // that are no outcomes because somebody removed them
+	beyond    []string          // names of spans that are no outcomes because there were MaxFound
 }
 
-func newFinder(s *Session) *finder {
-	return &finder{session: s, wake: make(chan struct{}, 1), found: make(map[string]*found), dismissed: make(map[string]bool)}
+// newFinder returns a finder. Outcomes of the configuration that are built into the VM,
+// and have no scale of their own, are fitted as those that are found.
+func newFinder(s *Session, c config.Config) *finder {
+	f := &finder{session: s, wake: make(chan struct{}, 1), found: make(map[origin]*found), dismissed: make(map[origin]bool)}
+	f.applied(config.Config{}, c)
+	return f
 }
 
 // A findingSource is a source whose discoveries a finder is told of.
@@ -143,14 +147,15 @@ func (f *finder) edit(now config.Config) *edit {
 	f.mu.Unlock()
 	var beyond []string
 	for _, name := range names {
-		if f.dismissed[name] {
+		at := origin{span: name}
+		if f.dismissed[at] {
 			continue
 		}
 		if len(f.found)+len(e.names) >= MaxFound {
 			beyond = append(beyond, name)
 			continue
 		}
-		with, err := e.config.WithSpan(name, autorange.Start(now.Base))
+		with, err := at.with(e.config, autorange.Start(now.Base))
 		if errors.Is(err, config.ErrObserved) {
 			continue
 		}
@@ -175,7 +180,7 @@ func (f *finder) settle(e *edit) {
 		f.say("discovered: %s", listed(e.names))
 	}
 	for _, name := range e.names {
-		f.found[name] = &found{}
+		f.found[origin{span: name}] = &found{}
 	}
 	for _, fit := range e.fitted {
 		fit.settle()
@@ -225,10 +230,11 @@ func have(n int) string {
 func (f *finder) rebase(base, c, now config.Config) config.Config {
 	c.Outcomes = slices.Clone(c.Outcomes)
 	for _, o := range now.Outcomes {
-		if f.found[o.Span] == nil {
+		at := originOf(o)
+		if f.found[at] == nil {
 			continue
 		}
-		was, mine := ofSpan(base, o.Span), ofSpan(c, o.Span)
+		was, mine := outcomeAt(base, at), outcomeAt(c, at)
 		switch {
 		case mine == nil && was == nil:
 			c = withFound(c, o)
@@ -240,48 +246,51 @@ func (f *finder) rebase(base, c, now config.Config) config.Config {
 }
 
 // withFound returns the configuration with an outcome that was discovered, unless it
-// has one of these spans. It may have another one of this name.
+// has one of this origin. It may have another one of this name.
 func withFound(c config.Config, o config.Outcome) config.Config {
-	with, err := c.WithSpan(o.Span, o.Scale)
+	with, err := originOf(o).with(c, o.Scale)
 	if err != nil {
 		return c
 	}
-	added := &with.Outcomes[len(with.Outcomes)-1]
+	added := outcomeAt(with, originOf(o))
 	if !slices.ContainsFunc(c.Outcomes, func(other config.Outcome) bool { return other.Name == o.Name }) {
 		*added = o
 	}
 	return with
 }
 
-// ofSpan returns the outcome of the spans of a name, or nil.
-func ofSpan(c config.Config, span string) *config.Outcome {
-	i := slices.IndexFunc(c.Outcomes, func(o config.Outcome) bool { return o.Wrapper == "" && o.Span == span })
-	if i < 0 {
-		return nil
-	}
-	return &c.Outcomes[i]
-}
-
 // applied notes what somebody has removed, and of which outcomes the scale is not that
 // of before: these are left alone.
 func (f *finder) applied(before, after config.Config) {
-	for _, span := range before.Spans() {
-		f.dismissed[span] = true
+	for _, at := range origins(before) {
+		f.dismissed[at] = true
 	}
-	for _, span := range after.Spans() {
-		delete(f.dismissed, span)
-		f.beyond = slices.DeleteFunc(f.beyond, func(name string) bool { return name == span })
+	for _, at := range origins(after) {
+		delete(f.dismissed, at)
+		f.beyond = slices.DeleteFunc(f.beyond, func(name string) bool { return name == at.span })
 	}
-	for span, found := range f.found {
-		if f.dismissed[span] {
-			delete(f.found, span)
+	for at, found := range f.found {
+		if f.dismissed[at] {
+			delete(f.found, at)
 			continue
 		}
-		was, is := ofSpan(before, span), ofSpan(after, span)
+		was, is := outcomeAt(before, at), outcomeAt(after, at)
 		if was == nil || is == nil || !sameGrid(*was, before, *is, after) {
 			found.fixed = true
 		}
 	}
+	for _, o := range after.Outcomes { // somebody has added it, and left its scale to us
+		if at := originOf(o); at.builtin != "" && f.found[at] == nil && outcomeAt(before, at) == nil && unscaled(o) {
+			f.found[at] = &found{}
+		}
+	}
+}
+
+// unscaled tells whether an outcome that is built into the VM has the scale that it has
+// where none is given, and nothing is required of it.
+func unscaled(o config.Outcome) bool {
+	scale, ok := config.BuiltinScale(o.VM.Builtin)
+	return ok && o.Scale == scale && o.QTA == nil
 }
 
 // sameGrid tells whether an outcome has the same grid in two configurations.

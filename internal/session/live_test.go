@@ -129,6 +129,9 @@ type rig struct {
 	vm     *erlang.VM
 	config config.Config
 	stop   func() // ends the run and closes the session; called by the cleanup, too
+
+	dear bool       // the run may end because it costs too much
+	over chan error // gets how it ended
 }
 
 // start starts a system in a VM, and observes it as a scope file says that has no
@@ -149,7 +152,7 @@ func observe(t *testing.T, vm *erlang.VM, scopeFile string, opts session.Options
 // observeTarget observes what the target of a scope file means, which the VM is part of.
 func observeTarget(t *testing.T, vm *erlang.VM, target, scopeFile string, opts session.Options) *rig {
 	t.Helper()
-	r := &rig{film: newFilm(), t: t, vm: vm}
+	r := &rig{film: newFilm(), t: t, vm: vm, over: make(chan error, 1)}
 	r.config = parse(t, fmt.Sprintf("target: %s\n%s", target, scopeFile))
 	r.config.Dir = t.TempDir()
 	opts.Observers = append(opts.Observers, r.film)
@@ -160,10 +163,18 @@ func observeTarget(t *testing.T, vm *erlang.VM, target, scopeFile string, opts s
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- r.Run(ctx, 0) }()
+	go func() {
+		err := r.Run(ctx, 0)
+		r.over <- err
+		ended <- err
+	}()
 	r.stop = sync.OnceFunc(func() {
 		cancel()
-		if err := errors.Join(<-ended, r.Close()); err != nil {
+		err := <-ended
+		if r.dear && errors.Is(err, session.ErrPrice) {
+			err = nil
+		}
+		if err := errors.Join(err, r.Close()); err != nil {
 			t.Error(err)
 		}
 	})

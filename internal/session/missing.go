@@ -2,7 +2,6 @@ package session
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/beamscope/beamscope/internal/config"
@@ -64,7 +63,7 @@ func (m *missing) Configured(s *scope.System, _ outcome.Plan) error {
 	m.session.mu.Unlock()
 	waiting := make(map[sight]int)
 	for _, p := range s.Probes {
-		if what, ok := sightOf(p.Spec); ok && asked(c, s, p.Spec.Name) && !m.known[what] {
+		if what, ok := sightOf(p.Spec); ok && asked(c, s, p.Spec.Name) && !m.known[what] && !m.session.added(p.Spec) {
 			waiting[what] = m.waiting[what]
 		}
 	}
@@ -152,7 +151,14 @@ func (m *missing) discovered() []string {
 	}
 	m.session.mu.Lock()
 	defer m.session.mu.Unlock()
-	return slices.Sorted(maps.Keys(f.found))
+	var spans []string
+	for at := range f.found {
+		if at.span != "" {
+			spans = append(spans, at.span)
+		}
+	}
+	slices.Sort(spans)
+	return spans
 }
 
 func (m *missing) say(text string) {

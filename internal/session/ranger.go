@@ -52,7 +52,7 @@ func (f *found) enough() bool {
 // A fit is a scale that is to take the place of another.
 type fit struct {
 	*found
-	span, outcome string
+	outcome       string
 	before, after dq.Grid
 	fitting       autorange.Fitting
 	timeouts, of  uint64 // how many instances
@@ -79,12 +79,13 @@ func (f *finder) Framed(_ *outcome.Batch, frame *scope.Frame) error {
 	f.session.mu.Lock()
 	defer f.session.mu.Unlock()
 	now := f.session.config
-	seen := make(map[string]bool)
+	seen := make(map[origin]bool)
 	for i := range frame.Probes {
 		p := &frame.Probes[i]
-		if found := f.found[p.Spec.Span]; found != nil && !p.Counts.Unobserved {
-			found.see(p, !seen[p.Spec.Span])
-			seen[p.Spec.Span] = true
+		at := originOfSpec(p.Spec)
+		if found := f.found[at]; found != nil && !p.Counts.Unobserved {
+			found.see(p, !seen[at])
+			seen[at] = true
 		}
 	}
 	for i := range now.Outcomes {
@@ -141,12 +142,12 @@ func (f *found) see(p *scope.Probe, first bool) {
 func (f *finder) fit(e *edit) {
 	now := f.session.config
 	e.config.Outcomes = slices.Clone(e.config.Outcomes)
-	for i := range now.Outcomes { // the first ones of the edit, in the same order
+	for i := range now.Outcomes {
 		if len(e.fitted) == maxFitsAtOnce {
 			return
 		}
 		if fit, ok := f.fitOf(now, &now.Outcomes[i]); ok {
-			e.config.Outcomes[i].Scale = fit.fitting.Scale
+			e.config.Entry(fit.outcome).Scale = fit.fitting.Scale
 			e.fitted = append(e.fitted, fit)
 		}
 	}
@@ -154,8 +155,8 @@ func (f *finder) fit(e *edit) {
 
 // fitOf returns how to fit the scale of an outcome; false where it is to stay.
 func (f *finder) fitOf(now config.Config, o *config.Outcome) (*fit, bool) {
-	found := f.found[o.Span]
-	if found == nil || o.Wrapper != "" || found.fixed || found.fits == maxFits || o.QTA != nil {
+	found := f.found[originOf(*o)]
+	if found == nil || found.fixed || found.fits == maxFits || o.QTA != nil {
 		return nil, false
 	}
 	grid, err := o.Scale.Grid(now.Base)
@@ -176,6 +177,6 @@ func (f *finder) fitOf(now config.Config, o *config.Outcome) (*fit, bool) {
 	if err != nil {
 		return nil, false
 	}
-	return &fit{found: found, span: o.Span, outcome: o.Name, before: grid, after: after, fitting: fitting,
+	return &fit{found: found, outcome: o.Name, before: grid, after: after, fitting: fitting,
 		timeouts: found.timeouts, of: found.instances}, true
 }

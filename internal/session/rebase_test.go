@@ -41,9 +41,9 @@ func TestRebase(t *testing.T) {
 			with(renamed, config.Outcome{Name: "b_2", Span: "b", Scale: start})},
 		{"not discovered", with(of("z", start)), with(), with(of("z", start)), with()},
 	} {
-		f := newFinder(nil)
+		f := newFinder(nil, config.Config{})
 		for _, name := range []string{"a", "b"} {
-			f.found[name] = &found{}
+			f.found[origin{span: name}] = &found{}
 		}
 		if diff := cmp.Diff(test.want.Outcomes, f.rebase(test.base, test.edit, test.now).Outcomes, cmp.Transformer("some", func(o []config.Outcome) map[string]config.Outcome {
 			m := make(map[string]config.Outcome)
@@ -60,8 +60,9 @@ func TestRebase(t *testing.T) {
 // What somebody removes is not discovered again until somebody adds it, also where it
 // is a name of the diagram; a scale that somebody sets is left alone.
 func TestApplied(t *testing.T) {
-	f := newFinder(nil)
-	f.found["a"], f.found["b"], f.found["c"] = &found{}, &found{}, &found{}
+	f := newFinder(nil, config.Config{})
+	a, b, c := origin{span: "a"}, origin{span: "b"}, origin{span: "c"}
+	f.found[a], f.found[b], f.found[c] = &found{}, &found{}, &found{}
 	before := config.Default()
 	before.Diagram = "p = q -> r\n"
 	for _, name := range []string{"a", "b", "c"} {
@@ -74,14 +75,14 @@ func TestApplied(t *testing.T) {
 		{Name: "c", Span: "c", Scale: config.Scale{Bins: 999}},
 	}
 	f.applied(before, after)
-	if diff := cmp.Diff(map[string]bool{"a": true, "r": true}, f.dismissed); diff != "" {
+	if diff := cmp.Diff(map[origin]bool{a: true, {span: "r"}: true}, f.dismissed, cmp.AllowUnexported(origin{})); diff != "" {
 		t.Errorf("dismissed, -want +got:\n%s", diff)
 	}
-	if f.found["a"] != nil || f.found["b"].fixed || !f.found["c"].fixed {
+	if f.found[a] != nil || f.found[b].fixed || !f.found[c].fixed {
 		t.Errorf("%+v", f.found)
 	}
 	f.applied(after, before)
-	if len(f.dismissed) != 0 || f.found["a"] != nil {
+	if len(f.dismissed) != 0 || f.found[a] != nil {
 		t.Errorf("added again: dismissed %v, found %v", f.dismissed, f.found)
 	}
 }

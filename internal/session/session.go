@@ -14,6 +14,7 @@ import (
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/price"
 	"github.com/beamscope/beamscope/internal/recording"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/snapshot"
@@ -35,6 +36,15 @@ type Options struct {
 	// Discover has names of spans that no outcome has become outcomes by themselves,
 	// and fits their scales to their delays. [Session.Config] has them as well.
 	Discover bool
+
+	// Limit bounds what observing costs the VMs. Above it, the outcome that costs most is
+	// taken off, and then the next; where nothing is left to take off, Run ends with
+	// [ErrPrice].
+	Limit price.Limit
+
+	// Look are outcomes built into the VM that are added by themselves, one after the
+	// other, while no spans are discovered and observing costs little.
+	Look []string
 
 	// Script, where it is not nil, is where the events come from that the
 	// configuration names, and nothing is attached to. The session closes its text.
@@ -59,6 +69,7 @@ type Session struct {
 	keeper  *keeper
 	record  *recorder // nil where nothing is recorded
 	finder  *finder   // nil where nothing is discovered
+	thrift  *thrift   // nil where the price is not bounded, and nothing is added
 	closed  bool
 
 	applying chan struct{} // has room for one: who applies a configuration
@@ -77,6 +88,31 @@ func (s *Session) Config() config.Config {
 	defer s.mu.Unlock()
 	s.known = s.config
 	return s.config
+}
+
+// added reports whether an outcome was added by the session itself.
+func (s *Session) added(spec outcome.Spec) bool {
+	if s.finder == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.finder.found[originOfSpec(spec)] != nil
+}
+
+// sawSpans reports whether spans have been discovered.
+func (s *Session) sawSpans() bool {
+	if s.finder == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for at := range s.finder.found {
+		if at.span != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // attaching is how long it takes to attach, as a rule. Where it takes longer, the
@@ -108,9 +144,14 @@ func Open(ctx context.Context, c config.Config, o Options) (*Session, error) {
 	}
 	observers = append(observers, o.Observers...)
 	if o.Discover {
-		s.finder = newFinder(s)
+		s.finder = newFinder(s, c)
 		source = &findingSource{opened.all, s.finder}
 		observers = append(observers, s.finder)
+	}
+	if o.Limit != (price.Limit{}) || len(o.Look) > 0 {
+		s.thrift = newThrift(s, o.Limit, o.Look)
+		source = &thriftySource{source, s.thrift}
+		observers = append(observers, s.thrift)
 	}
 	missing := newMissing(s)
 	source = &noticingSource{source, missing}
@@ -183,6 +224,9 @@ func open(ctx context.Context, c config.Config, plan outcome.Plan, o Options) (s
 func (s *Session) Run(ctx context.Context, limit time.Duration) error {
 	if s.finder != nil {
 		defer s.finder.begin(ctx)()
+	}
+	if s.thrift != nil {
+		defer s.thrift.begin(ctx)()
 	}
 	return s.scope.Run(ctx, limit)
 }

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/price"
+)
+
+// Without a scope file, outcomes of the VM are observed besides its spans: these from the
+// beginning on, as they cost next to nothing, and others while there are no spans, one
+// after the other.
+func firstLook() []string { return []string{"gc", "file-io"} }
+func laterLook() []string { return []string{"run", "message"} }
+
+// withLook returns the configuration with outcomes of the VM.
+func withLook(c config.Config) (config.Config, error) {
+	for _, name := range firstLook() {
+		scale, _ := config.BuiltinScale(name)
+		var err error
+		if c, err = c.WithBuiltin(name, scale); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// A shareFlag is a share of a core, such as 10% or 0.1. It implements [pflag.Value].
+type shareFlag float64
+
+// maxShare bounds it: no machine has more cores.
+const maxShare = 10_000
+
+// Set implements [pflag.Value].
+func (s *shareFlag) Set(text string) error {
+	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
+	x, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if percent {
+		x /= 100
+	}
+	if err != nil || !(x >= 0 && x <= maxShare) {
+		return errors.New("not a share of a core, as in 10% or 0.1")
+	}
+	*s = shareFlag(x)
+	return nil
+}
+
+// String implements [pflag.Value].
+func (s *shareFlag) String() string { return strconv.FormatFloat(float64(*s)*100, 'g', -1, 64) + "%" }
+
+// Type implements [pflag.Value].
+func (*shareFlag) Type() string { return "share" }
+
+// limit is nothing where the share is 0.
+func (s shareFlag) limit() price.Limit { return price.Limit{Share: float64(s)} }
