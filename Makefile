@@ -1,7 +1,7 @@
 # Every target installs what it needs and is missing, as far as it may.
 
 .DEFAULT_GOAL := build
-.PHONY: build generate otp demo test fuzz bench lint
+.PHONY: build generate otp demo test fuzz kernels bench lint
 
 build:
 	@scripts/need.sh go
@@ -26,6 +26,11 @@ test:
 # Looks for inputs that break what reads foreign data, 10 s for each target.
 fuzz:
 	@scripts/fuzz.sh
+
+# Tries other kernels in an emulator, and writes what works there into README.md. Some
+# minutes.
+kernels:
+	@scripts/kernels/all.sh
 
 bench:
 	@scripts/bench.sh

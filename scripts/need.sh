@@ -11,6 +11,7 @@ packages_of() {
 	bpftrace) echo bpftrace ;;
 	tmux) echo tmux ;;
 	gcc) echo gcc libc6-dev ;;
+	qemu-system-x86_64) echo qemu-system-x86 ;;
 	fftw) echo gcc libc6-dev libfftw3-dev ;;
 	*) echo "need.sh: unknown tool $1" >&2 && exit 2 ;;
 	esac

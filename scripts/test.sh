@@ -9,6 +9,7 @@ if [ "$(id -u)" = 0 ] || [ "${CI:-}" = true ]; then
 	erl=$(erlang/otp/build.sh)
 	echo "Erlang VM with probes: $erl" >&2
 	scripts/need.sh tmux bpftrace
+	[ "$(uname -m)" != x86_64 ] || scripts/need.sh qemu-system-x86_64
 else
 	echo "not root: tests that attach to an Erlang VM are skipped, the others use the bundled recording" >&2
 fi

@@ -24,7 +24,7 @@ func OTP(t testing.TB) erlang.OTP {
 	t.Helper()
 	otp, err := erlang.FindOTP(t.Context())
 	if err != nil {
-		missing(t, err)
+		Missing(t, err)
 	}
 	return otp
 }
@@ -57,7 +57,7 @@ func Release(t testing.TB, release int) erlang.OTP {
 		err = fmt.Errorf("no OTP %d with probes: `OTP=%[1]d make otp` builds one (about five minutes)", release)
 	}
 	if err != nil {
-		missing(t, err)
+		Missing(t, err)
 	}
 	return otp
 }
@@ -66,7 +66,7 @@ func Release(t testing.TB, release int) erlang.OTP {
 func NeedEBPF(t testing.TB) {
 	t.Helper()
 	if err := bpf.Supported(); err != nil {
-		missing(t, err)
+		Missing(t, err)
 	}
 }
 
@@ -74,11 +74,13 @@ func NeedEBPF(t testing.TB) {
 func NeedProgram(t testing.TB, name string) {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
-		missing(t, fmt.Errorf("%w: scripts/need.sh %s installs it", err, name))
+		Missing(t, fmt.Errorf("%w: scripts/need.sh %s installs it", err, name))
 	}
 }
 
-func missing(t testing.TB, err error) {
+// Missing skips the test, or fails it where the environment says CI=true, because of what
+// is not there.
+func Missing(t testing.TB, err error) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
 		t.Fatal(err)

@@ -1,0 +1,403 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/vm"
+)
+
+// An examination observes one VM again and again.
+type examination struct {
+	vm *erlang.VM
+}
+
+// beamscope is the program that observes.
+const beamscope = "/bin/beamscope"
+
+// doctor has beamscope examine the machine.
+func (e examination) doctor(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, beamscope, "doctor", "--pid", strconv.Itoa(e.vm.PID())).CombinedOutput()
+	fmt.Printf("%s", out)
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, lastLine(out))
+	}
+	return "all is well", nil
+}
+
+func lastLine(out []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return lines[len(lines)-1]
+}
+
+// spans has the VM make spans, and counts them.
+func (e examination) spans(ctx context.Context) (string, error) {
+	const good, bad = 4950, 50
+	want := counts{n: good + bad, ok: good, failed: bad}
+	got, err := e.observe(ctx, "{span: load, dmax: 10s, bins: 100}", func() error {
+		if _, err := e.vm.Call(ctx, "span_load", "run", fmt.Sprintf("[#{procs => 4, spans => %d}]", good)); err != nil {
+			return err
+		}
+		_, err := e.vm.Call(ctx, "span_load", "failing", fmt.Sprintf("[#{procs => 2, spans => %d}]", bad))
+		return err
+	}, func(c counts) bool { return c.n >= want.n })
+	if err == nil && got.String() != want.String() {
+		err = fmt.Errorf("%v, want %v", got, want)
+	}
+	return got.String(), err
+}
+
+// rules has the VM spawn processes, and counts their lives by their function.
+func (e examination) rules(ctx context.Context) (string, error) {
+	const short, long, function = 500, 3, "vm_load:live/1"
+	want := counts{n: short + long, ok: short, timeout: long}
+	got, err := e.observe(ctx, "{vm: lifetime, dmax: 5s, bins: 100, group: mfa}", func() error {
+		_, err := e.vm.Call(ctx, "vm_load", "lives", fmt.Sprintf("[lists:duplicate(%d,0) ++ lists:duplicate(%d,8000)]", short, long))
+		return err
+	}, func(c counts) bool { return c.groups[function].n >= want.n })
+	if err != nil {
+		return "", err
+	}
+	lives := got.groups[function]
+	if lives.lost = got.lost; lives.String() != want.String() {
+		return "", fmt.Errorf("%v of %s, want %v", lives, function, want)
+	}
+	return lives.String(), nil
+}
+
+// osWaits has more processes work than there are processors.
+func (e examination) osWaits(ctx context.Context) (string, error) {
+	got, err := e.observe(ctx, "{vm: os-wait, dmax: 1s, bins: 100}", func() error {
+		_, err := e.vm.Call(ctx, "span_load", "run", "[#{procs => 8, spans => 4000}]")
+		return err
+	}, func(c counts) bool { return c.n > 0 })
+	return fmt.Sprintf("%d waits", got.n), err
+}
+
+// counts are of the instances of one outcome.
+type counts struct {
+	n, ok, failed, timeout, lost int
+	groups                       map[string]counts
+}
+
+func (c counts) String() string {
+	return fmt.Sprintf("%d instances: %d ok, %d failed, %d timed out, %d lost", c.n, c.ok, c.failed, c.timeout, c.lost)
+}
+
+// A line is what is read of one that `run --json` prints.
+type line struct {
+	Observed   struct{ N, OK, Failed, Timeout int }
+	Unobserved bool
+	Lost       int
+	Groups     []struct {
+		Key                    string
+		N, OK, Failed, Timeout int
+	}
+}
+
+func (c *counts) add(l line) {
+	o := l.Observed
+	c.n, c.ok, c.failed, c.timeout, c.lost = c.n+o.N, c.ok+o.OK, c.failed+o.Failed, c.timeout+o.Timeout, c.lost+l.Lost
+	for _, g := range l.Groups {
+		if c.groups == nil {
+			c.groups = make(map[string]counts)
+		}
+		sum := c.groups[g.Key]
+		sum.n, sum.ok, sum.failed, sum.timeout = sum.n+g.N, sum.ok+g.OK, sum.failed+g.Failed, sum.timeout+g.Timeout
+		c.groups[g.Key] = sum
+	}
+}
+
+// observe observes an outcome while the VM does something, until enough was seen.
+func (e examination) observe(ctx context.Context, outcome string, do func() error, enough func(counts) bool) (counts, error) {
+	run, err := e.start(ctx, outcome, "run", "--json")
+	if err != nil {
+		return counts{}, err
+	}
+	defer run.kill()
+	did := make(chan error, 1)
+	var sum counts
+	for began, done := false, false; !done || !enough(sum); {
+		select {
+		case err := <-did:
+			if err != nil {
+				return sum, err
+			}
+			done = true
+		case text, more := <-run.lines:
+			if !more {
+				return sum, fmt.Errorf("it ended early: %w", run.failure())
+			}
+			var l line
+			if err := json.Unmarshal([]byte(text), &l); err != nil {
+				return sum, fmt.Errorf("%q: %w", text, err)
+			}
+			if began {
+				sum.add(l)
+			} else if !l.Unobserved {
+				// The windows before are not observed as a whole.
+				began = true
+				go func() { did <- do() }()
+			}
+		case <-ctx.Done():
+			return sum, fmt.Errorf("not enough was seen: %v: %w", sum, ctx.Err())
+		}
+	}
+	return sum, run.interrupt(&sum)
+}
+
+// A run is a running beamscope.
+type run struct {
+	cmd   *exec.Cmd
+	lines chan string // of its standard output
+	log   chan string // all that it told on standard error, once that is over
+}
+
+// start starts beamscope and returns when it observes the VM.
+func (e examination) start(ctx context.Context, outcome string, args ...string) (*run, error) {
+	const scope = "/tmp/scope.yaml"
+	text := "outcomes:\n  observed: " + outcome + "\n"
+	if err := os.WriteFile(scope, []byte(text), 0o644); err != nil {
+		return nil, err
+	}
+	args = append(args, "-c", scope, "--pid", strconv.Itoa(e.vm.PID()))
+	r := &run{cmd: exec.CommandContext(ctx, beamscope, args...), lines: make(chan string, 1024), log: make(chan string, 1)}
+	stdout, err := r.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	stderr, err := r.cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := r.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go r.read(stdout)
+	observing := make(chan struct{})
+	go r.follow(stderr, observing)
+	select {
+	case <-observing:
+		return r, nil
+	case log := <-r.log:
+		return nil, errors.New(strings.TrimSpace(log))
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (r *run) read(stdout io.Reader) {
+	defer close(r.lines)
+	for s := lines(stdout); s.Scan(); {
+		r.lines <- s.Text()
+	}
+}
+
+// follow reads the log. It closes observing when the VM is observed.
+func (r *run) follow(stderr io.Reader, observing chan struct{}) {
+	var log strings.Builder
+	begin := sync.OnceFunc(func() { close(observing) })
+	for s := lines(stderr); s.Scan(); {
+		fmt.Println("beamscope:", s.Text())
+		fmt.Fprintln(&log, s.Text())
+		if strings.Contains(s.Text(), "observing pid") {
+			begin()
+		}
+	}
+	r.log <- log.String()
+}
+
+// lines reads lines, which may be long: an object of JSON is one.
+func lines(r io.Reader) *bufio.Scanner {
+	s := bufio.NewScanner(r)
+	s.Buffer(nil, 1<<24)
+	return s
+}
+
+// interrupt ends it, and adds the lines that it printed meanwhile.
+func (r *run) interrupt(sum *counts) error {
+	if err := r.cmd.Process.Signal(os.Interrupt); err != nil {
+		return err
+	}
+	for text := range r.lines {
+		var l line
+		if err := json.Unmarshal([]byte(text), &l); err != nil {
+			return fmt.Errorf("%q: %w", text, err)
+		}
+		sum.add(l)
+	}
+	return r.cmd.Wait()
+}
+
+// failure returns why it ended by itself.
+func (r *run) failure() error {
+	log := <-r.log
+	return errors.Join(r.cmd.Wait(), errors.New(strings.TrimSpace(log)))
+}
+
+func (r *run) kill() { _ = r.cmd.Process.Kill() }
+
+// explanations has the VM make spans that are slow for known causes, and compares what
+// they are put down to with what the program has measured.
+func (e examination) explanations(ctx context.Context) (string, error) {
+	run, err := e.start(ctx, "{span: slow, dmax: 10s, bins: 100}", "trace", "--json", "-n", "100", "--for", patience.String())
+	if err != nil {
+		return "", err
+	}
+	defer run.kill()
+	var causes []cause
+	for _, c := range []cause{{scenario: "gc", kind: "gc", own: true}, {scenario: "callee", kind: "running"}} {
+		result, err := e.vm.Call(ctx, "causes", "run", "["+c.scenario+", #{spans => 3, cause => 200}]")
+		if err != nil {
+			return "", err
+		}
+		for _, each := range eachSpan.FindAllStringSubmatch(result, -1) {
+			id, _ := strconv.ParseUint(each[1], 10, 64)
+			took, _ := strconv.ParseInt(each[2], 10, 64)
+			causes = append(causes, cause{id, c.scenario, c.kind, c.own, took})
+		}
+	}
+	if err := run.cmd.Process.Signal(os.Interrupt); err != nil {
+		return "", err
+	}
+	found := make(map[uint64]explained)
+	for text := range run.lines {
+		var s explained
+		if err := json.Unmarshal([]byte(text), &s); err != nil {
+			return "", fmt.Errorf("%q: %w", text, err)
+		}
+		found[s.ID] = s
+	}
+	if err := run.cmd.Wait(); err != nil {
+		return "", err
+	}
+	for _, c := range causes {
+		if err := found[c.id].check(c); err != nil {
+			return "", err
+		}
+	}
+	if len(causes) == 0 {
+		return "", errors.New("the program tells of no spans")
+	}
+	return fmt.Sprintf("%d spans put down to their causes", len(causes)), nil
+}
+
+// A cause is what one span was slow for, by the program.
+type cause struct {
+	id             uint64
+	scenario, kind string
+	own            bool // in the process of the span
+	ns             int64
+}
+
+// eachSpan finds the spans in the result of causes:run/2, each with its id and cause.
+var eachSpan = regexp.MustCompile(`\{(\d+),\d+,(\d+)\}`)
+
+// explained is what is read of a span that `trace --json` prints.
+type explained struct {
+	ID       uint64
+	Duration int64 `json:"duration_ns"`
+	Shares   []struct {
+		Duration int64 `json:"duration_ns"`
+		Kind     string
+		Own      bool
+	}
+}
+
+// check says what is wrong with an explanation.
+func (s explained) check(c cause) error {
+	var sum, share, machine int64
+	for _, p := range s.Shares {
+		sum += p.Duration
+		switch {
+		case p.Kind == c.kind && p.Own == c.own:
+			share += p.Duration
+		case p.Kind == "os": // the program's clock goes on then
+			machine += p.Duration
+		}
+	}
+	switch {
+	case s.ID == 0:
+		return fmt.Errorf("span %d, slow by %s, was not explained", c.id, c.scenario)
+	case sum != s.Duration:
+		return fmt.Errorf("span %d took %d ns, its shares together %d", s.ID, s.Duration, sum)
+	case share == 0 || share+machine < c.ns*8/10:
+		return fmt.Errorf("span %d, slow by %s for %d ns, has %d ns of %s: %+v", s.ID, c.scenario, c.ns, share, c.kind, s.Shares)
+	}
+	return nil
+}
+
+// killed kills beamscope while it observes.
+func (e examination) killed(ctx context.Context) (string, error) {
+	run, err := e.start(ctx, "{span: load, dmax: 10s, bins: 100}", "run", "--json")
+	if err != nil {
+		return "", err
+	}
+	defer run.kill()
+	during, err := e.semaphore(ctx)
+	if err != nil || during == 0 {
+		return "", errors.Join(err, fmt.Errorf("the semaphore is %d while beamscope observes", during))
+	}
+	if err := run.cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		return "", err
+	}
+	_ = run.cmd.Wait()
+	// The kernel takes the probes off when the last of the process is gone.
+	for {
+		after, err := e.semaphore(ctx)
+		if err != nil {
+			return "", err
+		}
+		if after == 0 {
+			break
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return "", fmt.Errorf("the semaphore is still %d", after)
+		}
+	}
+	if _, err := e.vm.Call(ctx, "span_load", "run", "[#{procs => 2, spans => 1000}]"); err != nil {
+		return "", fmt.Errorf("the VM does not go on: %w", err)
+	}
+	again, err := e.spans(ctx)
+	if err != nil {
+		return "", fmt.Errorf("observed again: %w", err)
+	}
+	return fmt.Sprintf("the semaphore was %d and is 0; observed again: %s", during, again), nil
+}
+
+// semaphore returns that of the probe of the spans that span_load makes.
+func (e examination) semaphore(ctx context.Context) (uint16, error) {
+	found, _, err := vm.Find(ctx, vm.Target{PID: e.vm.PID()})
+	if err != nil {
+		return 0, err
+	}
+	probes, err := found[0].Probes()
+	if err != nil {
+		return 0, err
+	}
+	name := fmt.Sprintf("user_trace__n%d", bpf.Label("load"))
+	for _, p := range probes {
+		if p.Name == name {
+			return found[0].Process.Semaphore(p.Sites[0], found[0].Exe)
+		}
+	}
+	return 0, fmt.Errorf("no probe %s", name)
+}

@@ -1,0 +1,136 @@
+package kernels_test
+
+import (
+	"context"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/kernels"
+	"github.com/beamscope/beamscope/internal/vmtest"
+)
+
+var (
+	all    = flag.Bool("all", false, "try all kernels and processors, not only what CI has time for")
+	update = flag.Bool("update", false, "write what works into results.json and README.md")
+)
+
+// stable is the kernel that is tried with all other tests: Debian's stable one, whose
+// verifier knows no private stacks.
+var stable = kernels.Kernel{Name: "6.12", Arch: "amd64"}
+
+// old is a kernel that is too old.
+var old = kernels.Kernel{Name: "6.1", Arch: "amd64"}
+
+func TestStableKernel(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the emulator would need a VM for another processor")
+	}
+	works(t, try(t, stable))
+}
+
+// Everything works on the kernels that `make kernels` tries besides.
+func TestOtherKernels(t *testing.T) {
+	if !*all {
+		t.Skip("`make kernels` tries them")
+	}
+	for _, k := range []kernels.Kernel{{Name: "newest", Arch: "amd64"}} {
+		t.Run(k.String(), func(t *testing.T) { works(t, try(t, k)) })
+	}
+}
+
+// A kernel that is too old is refused with one line that says which one is needed.
+func TestOldKernel(t *testing.T) {
+	if !*all {
+		t.Skip("`make kernels` tries it")
+	}
+	r := try(t, old)
+	for _, s := range kernels.Subjects() {
+		c := r.Check(s)
+		if c.Works || !strings.Contains(c.Found, "Linux 6.6 or later") || strings.Contains(c.Found, "\n") {
+			t.Errorf("Linux %s on %s: %s: %t: %q", r.Release, r.Arch, s, c.Works, c.Found)
+		}
+	}
+}
+
+// works fails where something does not work on a kernel.
+func works(t *testing.T, r kernels.Result) {
+	t.Helper()
+	for _, s := range kernels.Subjects() {
+		c := r.Check(s)
+		t.Logf("Linux %s on %s: %s: %s", r.Release, r.Arch, s, c.Found)
+		if !c.Works {
+			t.Errorf("%s does not work", s)
+		}
+	}
+}
+
+// try runs the guest on a kernel.
+func try(t *testing.T, k kernels.Kernel) kernels.Result {
+	t.Helper()
+	vmtest.NeedProgram(t, kernels.Emulator)
+	m := kernels.Machine{OTP: vmtest.OTP(t), Tools: t.TempDir()}
+	m.Image = script(t, "kernel.sh", k.Name, k.Arch)
+	apps, err := erlang.Compile(t.Context(), m.OTP, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Apps = apps
+	build(t, k.Arch, "../../cmd/beamscope", filepath.Join(m.Tools, "beamscope"))
+	build(t, k.Arch, "./guest", filepath.Join(m.Tools, "guest"))
+	initramfs := filepath.Join(m.Tools, "initramfs")
+	f, err := os.Create(initramfs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := m.WriteImage(f); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var console strings.Builder
+	r, err := m.Run(ctx, initramfs, &console)
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", k, err, console.String())
+	}
+	if testing.Verbose() {
+		t.Log(console.String())
+	}
+	if *update {
+		record(t, k, r)
+	}
+	return r
+}
+
+// patience is how long a guest may take, which is some seconds more than its own patience.
+const patience = 9 * time.Minute
+
+// script runs a script of scripts/kernels, and returns the last line that it prints.
+func script(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join("../../scripts/kernels", name), args...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		vmtest.Missing(t, err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return lines[len(lines)-1]
+}
+
+// build builds a program that needs no libraries.
+func build(t *testing.T, arch, program, to string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", to, program)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+arch)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}

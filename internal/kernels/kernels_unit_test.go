@@ -1,0 +1,69 @@
+package kernels
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+)
+
+func TestParse(t *testing.T) {
+	const told = "[ 1.0] Linux\r\nguest: spans: true\r\n" + Mark + `{"release":"6.12.9","arch":"amd64","checks":[{"subject":"spans","works":true,"found":"all"}]}` + "\r\n[ 2.0] off\r\n"
+	r, err := parse(told)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Version() != "6.12" || !r.Check(Spans).Works || r.Check(Rules).Works {
+		t.Errorf("%+v", r)
+	}
+	for _, console := range []string{"", "Kernel panic", Mark + "{"} {
+		if _, err := parse(console); !errors.Is(err, ErrGuest) {
+			t.Errorf("%q: %v", console, err)
+		}
+	}
+}
+
+// The archive is one that cpio(1) reads: names and contents begin at multiples of four.
+func TestImage(t *testing.T) {
+	var out bytes.Buffer
+	i := newImage(&out)
+	i.file("/a/bc", 0o644, []byte("hello"))
+	i.file("/a/d", 0o755, nil)
+	if err := i.close(); err != nil {
+		t.Fatal(err)
+	}
+	data := out.Bytes()
+	var names []string
+	for len(data) > 0 {
+		if string(data[:6]) != "070701" {
+			t.Fatalf("no header where one is due: %q", data)
+		}
+		size, length := field(t, data, 6), field(t, data, 11)
+		names = append(names, string(data[110:110+length-1]))
+		data = data[up(110+length)+up(size):]
+	}
+	want := []string{"a", "a/bc", "a/d", "TRAILER!!!"}
+	if len(names) != len(want) {
+		t.Fatalf("%q, want %q", names, want)
+	}
+	for n := range want {
+		if names[n] != want[n] {
+			t.Errorf("%q, want %q", names, want)
+		}
+	}
+}
+
+func up(n int) int { return (n + 3) &^ 3 }
+
+// field reads field n of a header: numbers of eight digits behind the six of the magic.
+func field(t *testing.T, header []byte, n int) int {
+	t.Helper()
+	v := 0
+	for _, c := range header[6+8*n : 14+8*n] {
+		d := bytes.IndexByte([]byte("0123456789ABCDEF"), c)
+		if d < 0 {
+			t.Fatalf("%q is no digit", c)
+		}
+		v = v*16 + d
+	}
+	return v
+}
