@@ -5,6 +5,7 @@
 //	bench rabbitmq   each built-in outcome's share of RabbitMQ's throughput
 //	bench drilldown  what spans, and explaining the slow ones, take of systems' throughput
 //	bench attach     how long attaching takes
+//	bench crowds     how much is counted of what very many processes do
 //	bench edges      how many messages between processes are inferred, and how many rightly
 //
 // spans, which is the default, compares
@@ -49,10 +50,12 @@ func main() {
 		err = benchDrilldown(ctx, *rounds, *length)
 	case "attach":
 		err = benchAttach(ctx, *rounds)
+	case "crowds":
+		err = benchCrowds(ctx, *length)
 	case "edges":
 		err = benchEdges(ctx, *length)
 	default:
-		err = fmt.Errorf("%s: none of spans, builtins, rabbitmq, drilldown, attach and edges", subject)
+		err = fmt.Errorf("%s: none of spans, builtins, rabbitmq, drilldown, attach, crowds and edges", subject)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
