@@ -501,6 +501,9 @@ func perSecond(r float64) string {
 }
 
 func successes(p *scope.Probe) (string, tone) {
+	if least, lost, ok := p.LeastSuccess(); ok && lost {
+		return figures.AtLeast(least), doubtful
+	}
 	s, ok := p.Observed.Success()
 	switch {
 	case !ok && onlyCalculated(p):

@@ -267,7 +267,12 @@ func quantile(p *scope.Probe, q float64) string {
 	return figures.AtMost(d)
 }
 
+// success shows the share of the instances that succeeded: the least that it can be where
+// something was lost.
 func success(p *scope.Probe) string {
+	if least, lost, ok := p.LeastSuccess(); ok && lost {
+		return figures.AtLeast(least)
+	}
 	s, ok := p.Observed.Success()
 	if !ok {
 		return "-"

@@ -14,6 +14,15 @@ import (
 // float64.
 func PercentDown(share float64) string { return percentRounded(share, floor) }
 
+// AtLeast shows a share that is one at least: of what is not all, less than all.
+func AtLeast(share float64) string {
+	text := PercentDown(share)
+	if share < 1 && text == "100.00%" {
+		text = "99.99%"
+	}
+	return "≥" + text
+}
+
 // PercentUp shows a share as [PercentDown] does, rounded up: it is at most so much.
 func PercentUp(share float64) string { return percentRounded(share, ceil) }
 

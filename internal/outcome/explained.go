@@ -19,9 +19,7 @@ func (s *VMSource) explain(st *stage, w Window, instances []Instance) error {
 	if err := o.record.read(o.collector.Events); err != nil {
 		return err
 	}
-	if text := s.unrecorded.next(o.record.takeLost()); text != "" {
-		s.note("%s", text)
-	}
+	s.noteUnrecorded(o.record.takeLost())
 	names := s.traceNames()
 	traceAll(worstExplained(st, instances), instances, MaxSpans, func(i *Instance) *trace.Trace {
 		t := o.record.explain(explain.Instance{

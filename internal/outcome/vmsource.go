@@ -84,8 +84,9 @@ type VMSource struct {
 
 	batch assembly
 
-	unrecorded    lossRun // of events for explanations
-	toldUnwatched bool    // that there was no room to watch a process
+	crowded       map[string]lossRun // of events that found no room, by outcome
+	unrecorded    lossRun            // of events for explanations
+	toldUnwatched bool               // that there was no room to watch a process
 
 	names     *names       // of the VMs' processes
 	functions *registry    // that they were started with
@@ -154,6 +155,7 @@ func NewVMSource(ctx context.Context, cfg VMConfig) (*VMSource, error) {
 		names:   newNames(),
 
 		functions: new(registry),
+		crowded:   make(map[string]lossRun),
 
 		preparing: make(map[usdt.Process]bool),
 		prepared:  make(chan *preparedVM),
@@ -417,6 +419,7 @@ func (s *VMSource) Collect(_ context.Context, w Window) (Batch, error) {
 	}
 	s.batch.assemble(st, s.vms, read, streamed)
 	s.nameGroups(st)
+	s.noteNoRoom(s.batch.counts)
 	batch := Batch{Window: w, Time: monotonic.Wall(w.To), Counts: s.batch.counts, Instances: s.batch.instances, Cost: s.cost(w)}
 	if !observed {
 		batch.Instances = nil // they are part of what is lost

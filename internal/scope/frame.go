@@ -131,5 +131,17 @@ func (p *Probe) Rate() float64 {
 	return float64(p.Counts.Instances()) / p.Window.Duration().Seconds()
 }
 
+// LeastSuccess returns the share of the instances that succeeded if everything that was
+// lost was an instance that did not: it cannot be less. lost is false where nothing was
+// lost, and ok where there is nothing that a share could be of.
+func (p *Probe) LeastSuccess() (share float64, lost, ok bool) {
+	n := p.Counts.Instances()
+	all := n + p.Counts.Loss.Total()
+	if all == 0 {
+		return 0, false, false
+	}
+	return float64(p.Counts.Successes) / float64(all), all > n, true
+}
+
 // Quantiles returns the probabilities whose quantiles are shown everywhere.
 func Quantiles() []float64 { return []float64{0.25, 0.5, 0.75, 0.99} }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/outcome"
@@ -230,4 +231,32 @@ func TestApplyRefused(t *testing.T) {
 	if err := s.Apply(t.Context(), first); !errors.Is(err, outcome.ErrEnded) {
 		t.Errorf("after the run: %v", err)
 	}
+}
+
+// Whatever became of what was lost, no smaller share succeeded than the least that is told;
+// where nothing was lost, that is the share.
+func TestLeastSuccess(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		count := func(what string) uint64 { return rapid.Uint64Range(0, 1000).Draw(t, what) }
+		p := scope.Probe{Counts: outcome.Counts{
+			Successes: count("successes"), Failures: count("failures"), Timeouts: count("timeouts"),
+			Loss: outcome.Loss{NoRoom: count("no room"), Unpaired: count("unpaired")},
+		}}
+		n, all := p.Counts.Instances(), p.Counts.Loss.Total()
+		least, lost, ok := p.LeastSuccess()
+		if ok != (n+all > 0) || lost != (all > 0) {
+			t.Fatalf("%+v: lost %v, ok %v", p.Counts, lost, ok)
+		}
+		if !ok {
+			return
+		}
+		succeeded := rapid.Uint64Range(0, all).Draw(t, "of the lost ones, that succeeded")
+		instances := n + rapid.Uint64Range(succeeded, all).Draw(t, "of the lost ones, instances")
+		if instances == 0 {
+			return
+		}
+		if share := float64(p.Counts.Successes+succeeded) / float64(instances); share < least || all == 0 && share != least {
+			t.Fatalf("%+v: %v succeeded, and %v at least", p.Counts, share, least)
+		}
+	})
 }
