@@ -29,6 +29,7 @@ type answer struct {
 		SD        *span            `json:"sd_s"`
 		Quantiles []quantileAnswer `json:"quantiles"`
 		Within    []withinAnswer   `json:"within"`
+		Bin       float64          `json:"bin_s"`
 		QTA       *struct {
 			Met    *bool         `json:"met"`
 			Slack  *marginAnswer `json:"slack"`

@@ -31,6 +31,7 @@ type Report struct {
 	// Names are the names of the probes in the order of the diagram, Values their
 	// ΔQs, for plots.
 	Names  []string              `json:"-"`
+	Base   time.Duration         `json:"-"` // the width of bins that was asked for
 	Values map[string]*dq.DeltaQ `json:"-"`
 
 	// Judgement is that on the last definition, where there is a requirement: what
@@ -48,6 +49,7 @@ type Probe struct {
 	Quantiles []Quantile   `json:"quantiles"`
 	Within    []Within     `json:"within"`
 	QTA       *figures.QTA `json:"qta,omitempty"`
+	Bin       float64      `json:"bin_s"` // the width of the bins
 
 	// What the table is written from: exact where floating-point seconds are not.
 	failure dq.Bounds
@@ -101,7 +103,7 @@ func Answer(q Question) (*Report, error) {
 	if err := program.Evaluate(func(name string) *dq.DeltaQ { return models[name] }); err != nil {
 		return nil, err
 	}
-	r := &Report{Probes: map[string]*Probe{}, Names: program.Names(), Values: map[string]*dq.DeltaQ{}}
+	r := &Report{Probes: map[string]*Probe{}, Names: program.Names(), Base: q.Grid.Width(), Values: map[string]*dq.DeltaQ{}}
 	for _, name := range r.Names {
 		d, _ := program.Value(name)
 		r.Values[name] = d
@@ -164,7 +166,7 @@ func (q Question) models() (map[string]*dq.DeltaQ, error) {
 
 func (q Question) probe(d *dq.DeltaQ) *Probe {
 	failure, _ := d.IntangibleMass()
-	p := &Probe{Failure: *bounds(failure), Quantiles: []Quantile{}, Within: []Within{}, failure: failure}
+	p := &Probe{Failure: *bounds(failure), Quantiles: []Quantile{}, Within: []Within{}, Bin: d.Width().Seconds(), failure: failure}
 	if m, ok := d.Moments(); ok {
 		p.moments = &m
 		p.Mean, p.SD = seconds(m.Mean), seconds(m.SD)

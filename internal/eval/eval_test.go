@@ -101,7 +101,8 @@ func TestAnswer(t *testing.T) {
    "probability": 0.09999999999999998
   },
   "hazard": null
- }
+ },
+ "bin_s": 0.001
 }`
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Error(diff)

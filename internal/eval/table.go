@@ -21,9 +21,9 @@ func Table(w io.Writer, r *Report) error {
 	for _, name := range r.Names {
 		rows = append(rows, row(name, r.Probes[name]))
 	}
-	text := align(rows)
+	text := align(rows) + coarse(r)
 	if r.Judgement != nil {
-		text += "\n" + judgement(r.Judged, *r.Judgement)
+		text += "\n" + judgement(r.Judged, *r.Judgement, narrower(r))
 	}
 	_, err := io.WriteString(w, text)
 	return err
@@ -89,8 +89,36 @@ func align(rows [][]string) string {
 	return b.String()
 }
 
+// coarse says whose bins are wider than was asked for, and why; "" where none are.
+func coarse(r *Report) string {
+	var wide []string
+	for _, name := range r.Names {
+		if d := r.Values[name]; d.Width() > r.Base && d.Bins() > 0 {
+			wide = append(wide, fmt.Sprintf("%s (%s)", name, exactDelay(d.Width())))
+		}
+	}
+	if len(wide) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("\nThe bins are wider than --base %s: %s.\nA distribution has at most %d bins, and these delays may be too long for that. A smaller --base does not narrow them.\n",
+		exactDelay(r.Base), strings.Join(wide, ", "), dq.MaxBins)
+}
+
+// narrower says what narrows the bounds of the judged definition: a smaller base only
+// where half of it leaves bins enough.
+func narrower(r *Report) string {
+	d := r.Values[r.Judged]
+	switch {
+	case d.Width() > r.Base || 2*d.Bins() > dq.MaxBins:
+		return "a smaller --base does not narrow them, as a distribution has at most " + strconv.Itoa(dq.MaxBins) + " bins"
+	case r.Base < 2*dq.MinWidth:
+		return "no --base is smaller than " + exactDelay(dq.MinWidth)
+	}
+	return "a smaller --base narrows them"
+}
+
 // judgement says how a probe stands against the requirement, and where.
-func judgement(name string, j dq.Judgement) string {
+func judgement(name string, j dq.Judgement, narrower string) string {
 	var b strings.Builder
 	switch j.Met {
 	case dq.Yes:
@@ -98,7 +126,7 @@ func judgement(name string, j dq.Judgement) string {
 	case dq.No:
 		fmt.Fprintf(&b, "%s does not meet the requirement.\n", name)
 	default:
-		fmt.Fprintf(&b, "Whether %s meets the requirement these bounds cannot tell: a smaller --base narrows them.\n", name)
+		fmt.Fprintf(&b, "Whether %s meets the requirement these bounds cannot tell: %s.\n", name, narrower)
 	}
 	if m := j.Slack; m != nil {
 		if m.HasTime {

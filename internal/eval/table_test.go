@@ -97,6 +97,9 @@ func TestTables(t *testing.T) {
 			"   failure  mean  p99.9\np     100%     -      ∞\n"},
 		"a mean that may be long": {"s = a;", map[string]string{"a": "1e-9*exp(1s)"}, 10 * time.Microsecond,
 			"            failure          mean  p99.9\ns  99.99999989–100%  0.049–9.604s      ∞\n"},
+		"a rare branch that is long": {"s = p:s[0.999999,0.000001](a, b);", map[string]string{"a": "wait(1ms)", "b": "wait(1h)"}, 10 * time.Microsecond,
+			"   failure          mean      p99.9\ns       0%  3.59–58.54ms  0–54.94ms\n\nThe bins are wider than --base 10µs: s (54.94ms).\n" +
+				"A distribution has at most 65536 bins, and these delays may be too long for that. A smaller --base does not narrow them.\n"},
 		"no delay at all": {"s = a;", map[string]string{"a": "wait(0s)"}, ms,
 			"   failure  mean  p99.9\ns       0%     0      0\n"},
 	} {
@@ -194,4 +197,35 @@ func number(rt *rapid.T, text string) *big.Rat {
 		rt.Fatalf("%q is no figure", text)
 	}
 	return x.Mul(x, big.NewRat(scale, 1))
+}
+
+// A smaller base is recommended only where it can be had.
+func TestVerdictSaysWhatNarrows(t *testing.T) {
+	for _, tt := range []struct {
+		model string
+		base  time.Duration
+		want  string
+	}{
+		{"wait(1500us)", ms, "a smaller --base narrows them"},
+		{"wait(1500ns)", time.Microsecond, "no --base is smaller than 1µs"},
+		{"0.5*wait(1500us)", ms, "a smaller --base narrows them"},
+		{"steps(1500us:0.5, 1h:1)", ms, "a smaller --base does not narrow them, as a distribution has at most 65536 bins"},
+		{"steps(1500us:0.5, 50s:1)", ms, "a smaller --base does not narrow them, as a distribution has at most 65536 bins"},
+	} {
+		q := ask(t, "s = a;", map[string]string{"a": tt.model})
+		at, err := ParseQTA("0.5@1500us")
+		if strings.HasSuffix(tt.model, "(1500ns)") {
+			at, err = ParseQTA("0.5@1500ns")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.QTA = &at
+		if q.Grid, err = dq.NewGrid(tt.base, 10000); err != nil {
+			t.Fatal(err)
+		}
+		if _, text := table(t, q); !strings.Contains(text, "these bounds cannot tell: "+tt.want+".") {
+			t.Errorf("%s: got\n%s", tt.model, text)
+		}
+	}
 }
