@@ -232,10 +232,14 @@ type fixed struct {
 }
 
 // New creates the kernel's maps for the outcomes, with room for later ones.
-// Nothing is attached yet. The caller closes the collector.
+// Nothing is attached yet. The caller closes the collector. The error wraps
+// [ErrPermission], [ErrKernel] or [ErrOptions] where it is for that reason.
 func New(opts Options) (*Collector, error) {
 	opts = opts.withDefaults()
 	if err := check(opts.Start, opts.Window, opts.Outcomes); err != nil {
+		return nil, err
+	}
+	if err := Supported(); err != nil {
 		return nil, err
 	}
 	l, err := newLayout(opts.Outcomes, opts.VMs, runtime.NumCPU(), opts.Discover)

@@ -16,6 +16,9 @@ var (
 
 	// ErrKernel says that the kernel lacks something that the collector needs.
 	ErrKernel = errors.New("kernel lacks a feature")
+
+	// ErrRefused says that the kernel's verifier does not accept a program.
+	ErrRefused = errors.New("this kernel refuses the program")
 )
 
 // explain adds to an error of the kernel what it means for the user.
@@ -25,7 +28,7 @@ func explain(err error) error {
 	// Without the privilege the verifier is not even asked, though the error says
 	// so: what it refuses is EACCES, which is os.ErrPermission too.
 	case errors.As(err, &verifier) && !errors.Is(err, syscall.EPERM):
-		return fmt.Errorf("the kernel's verifier refused the program: %w", err)
+		return fmt.Errorf("%w: `beamscope doctor` says which outcomes can be had here: %w", ErrRefused, err)
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("%w: run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE: %w", ErrPermission, err)
 	case errors.Is(err, ebpf.ErrNotSupported):

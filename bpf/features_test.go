@@ -3,6 +3,7 @@ package bpf
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -28,5 +29,13 @@ func TestExplain(t *testing.T) {
 		if !errors.Is(err, test.err) || errors.Is(err, ErrPermission) != test.permission || errors.Is(err, ErrKernel) != test.kernel {
 			t.Errorf("%s: %v", test.name, err)
 		}
+	}
+}
+
+// What the verifier says comes behind a sentence for people.
+func TestExplainRefusal(t *testing.T) {
+	err := explain(&ebpf.VerifierError{Cause: syscall.EACCES, Log: []string{"combined stack size of 3 calls is 528. Too large"}})
+	if !errors.Is(err, ErrRefused) || !strings.HasPrefix(err.Error(), ErrRefused.Error()) {
+		t.Errorf("%v", err)
 	}
 }

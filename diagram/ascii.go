@@ -225,7 +225,7 @@ func drawOperator(e *Operator) drawing {
 			inner[y] = bar + row
 		}
 	}
-	label := beside(labelled(string(e.Kind)+":"+e.Name, e.Name), plain("--"))
+	label := beside(labelled(e.Label(), e.Name), plain("--"))
 	return beside(label, drawing{inner, width + 2 + len("++"), first, names})
 }
 

@@ -1,6 +1,12 @@
 package diagram
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/beamscope/beamscope/dq"
+)
 
 // A Pos is a place in the source: both are counted from 1, columns in characters.
 // The zero Pos is no place.
@@ -64,13 +70,32 @@ type Reuse struct {
 // A Sequence is two or more components, each caused by the one before.
 type Sequence struct{ Parts []Expr }
 
-// An Operator combines two or more components that start together.
+// An Operator combines two or more components that start together, or says for how long
+// and how often its one component is tried.
 type Operator struct {
-	Kind    Kind
-	Name    string
-	Pos     Pos       // of the kind
-	Weights []float64 // of a Choice, one for each part
-	Parts   []Expr
+	Kind     Kind
+	Name     string
+	Pos      Pos           // of the kind
+	Weights  []float64     // of a Choice, one for each part
+	Attempts int           // of a Retry or an Overlap
+	After    time.Duration // of a Timeout, a Retry or an Overlap: see the operators of package dq
+	Parts    []Expr
+}
+
+// single tells whether an operator has one component.
+func (k Kind) single() bool { return k == Timeout || k == Retry || k == Overlap }
+
+// Label is an operator with its kind and what it is set to, without its components and
+// the probabilities of a choice: t:name[20ms].
+func (o *Operator) Label() string {
+	label := string(o.Kind) + ":" + o.Name
+	switch o.Kind {
+	case Timeout:
+		label += "[" + dq.FormatDelay(o.After) + "]"
+	case Retry, Overlap:
+		label += "[" + strconv.Itoa(o.Attempts) + ", " + dq.FormatDelay(o.After) + "]"
+	}
+	return label
 }
 
 // A Kind is a kind of operator: the letter before its name.
@@ -81,6 +106,9 @@ const (
 	AllToFinish   Kind = 'a'
 	FirstToFinish Kind = 'f'
 	Choice        Kind = 'p'
+	Timeout       Kind = 't'
+	Retry         Kind = 'r'
+	Overlap       Kind = 'o'
 )
 
 // String is the kind in words.
@@ -92,6 +120,12 @@ func (k Kind) String() string {
 		return "first to finish"
 	case Choice:
 		return "probabilistic choice"
+	case Timeout:
+		return "timeout"
+	case Retry:
+		return "retry"
+	case Overlap:
+		return "overlapping retry"
 	}
 	return "unknown operator"
 }

@@ -31,6 +31,14 @@ check = -->p:kind--+-0.9->(page)--------+--
 	}
 }
 
+func TestASCIIOfTimes(t *testing.T) {
+	want := `x = -->t:slow[1.5ms]--+-->(a)-->(b)--+-->r:again[3, 20ms]--+-->(c)--+--
+`
+	if diff := cmp.Diff(want, ASCII(mustParse(t, "x = t:slow[1.5ms](a -> b) -> r:again[3, 20ms](c)"))); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // Names take as many columns as a terminal gives their letters.
 func TestASCIIOfWideNames(t *testing.T) {
 	want := `入口 = -->(größe)-->f:引く--+-->(ключ)--+-->(終)--

@@ -60,7 +60,7 @@ func formatExpr(e Expr) string {
 	case *Sequence:
 		return join(e.Parts, " -> ")
 	case *Operator:
-		return string(e.Kind) + ":" + e.Name + formatWeights(e.Weights) + "(" + join(e.Parts, ", ") + ")"
+		return e.Label() + formatWeights(e.Weights) + "(" + join(e.Parts, ", ") + ")"
 	}
 	return ""
 }

@@ -6,11 +6,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/antlr4-go/antlr/v4"
 
 	"github.com/beamscope/beamscope/diagram/internal/grammar"
+	"github.com/beamscope/beamscope/dq"
 )
 
 // The limits of a source.
@@ -25,6 +27,7 @@ const (
 // probabilities, and where the syntax of all is right, names and cycles. Then the
 // File is nil.
 func Parse(source string) (*File, error) {
+	source = strings.TrimPrefix(source, "\ufeff") // a byte-order mark
 	r := newReporter(source)
 	f := parse(source, r)
 	if f != nil {
@@ -223,7 +226,8 @@ func lexical(lines []string, pos Pos) string {
 // tokenNames are the tokens in words.
 var tokenNames = map[int]string{
 	grammar.DQLexerIDENTIFIER: "a name",
-	grammar.DQLexerNUMBER:     "a probability",
+	grammar.DQLexerNUMBER:     "a number",
+	grammar.DQLexerDURATION:   "a time",
 	antlr.TokenEOF:            "the end",
 }
 
@@ -350,49 +354,115 @@ func (b *builder) component(tree grammar.IComponentContext) Expr {
 
 func (b *builder) prefixed(c *grammar.PrefixedContext) Expr {
 	kind, name := c.IDENTIFIER(0).GetSymbol(), c.IDENTIFIER(1).GetSymbol()
-	weights, arguments := c.Weights(), c.Arguments()
+	parameters, arguments := c.Parameters(), c.Arguments()
 	switch kind.GetText() {
 	case "s":
-		if weights != nil || arguments != nil {
+		if parameters != nil || arguments != nil {
 			b.report(position(kind), "s", "s:%s stands for a diagram: it takes no components", name.GetText())
 		}
 		return &Reuse{Name: name.GetText(), Pos: position(name)}
-	case "a", "f", "p":
+	case "a", "f", "p", "t", "r", "o":
 	default:
-		b.report(position(kind), kind.GetText(), "unknown kind %q: want a (all to finish), f (first to finish), p (choice) or s (a diagram)", kind.GetText())
+		b.report(position(kind), kind.GetText(), "unknown kind %q: want a (all to finish), f (first to finish), p (choice), t (timeout), r (retry), o (overlapping retry) or s (a diagram)", kind.GetText())
 		return &Outcome{}
 	}
 	op := &Operator{Kind: Kind(kind.GetText()[0]), Name: name.GetText(), Pos: position(kind)}
 	if arguments == nil {
-		b.report(position(name), name.GetText(), "%c:%s without components: want two or more in parentheses", op.Kind, op.Name)
+		want := "two or more"
+		if op.Kind.single() {
+			want = "one"
+		}
+		b.report(position(name), name.GetText(), "%c:%s without components: want %s in parentheses", op.Kind, op.Name, want)
 		return op
 	}
 	for _, a := range arguments.AllChain() {
 		op.Parts = append(op.Parts, b.chain(a))
 	}
-	if len(op.Parts) < 2 {
-		b.report(position(kind), string(op.Kind)+":"+op.Name, "%c:%s has one component: want two or more", op.Kind, op.Name)
-	}
-	b.weights(op, weights)
+	b.components(op, position(kind))
+	b.parameters(op, parameters)
 	return op
+}
+
+// components reports the wrong number of them.
+func (b *builder) components(op *Operator, at Pos) {
+	word := string(op.Kind) + ":" + op.Name
+	switch n := len(op.Parts); {
+	case op.Kind.single() && n > 1:
+		b.report(at, word, "%s has %d components: want one, which may be a sequence", word, n)
+	case !op.Kind.single() && n < 2:
+		b.report(at, word, "%s has one component: want two or more", word)
+	}
+}
+
+// parameters reads what is in brackets.
+func (b *builder) parameters(op *Operator, tree grammar.IParametersContext) {
+	switch op.Kind {
+	case Choice:
+		b.weights(op, tree)
+	case Timeout:
+		b.timing(op, tree, "a time", "20ms")
+	case Retry, Overlap:
+		b.timing(op, tree, "attempts and a time", "3, 20ms")
+	default:
+		if tree != nil {
+			b.report(position(tree.GetStart()), "[", "%c:%s takes no probabilities: only a choice, p:, does", op.Kind, op.Name)
+		}
+	}
+}
+
+// timing reads the time of a timeout, or the attempts and the time of a retry.
+func (b *builder) timing(op *Operator, tree grammar.IParametersContext, want, example string) {
+	word := string(op.Kind) + ":" + op.Name
+	if tree == nil {
+		b.report(op.Pos, word, "%s without %s: want %s[%s](…)", word, want, word, example)
+		return
+	}
+	all := tree.AllParameter()
+	count := 1
+	if op.Kind != Timeout {
+		count = 2
+	}
+	if len(all) != count {
+		b.report(position(tree.GetStart()), "[", "%s: want %s, such as [%s]", word, want, example)
+		return
+	}
+	op.After = b.time(all[count-1].GetStart())
+	if op.Kind != Timeout {
+		op.Attempts = b.attempts(all[0].GetStart())
+	}
+}
+
+// time is that of a token, and 0 where there is none in range.
+func (b *builder) time(t antlr.Token) time.Duration {
+	d, err := dq.ParseDelay(t.GetText())
+	if err != nil || t.GetTokenType() != grammar.DQLexerDURATION || d <= 0 || d > dq.MaxModelDelay {
+		b.report(position(t), t.GetText(), "time %s: want whole nanoseconds above 0 and up to %s, such as 20ms", t.GetText(), dq.FormatDelay(dq.MaxModelDelay/time.Hour*time.Hour))
+		return 0
+	}
+	return d
+}
+
+// attempts are those of a token, and 0 where there are none in range.
+func (b *builder) attempts(t antlr.Token) int {
+	n, err := strconv.Atoi(t.GetText())
+	if err != nil || n < 1 || n > dq.MaxAttempts {
+		b.report(position(t), t.GetText(), "%s attempts: want a whole number from 1 to %d", t.GetText(), dq.MaxAttempts)
+		return 0
+	}
+	return n
 }
 
 // weightSlack is how far a sum of probabilities may be from 1.
 const weightSlack = 1e-9
 
-func (b *builder) weights(op *Operator, tree grammar.IWeightsContext) {
-	if op.Kind != Choice {
-		if tree != nil {
-			b.report(position(tree.GetStart()), "[", "%c:%s takes no probabilities: only a choice, p:, does", op.Kind, op.Name)
-		}
-		return
-	}
+// weights reads the probabilities of a choice.
+func (b *builder) weights(op *Operator, tree grammar.IParametersContext) {
 	if tree == nil {
 		b.report(op.Pos, "p:"+op.Name, "p:%s without probabilities: want one for each component in brackets", op.Name)
 		return
 	}
-	for _, n := range tree.AllNUMBER() {
-		op.Weights = append(op.Weights, b.probability(n.GetSymbol()))
+	for _, n := range tree.AllParameter() {
+		op.Weights = append(op.Weights, b.probability(n.GetStart()))
 	}
 	at := position(tree.GetStart())
 	if slices.Contains(op.Weights, 0) {

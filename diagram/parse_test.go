@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -72,10 +73,39 @@ func TestParseTree(t *testing.T) {
 	}
 }
 
-// Outcomes may be called s, f, a and p.
+func TestParseTimes(t *testing.T) {
+	f := mustParse(t, "x = t:slow[1.5ms](a -> b) -> r:again[3, 1h0m20s](s:y) -> o:more[1000,.5us](c); y = t:y[20µs](d)")
+	want := []Expr{
+		&Sequence{Parts: []Expr{
+			&Operator{Kind: Timeout, Name: "slow", After: 1500 * time.Microsecond, Parts: []Expr{&Sequence{Parts: []Expr{&Outcome{Name: "a"}, &Outcome{Name: "b"}}}}},
+			&Operator{Kind: Retry, Name: "again", Attempts: 3, After: time.Hour + 20*time.Second, Parts: []Expr{&Reuse{Name: "y"}}},
+			&Operator{Kind: Overlap, Name: "more", Attempts: 1000, After: 500, Parts: []Expr{&Outcome{Name: "c"}}},
+		}},
+		&Operator{Kind: Timeout, Name: "y", After: 20 * time.Microsecond, Parts: []Expr{&Outcome{Name: "d"}}},
+	}
+	for i, d := range f.Definitions {
+		if diff := cmp.Diff(want[i], d.Expr, sameTree); diff != "" {
+			t.Error(diff)
+		}
+	}
+	const formatted = "x = t:slow[1.5ms](a -> b) -> r:again[3, 3620s](s:y) -> o:more[1000, 500ns](c);\ny = t:y[20us](d);\n"
+	if got := Format(f); got != formatted {
+		t.Errorf("formatted %s", got)
+	}
+}
+
+// A byte-order mark at the beginning is skipped: places are counted from what follows.
+func TestParseByteOrderMark(t *testing.T) {
+	f := mustParse(t, "\ufeffa = b;")
+	if f.Definitions[0].Pos != (Pos{1, 1}) {
+		t.Errorf("the first definition is at %v", f.Definitions[0].Pos)
+	}
+}
+
+// Outcomes may be called s, f, a, p, t, r and o.
 func TestParseLetters(t *testing.T) {
-	f := mustParse(t, "probe = s -> a -> f -> p;")
-	if diff := cmp.Diff([]string{"s", "a", "f", "p"}, f.Outcomes()); diff != "" {
+	f := mustParse(t, "probe = s -> a -> f -> p -> t -> r -> o;")
+	if diff := cmp.Diff([]string{"s", "a", "f", "p", "t", "r", "o"}, f.Outcomes()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -105,7 +135,21 @@ func TestParseErrors(t *testing.T) {
 		{"a diagram as outcome", "a = b;\nc = a;", []string{`2:5: a is a diagram, defined in line 1: to use it write s:a`}},
 		{"one component", "a = f:g(b);", []string{`1:5: f:g has one component: want two or more`}},
 		{"no components", "a = f:g;", []string{`1:7: f:g without components: want two or more in parentheses`}},
-		{"unknown kind", "a = x:g(b, c);", []string{`1:5: unknown kind "x": want a (all to finish), f (first to finish), p (choice) or s (a diagram)`}},
+		{"unknown kind", "a = x:g(b, c);", []string{`1:5: unknown kind "x": want a (all to finish), f (first to finish), p (choice), t (timeout), r (retry), o (overlapping retry) or s (a diagram)`}},
+		{"timeout without a time", "a = t:g(b);", []string{"1:5: t:g without a time: want t:g[20ms](…)"}},
+		{"timeout with a number", "a = t:g[20](b);", []string{"1:9: time 20: want whole nanoseconds above 0 and up to 2501h, such as 20ms"}},
+		{"a timeout too fine", "a = t:g[0.5ns](b);", []string{"1:9: time 0.5ns: want whole nanoseconds above 0 and up to 2501h, such as 20ms"}},
+		{"a timeout of nothing", "a = t:g[0s](b);", []string{"1:9: time 0s: want whole nanoseconds above 0 and up to 2501h, such as 20ms"}},
+		{"timeout of two", "a = t:g[1s](b, c);", []string{"1:5: t:g has 2 components: want one, which may be a sequence"}},
+		{"timeout with attempts", "a = t:g[3, 1s](b);", []string{"1:8: t:g: want a time, such as [20ms]"}},
+		{"timeout of nobody", "a = t:g[1s];", []string{"1:7: t:g without components: want one in parentheses"}},
+		{"retry without attempts", "a = r:g[20ms](b);", []string{"1:8: r:g: want attempts and a time, such as [3, 20ms]"}},
+		{"retry without anything", "a = r:g(b);", []string{"1:5: r:g without attempts and a time: want r:g[3, 20ms](…)"}},
+		{"no attempt", "a = o:g[0, 1s](b);", []string{"1:9: 0 attempts: want a whole number from 1 to 1000"}},
+		{"half an attempt", "a = o:g[1.5, 1s](b);", []string{"1:9: 1.5 attempts: want a whole number from 1 to 1000"}},
+		{"the wrong way round", "a = r:g[1s, 3](b);", []string{"1:9: 1s attempts: want a whole number from 1 to 1000", "1:13: time 3: want whole nanoseconds above 0 and up to 2501h, such as 20ms"}},
+		{"a time as a probability", "a = p:g[1s, 0.5](b, c);", []string{"1:9: probability 1s: want above 0, below 1"}},
+		{"a byte-order mark inside", "a = b;\ufeff", []string{"1:7: unexpected character '�'"}},
 		{"components of a diagram", "b = c; a = s:b(x, y);", []string{`1:12: s:b stands for a diagram: it takes no components`}},
 		{"probabilities of a:", "a = a:g[0.5, 0.5](b, c);", []string{`1:8: a:g takes no probabilities: only a choice, p:, does`}},
 		{"no probabilities", "a = p:g(b, c);", []string{`1:5: p:g without probabilities: want one for each component in brackets`}},
@@ -212,6 +256,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("")
 	f.Add("p_3 = s:p_1 -> s:p_2; p_1 = a -> f:x(b, c); p_2 = p:k[.1, 9e-1](q /* c */, r); // x")
 	f.Add("// top\n\na=b->f:g ( c,\n d /* in */ ) // z\n ; // after\n/* x\ny */ e=p:h[.50,5e-1](i,j) // last\n# end")
+	f.Add("a = t:x[20ms](b) -> r:y[3, 1h.5s](c) -> o:z[2,1µs](d)")
 	f.Add("a = b /* x\n*/ ; // z\nsystem = s:a\r\n")
 	f.Fuzz(func(t *testing.T, source string) {
 		file, err := Parse(source)

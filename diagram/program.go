@@ -28,6 +28,7 @@ type Program struct {
 	nodes      []node
 	byName     map[string]int // definitions, operators, outcomes
 	names      []string       // definitions and operators, in order
+	unknown    *dq.DeltaQ     // in place of what is missing
 }
 
 // A node is one step of a program, after all the steps it needs.
@@ -45,7 +46,7 @@ type node struct {
 // file does not define or defines through itself, which no file by [Parse] has,
 // and [ErrSize].
 func Compile(f *File) (*Program, error) {
-	c := compiler{p: &Program{byName: map[string]int{}}, definitions: map[string]*Definition{}, defs: map[string]int{}, open: map[string]bool{}}
+	c := compiler{p: &Program{byName: map[string]int{}, unknown: dq.Unknown()}, definitions: map[string]*Definition{}, defs: map[string]int{}, open: map[string]bool{}}
 	for _, d := range f.Definitions {
 		c.definitions[d.Name] = d
 	}
@@ -135,7 +136,9 @@ func (p *Program) Names() []string { return append([]string(nil), p.names...) }
 
 // Evaluate calculates everything. outcome gives the ΔQ of an outcome; where it is
 // nil or empty, there is no data for it, nor for what needs it, and the rest is
-// calculated all the same. On an error, which says where it happened, the values
+// calculated all the same. Only a choice does without some of its components: one
+// without data may be anything, so the bounds are wider by its probability; a choice of
+// which no component has data has none. On an error, which says where it happened, the values
 // are those of no one evaluation.
 func (p *Program) Evaluate(outcome func(name string) *dq.DeltaQ) error {
 	for i := range p.nodes {
@@ -153,14 +156,20 @@ func (p *Program) Evaluate(outcome func(name string) *dq.DeltaQ) error {
 
 func (p *Program) step(n *node) error {
 	n.value = &n.own
+	op, ok := n.expr.(*Operator)
+	missing := 0
 	for i, a := range n.args {
 		n.inputs[i] = p.nodes[a].value
 		if n.inputs[i].Empty() {
-			n.own.Clear()
-			return nil
+			n.inputs[i] = p.unknown
+			missing++
 		}
 	}
-	op, ok := n.expr.(*Operator)
+	choice := ok && op.Kind == Choice
+	if missing == len(n.args) || missing > 0 && !choice {
+		n.own.Clear()
+		return nil
+	}
 	if !ok {
 		return p.calculator.Sequential(&n.own, n.inputs...)
 	}
@@ -169,6 +178,12 @@ func (p *Program) step(n *node) error {
 		return p.calculator.AllToFinish(&n.own, n.inputs...)
 	case FirstToFinish:
 		return p.calculator.FirstToFinish(&n.own, n.inputs...)
+	case Timeout:
+		return p.calculator.Timeout(&n.own, n.inputs[0], op.After)
+	case Retry:
+		return p.calculator.Retry(&n.own, n.inputs[0], op.After, op.Attempts)
+	case Overlap:
+		return p.calculator.RetryOverlap(&n.own, n.inputs[0], op.After, op.Attempts)
 	}
 	return p.calculator.Choice(&n.own, op.Weights, n.inputs...)
 }
@@ -189,6 +204,76 @@ func (p *Program) Value(name string) (*dq.DeltaQ, bool) {
 		return new(dq.DeltaQ), true
 	}
 	return n.value, true
+}
+
+// Share is the greatest probability with which an outcome takes part in a definition or
+// an operator: the product of the probabilities of the choices on the way to it, and 1
+// where there are none. It is 0 where the outcome takes no part.
+func (p *Program) Share(name, outcome string) float64 {
+	root, ok := p.byName[name]
+	leaf, known := p.byName[outcome]
+	if !ok || !known {
+		return 0
+	}
+	shares := make([]float64, len(p.nodes))
+	shares[root] = 1
+	for i := root; i >= 0; i-- { // arguments come before what needs them
+		op, _ := p.nodes[i].expr.(*Operator)
+		for j, a := range p.nodes[i].args {
+			share := shares[i]
+			if op != nil && op.Kind == Choice {
+				share = float64(share * op.Weights[j])
+			}
+			shares[a] = max(shares[a], share)
+		}
+	}
+	return shares[leaf]
+}
+
+// A Use says how something is calculated from an outcome.
+type Use struct {
+	Outcome string
+
+	// Weight is by how much the calculated ΔQ moves at most where that of the outcome
+	// moves, each by the largest vertical distance of the distribution functions: 1 for
+	// each time that it is used, times the probabilities of the choices above.
+	Weight float64
+
+	Times float64 // that it is used, regardless of choices
+}
+
+// Uses returns how a definition or an operator is calculated from each outcome behind
+// it. It is nil for an unknown name.
+func (p *Program) Uses(name string) []Use {
+	root, ok := p.byName[name]
+	if !ok {
+		return nil
+	}
+	weights, times := make([]float64, len(p.nodes)), make([]float64, len(p.nodes))
+	weights[root], times[root] = 1, 1
+	var uses []Use
+	for i := root; i >= 0; i-- { // what a node is calculated from comes before it
+		n := &p.nodes[i]
+		if n.outcome && times[i] > 0 {
+			uses = append(uses, Use{n.label, weights[i], times[i]})
+		}
+		for k, arg := range n.args {
+			share, often := n.use(k)
+			weights[arg] += float64(weights[i] * share)
+			times[arg] += float64(times[i] * often)
+		}
+	}
+	return uses
+}
+
+// use returns by how much the value of a node moves where that of an argument does, and
+// how often the argument is used.
+func (n *node) use(argument int) (weight, times float64) {
+	op, ok := n.expr.(*Operator)
+	if !ok || argument >= len(op.Weights) {
+		return 1, 1
+	}
+	return op.Weights[argument], 1
 }
 
 // Behind are the names of the outcomes that a definition or an operator is

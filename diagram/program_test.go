@@ -256,3 +256,87 @@ func TestCompileBoundsSize(t *testing.T) {
 		t.Errorf("got %v, want ErrSize", err)
 	}
 }
+
+// A branch of a choice without data may be anything: the bounds are wider by its
+// probability, and by no more. What follows the choice is calculated as well. Only where
+// no branch has data has the choice none.
+func TestChoiceWithoutABranch(t *testing.T) {
+	p := compile(t, "whole = p:pick[0.99, 0.01](a, rare -> b) -> a; other = f:first(rare, a); s = p:none[0.5, 0.5](rare, rare -> b);")
+	if err := p.Evaluate(func(name string) *dq.DeltaQ {
+		if name == "rare" {
+			return nil
+		}
+		return wait(t, 2*ms)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	pick, _ := p.Value("pick")
+	whole, _ := p.Value("whole")
+	for _, tt := range []struct {
+		d  *dq.DeltaQ
+		at time.Duration
+		dq.Bounds
+	}{
+		{pick, 1 * ms, dq.Bounds{Lo: 0, Hi: 0.01}}, {pick, 2 * ms, dq.Bounds{Lo: 0.99, Hi: 1}}, {pick, time.Hour, dq.Bounds{Lo: 0.99, Hi: 1}},
+		{whole, 1 * ms, dq.Bounds{Lo: 0, Hi: 0}}, {whole, 3 * ms, dq.Bounds{Lo: 0, Hi: 0.01}}, {whole, 4 * ms, dq.Bounds{Lo: 0.99, Hi: 1}},
+	} {
+		got, ok := tt.d.ProbabilityWithin(tt.at)
+		if !ok || got.Lo > tt.Lo || got.Hi < tt.Hi || got.Lo < tt.Lo-1e-15 || got.Hi > tt.Hi+1e-15 {
+			t.Errorf("within %v: %v, want %v", tt.at, got, tt.Bounds)
+		}
+	}
+	if v, ok := pick.Quantile(0.995); !ok || v.Finite() || v.Lo != 2*ms {
+		t.Errorf("p99.5 is %v: it may be in the branch that is missing", v)
+	}
+	for _, name := range []string{"other", "none", "s"} {
+		if d, _ := p.Value(name); !d.Empty() {
+			t.Errorf("%s: %v, want no data", name, d)
+		}
+	}
+}
+
+func TestShare(t *testing.T) {
+	p := compile(t, "whole = a -> p:pick[0.25, 0.75](b -> s:inner, c); inner = p:in[0.5, 0.5](d, c -> e); alone = d;")
+	for _, tt := range []struct {
+		name, outcome string
+		want          float64
+	}{
+		{"whole", "a", 1}, {"whole", "b", 0.25}, {"whole", "c", 0.75}, {"whole", "d", 0.125}, {"whole", "e", 0.125},
+		{"inner", "d", 0.5}, {"inner", "a", 0}, {"alone", "d", 1}, {"pick", "d", 0.125}, {"nobody", "d", 0}, {"whole", "nobody", 0},
+	} {
+		if got := p.Share(tt.name, tt.outcome); got != tt.want {
+			t.Errorf("%s in %s: %v, want %v", tt.outcome, tt.name, got, tt.want)
+		}
+	}
+}
+
+// A timeout and retries of a part of a diagram are those of package dq.
+func TestEvaluateTimes(t *testing.T) {
+	p := compile(t, "cut = t:cut[5ms](a -> b); again = r:tries[3, 5ms](s:cut) -> a; more = o:more[2, 1ms](a -> b);")
+	g, err := dq.NewGrid(ms, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	must := func(d *dq.DeltaQ, err error) *dq.DeltaQ {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	a, b := must(dq.Uniform(g, 0, 4*ms)), must(dq.Exponential(g, 3*ms))
+	if err := p.Evaluate(func(name string) *dq.DeltaQ { return map[string]*dq.DeltaQ{"a": a, "b": b}[name] }); err != nil {
+		t.Fatal(err)
+	}
+	both := must(dq.Sequential(a, b))
+	cut := must(dq.Timeout(both, 5*ms))
+	for name, want := range map[string]*dq.DeltaQ{
+		"cut":   cut,
+		"again": must(dq.Sequential(must(dq.Retry(cut, 5*ms, 3)), a)),
+		"more":  must(dq.RetryOverlap(both, ms, 2)),
+	} {
+		if got, _ := p.Value(name); !got.Equal(want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}

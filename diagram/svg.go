@@ -90,7 +90,7 @@ func (b *box) inColumn(e *Operator) {
 		b.width = max(b.width, p.width)
 		b.height += p.height
 	}
-	b.width = max(b.width+2*svgGap, svgChar*(columns(e.Name)+2))
+	b.width = max(b.width+2*svgGap, svgChar*columns(e.Label()))
 	b.height += svgNode // for the name
 	b.base = b.height / 2
 }
@@ -130,7 +130,7 @@ func (w *svgWriter) place(b box, x, y int) {
 
 func (w *svgWriter) operator(b box, e *Operator, x, y int) {
 	top := y - b.base
-	w.text(x+b.width/2, top+svgNode/2, "middle", "operator", string(e.Kind)+":"+e.Name)
+	w.text(x+b.width/2, top+svgNode/2, "middle", "operator", e.Label())
 	at := top + svgNode
 	first, last := y, y
 	for i, p := range b.parts {

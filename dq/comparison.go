@@ -2,6 +2,7 @@ package dq
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -9,6 +10,13 @@ import (
 // one of each window, and tells how far the two are apart over the last of them. A
 // small difference that lasts is found as surely as a large one that has just begun.
 // It allocates nothing once it is made.
+//
+// What it says of chance holds where the instances of a sample are independent of each
+// other, for each diagram, and also where the observed instances are made of those behind
+// the calculated ΔQ. Distances are of the averages over windows, weighed by the observed
+// instances, of which there are n in a window and N in all. A window's spread is
+// √n/N for the observed ΔQ and n/N times that of the calculated one; windows are
+// independent, so that their spreads add as squares.
 type Comparison struct {
 	width  time.Duration
 	dMax   time.Duration
@@ -16,6 +24,7 @@ type Comparison struct {
 	oldest int
 	held   int
 	sum    couple
+	run    couple
 }
 
 // A couple is what is left of a pair: by how much each of the two is above the other
@@ -23,7 +32,9 @@ type Comparison struct {
 // other one is above it at most. Values are multiplied by the number of instances of
 // the first, so that couples can be added.
 type couple struct {
-	n, m         float64 // instances of the first, and behind the second
+	n            float64 // instances of the first
+	spread       float64 // squared, times n²
+	bias         float64 // times n
 	above, below []float64
 }
 
@@ -37,7 +48,7 @@ func NewComparison(g Grid, dMax time.Duration, capacity int) (*Comparison, error
 	if capacity < 1 || capacity > MaxWindow {
 		return nil, fmt.Errorf("%w: comparison of %d: want 1 to %d", ErrOperands, capacity, MaxWindow)
 	}
-	c := &Comparison{width: g.Width(), dMax: dMax, pairs: make([]couple, capacity), sum: newCouple(g.Bins() + 1)}
+	c := &Comparison{width: g.Width(), dMax: dMax, pairs: make([]couple, capacity), sum: newCouple(g.Bins() + 1), run: newCouple(g.Bins() + 1)}
 	for i := range c.pairs {
 		c.pairs[i] = newCouple(g.Bins() + 1)
 	}
@@ -52,18 +63,20 @@ func newCouple(edges int) couple {
 // Len is the number of pairs held.
 func (c *Comparison) Len() int { return c.held }
 
-// Insert adds the pair of x, of n instances, and y, of which the outcome behind it
-// with the fewest has m. The oldest pair goes when there is no more room. It
-// returns [ErrNoData], and changes nothing, where one of them is empty.
-func (c *Comparison) Insert(x *DeltaQ, n uint64, y *DeltaQ, m uint64) error {
-	if x.Empty() || y.Empty() || n == 0 || m == 0 {
+// Insert adds the pair of x, a sample of n instances, and y, which is calculated from
+// samples. The oldest pair goes when there is no more room. It returns [ErrNoData], and
+// changes nothing, where one of them is empty.
+func (c *Comparison) Insert(x *DeltaQ, n uint64, y *DeltaQ, s Sampling) error {
+	if x.Empty() || y.Empty() || n == 0 {
 		return ErrNoData
 	}
 	if c.held == len(c.pairs) {
 		c.RemoveOldest()
 	}
 	p := &c.pairs[(c.oldest+c.held)%len(c.pairs)]
-	p.n, p.m = float64(n), float64(m)
+	p.n = float64(n)
+	root := math.Sqrt(p.n) + float64(p.n*s.Root)
+	p.spread, p.bias = float64(root*root), float64(p.n*s.Bias)
 	for k := range p.above {
 		a, b := c.within(x, k), c.within(y, k)
 		p.above[k], p.below[k] = float64((a.Lo-b.Hi)*p.n), float64((b.Lo-a.Hi)*p.n)
@@ -88,11 +101,19 @@ func (c *Comparison) RemoveOldest() {
 	}
 }
 
-// Diverge returns the divergence over the last windows: over the last one, two,
-// four and so on, and all of them, whichever is the most significant, and over how
-// many that is. Its p-values are multiplied by the number of these tests
-// (Bonferroni), and are approximate, as what is calculated is no sample. What comes
-// after dMax is not compared. It returns [ErrNoData] without pairs.
+// Diverge returns the divergence over the last windows: over the last one, two, four
+// and so on, and all of them, whichever is the least likely to be chance, the longest of
+// these, and over how many windows that is. Its Chance is multiplied by the number of these tests
+// (Bonferroni). What comes after dMax is not compared. It returns [ErrNoData] without
+// pairs.
+//
+// Lasting is found otherwise: the last windows are divided into three runs of one
+// window, of two, of four and so on. Of each length of which there are three runs, the
+// distance that all three exceed counts where none of them is chance, and Lasting is the
+// largest of these. As the runs have no window in common, three in a row that are chance
+// with a probability of up to [RunChance] each are so with one of up to RunChance³. One
+// window is in one of the three only, however far it is apart, and nothing older than
+// the three runs counts, whatever the history is.
 func (c *Comparison) Diverge() (v Divergence, windows int, err error) {
 	if c.held == 0 {
 		return Divergence{}, 0, ErrNoData
@@ -100,36 +121,62 @@ func (c *Comparison) Diverge() (v Divergence, windows int, err error) {
 	c.sum.clear()
 	tests := 0.0
 	for i := 1; i <= c.held; i++ {
-		c.sum.add(&c.pairs[(c.oldest+c.held-i)%len(c.pairs)])
+		c.sum.add(c.last(i))
 		if i&(i-1) != 0 && i != c.held {
 			continue
 		}
 		tests++
-		if w := c.sum.diverge(c.width); windows == 0 || w.moreSignificant(v) {
+		if w := c.sum.diverge(c.width); windows == 0 || w.Chance <= v.Chance {
 			v, windows = w, i
 		}
 	}
-	v.PValue, v.Certain = min(1, float64(v.PValue*tests)), min(1, float64(v.Certain*tests))
+	v.Chance = min(1, float64(v.Chance*tests))
+	for length := 1; runs*length <= c.held; length *= 2 {
+		v.Lasting = max(v.Lasting, c.lasting(length))
+	}
 	return v, windows, nil
 }
 
-// moreSignificant tells whether v is less likely to be chance than w.
-func (v Divergence) moreSignificant(w Divergence) bool {
-	if v.Certain != w.Certain {
-		return v.Certain < w.Certain
+// RunChance is the probability up to which a distance in a run of windows is taken not
+// to be chance.
+const RunChance = 0.01
+
+// runs is how many runs of windows in a row have to diverge.
+const runs = 3
+
+// lasting returns the distance that the last runs of so many windows all exceed, 0 where
+// one of them may be chance.
+func (c *Comparison) lasting(length int) float64 {
+	least := 1.0
+	for run := range runs {
+		c.run.clear()
+		for i := 1; i <= length; i++ {
+			c.run.add(c.last(run*length + i))
+		}
+		v := c.run.diverge(c.width)
+		if v.Chance > RunChance {
+			return 0
+		}
+		least = min(least, v.Distance.Lo)
 	}
-	return v.PValue < w.PValue
+	return least
+}
+
+// last returns the i-th pair from the end, from 1.
+func (c *Comparison) last(i int) *couple {
+	return &c.pairs[(c.oldest+c.held-i)%len(c.pairs)]
 }
 
 func (p *couple) clear() {
-	p.n, p.m = 0, 0
+	p.n, p.spread, p.bias = 0, 0, 0
 	clear(p.above)
 	clear(p.below)
 }
 
 func (p *couple) add(q *couple) {
 	p.n += q.n
-	p.m += q.m
+	p.spread += q.spread
+	p.bias += q.bias
 	addTo(p.above, q.above)
 	addTo(p.below, q.below)
 }
@@ -175,7 +222,6 @@ func (p *couple) diverge(width time.Duration) Divergence {
 	}
 	v.Distance = Bounds{most / p.n, min(1, -least/p.n)}
 	v.Nominal, v.At, v.Slower = twice/2/p.n, time.Duration(at)*width, p.above[at] < p.below[at]
-	size := float64(p.n / (p.n + p.m) * p.m)
-	v.PValue, v.Certain = significance(v.Nominal, size), significance(v.Distance.Lo, size)
+	v.Chance = chance(v.Distance.Lo, math.Sqrt(p.spread)/p.n, p.bias/p.n)
 	return v
 }

@@ -53,60 +53,117 @@ func TestComparisonOfOnePair(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x, y := drawObserved(t, g, "x"), drawObserved(t, g, "y")
 		c := mustComparison(t, g, 3)
-		if err := c.Insert(deltaQOf(t, x), x.Instances(), deltaQOf(t, y), y.Instances()); err != nil {
+		if err := c.Insert(deltaQOf(t, x), x.Instances(), deltaQOf(t, y), sampled(y.Instances())); err != nil {
 			t.Fatal(err)
 		}
 		got, windows, err := c.Diverge()
 		if err != nil || windows != 1 {
 			t.Fatalf("%d windows, %v", windows, err)
 		}
-		want, err := Diverge(deltaQOf(t, x), x.Instances(), deltaQOf(t, y), y.Instances())
+		want, err := Diverge(deltaQOf(t, x), deltaQOf(t, y))
 		if err != nil {
 			t.Fatal(err)
 		}
 		near := func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 		if !near(got.Distance.Lo, want.Distance.Lo) || !near(got.Nominal, want.Nominal) ||
-			math.Abs(got.PValue-want.PValue) > 1e-6 || got.Distance.Hi < want.Distance.Hi-1e-9 {
+			got.Distance.Hi < want.Distance.Hi-1e-9 {
 			t.Fatalf("%+v, want %+v", got, want)
 		}
 	})
 }
 
-// A difference too small to be told from chance in one window is found when it
-// lasts. Sixteen windows of 100 instances, 10 % of which are one bin later than
-// calculated: the distance is 0.1, and the p-value that of 1600 instances against
-// 1600, times the five tests over 1, 2, 4, 8 and 16 windows.
+// sampled is how far a ΔQ may be off that is a sample of so many instances.
+func sampled(m uint64) (s Sampling) {
+	s.Add(1, 1, m)
+	return s
+}
+
+// A difference too small to be told from chance in one window is found when it lasts.
+// In sixteen windows of 2000 instances, 5 % are three bins later than calculated, and bins
+// do not hide that: the distance is 0.05. By hand, the spread of both samples together is
+// 2/√32000, so the chance is 5·2·exp(−2·(0.05·√32000/2)²) with the five tests
+// over 1, 2, 4, 8 and 16 windows.
 func TestSmallDifferencesAddUp(t *testing.T) {
 	g, err := NewGrid(time.Millisecond, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
-	observed, _ := FromCounts(g, []uint64{0, 50, 50, 0}, 0, 0)
-	calculated, _ := FromCounts(g, []uint64{0, 60, 40, 0}, 0, 0)
+	observed, _ := FromCounts(g, []uint64{600, 0, 0, 1400}, 0, 0)
+	calculated, _ := FromCounts(g, []uint64{700, 0, 0, 1300}, 0, 0)
 	c := mustComparison(t, g, 30)
-	insert := func() {
-		if err := c.Insert(deltaQOf(t, observed), 100, deltaQOf(t, calculated), 100); err != nil {
+	insert := func() Divergence {
+		if err := c.Insert(deltaQOf(t, observed), 2000, deltaQOf(t, calculated), sampled(2000)); err != nil {
 			t.Fatal(err)
 		}
+		d, _, err := c.Diverge()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
 	}
-	insert()
-	if d, _, _ := c.Diverge(); d.PValue < 0.5 {
-		t.Errorf("one window: p %v", d.PValue)
+	if d := insert(); d.Chance < 0.05 || d.Lasting != 0 {
+		t.Errorf("one window: %+v", d)
 	}
-	for range 15 {
+	for range 14 {
 		insert()
 	}
-	d, windows, err := c.Diverge()
-	if err != nil || windows != 16 {
-		t.Fatalf("%d windows, %v", windows, err)
+	d := insert()
+	x := 0.05 * math.Sqrt(32000) / 2
+	if want := 10 * math.Exp(-2*x*x); math.Abs(d.Chance/want-1) > 1e-9 || math.Abs(d.Distance.Lo-0.05) > 1e-12 || !d.Slower {
+		t.Errorf("%+v, want a distance of 0.05 by chance with %v", d, want)
 	}
-	// The bounds of both jump over the middle of a bin, so Lo is 0 and the middle
-	// of the bounds is 0.05 apart at 1 ms and at 2 ms.
-	n := 800.0
-	lambda := (math.Sqrt(n) + 0.12 + 0.11/math.Sqrt(n)) * 0.05
-	want := 5 * 2 * (math.Exp(-2*lambda*lambda) - math.Exp(-8*lambda*lambda) + math.Exp(-18*lambda*lambda))
-	if math.Abs(d.Nominal-0.05) > 1e-12 || math.Abs(d.PValue-min(1, want)) > 1e-9 || d.At != time.Millisecond || !d.Slower {
-		t.Errorf("%+v, want nominal 0.05, p %v", d, want)
+	for range 14 {
+		d = insert()
+	}
+	if math.Abs(d.Lasting-0.05) > 1e-12 {
+		t.Errorf("after thirty windows it does not last: %+v", d)
+	}
+}
+
+// One window, however bad, is no lasting divergence, while it is held or afterwards; three
+// in a row are. What came before does not matter.
+func TestLasting(t *testing.T) {
+	g, err := NewGrid(time.Millisecond, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, _ := FromCounts(g, []uint64{0, 5000, 0, 0}, 0, 0)
+	bad, _ := FromCounts(g, []uint64{0, 0, 0, 5000}, 0, 0)
+	for _, before := range []int{0, 1, 5, 30} {
+		c := mustComparison(t, g, 30)
+		step := func(o *Observed) float64 {
+			if err := c.Insert(deltaQOf(t, o), 5000, deltaQOf(t, good), sampled(5000)); err != nil {
+				t.Fatal(err)
+			}
+			d, _, err := c.Diverge()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d.Lasting
+		}
+		for range before {
+			step(good)
+		}
+		if l := step(bad); l != 0 {
+			t.Errorf("%d windows and a bad one: lasting %v", before, l)
+		}
+		for n := range 40 {
+			if l := step(good); l != 0 {
+				t.Errorf("%d good windows after a bad one: lasting %v", n+1, l)
+			}
+		}
+		if a, b, d := step(bad), step(bad), step(bad); a != 0 || b != 0 || d != 1 {
+			t.Errorf("three bad windows: lasting %v, %v, %v", a, b, d)
+		}
+		// Of runs of eight windows the last has a bad one for as long.
+		for range 8 {
+			step(good)
+		}
+		for n := range 30 {
+			if l := step(good); l != 0 {
+				t.Errorf("%d windows after the end: lasting %v", n+9, l)
+			}
+		}
 	}
 }
 
@@ -126,7 +183,7 @@ func TestComparisonForgets(t *testing.T) {
 				if c == fresh && i < pairs-capacity {
 					continue
 				}
-				if err := c.Insert(deltaQOf(t, x), x.Instances(), deltaQOf(t, y), y.Instances()); err != nil {
+				if err := c.Insert(deltaQOf(t, x), x.Instances(), deltaQOf(t, y), sampled(y.Instances())); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -149,7 +206,7 @@ func TestComparisonAllocatesNothing(t *testing.T) {
 	d := deltaQOf(t, o)
 	c := mustComparison(t, g, 30)
 	if n := testing.AllocsPerRun(100, func() {
-		if err := c.Insert(d, 3, d, 3); err != nil {
+		if err := c.Insert(d, 3, d, sampled(3)); err != nil {
 			t.Fatal(err)
 		}
 		if _, _, err := c.Diverge(); err != nil {
@@ -178,7 +235,7 @@ func TestComparisonRefuses(t *testing.T) {
 	if _, _, err := c.Diverge(); err != ErrNoData {
 		t.Errorf("no pairs: %v", err)
 	}
-	if err := c.Insert(new(DeltaQ), 0, Immediate(), 1); err != ErrNoData || c.Len() != 0 {
+	if err := c.Insert(new(DeltaQ), 0, Immediate(), sampled(1)); err != ErrNoData || c.Len() != 0 {
 		t.Errorf("an empty ΔQ: %v, %d held", err, c.Len())
 	}
 }
@@ -201,10 +258,10 @@ func TestComparisonEndsAtDMax(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Insert(deltaQOf(t, observed), 1000, deltaQOf(t, calculated), 1000); err != nil {
+	if err := c.Insert(deltaQOf(t, observed), 1000, deltaQOf(t, calculated), sampled(1000)); err != nil {
 		t.Fatal(err)
 	}
-	if d, _, _ := c.Diverge(); d.Distance.Lo != 0 || d.Certain != 1 {
+	if d, _, _ := c.Diverge(); d.Distance.Lo != 0 || d.Chance != 1 {
 		t.Errorf("%+v", d)
 	}
 	for _, dMax := range []time.Duration{9 * time.Millisecond, 12*time.Millisecond + 1} {

@@ -3,6 +3,7 @@ package dq
 import (
 	"fmt"
 	"math/big"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -19,6 +20,36 @@ func ParseDelay(text string) (time.Duration, error) {
 		return 0, fmt.Errorf("%w: %q is not a whole number of nanoseconds", ErrDelay, text)
 	}
 	return d, nil
+}
+
+// FormatDelay writes a delay exactly, so that [ParseDelay] reads it: in the largest unit
+// of which it is at least one, minutes and hours only if whole. It is for d ≥ 0.
+func FormatDelay(d time.Duration) string {
+	switch {
+	case d >= time.Hour && d%time.Hour == 0:
+		return decimal(d, time.Hour) + "h"
+	case d >= time.Minute && d%time.Minute == 0:
+		return decimal(d, time.Minute) + "m"
+	case d >= time.Second || d == 0:
+		return decimal(d, time.Second) + "s"
+	case d >= time.Millisecond:
+		return decimal(d, time.Millisecond) + "ms"
+	case d >= time.Microsecond:
+		return decimal(d, time.Microsecond) + "us"
+	}
+	return decimal(d, time.Nanosecond) + "ns"
+}
+
+// decimal returns how many units d is. A unit of which it is not a whole number is a
+// power of ten.
+func decimal(d, unit time.Duration) string {
+	whole := strconv.FormatInt(int64(d/unit), 10)
+	rest := d % unit
+	if rest == 0 {
+		return whole
+	}
+	digits := strconv.FormatInt(int64(unit+rest), 10)[1:] // with the zeros before
+	return whole + "." + strings.TrimRight(digits, "0")
 }
 
 // nanoseconds is the exact value of a text that time.ParseDuration takes.

@@ -8,30 +8,32 @@ import (
 )
 
 // A Divergence says how far two ΔQs are apart: the largest vertical distance of
-// their distribution functions, as in the test of Kolmogorov and Smirnov, and what
-// to make of it. Of an observed and a calculated ΔQ it is the early sign of
-// dependence: the calculated one supposes that components are independent.
+// their distribution functions, and what to make of it. Of an observed and a
+// calculated ΔQ it is the early sign of dependence: the calculated one supposes that
+// components are independent.
 type Divergence struct {
 	Distance Bounds        // of the exact functions, in [0, 1]
 	Nominal  float64       // the distance of the middles of the bounds
 	At       time.Duration // where Nominal is found: the lower edge of the bin
 	Slower   bool          // there the first is below the second: it takes longer, or fails more
 
-	// PValue is the probability of a distance of Nominal or more between samples
-	// of the same distribution; Certain that of Distance.Lo, which no
-	// discretisation can explain. Both are 1 where no size is known.
-	PValue  float64
-	Certain float64
+	// Chance bounds the probability that samples alone are Distance.Lo or more apart where
+	// the ΔQs behind them are the same, see [Comparison]. It is 1 for ΔQs of unknown size.
+	Chance float64
+
+	// Lasting is a distance that was exceeded in each of the last three runs of windows
+	// of one length, each run by itself beyond chance; 0 where there is none. See
+	// [Comparison.Diverge].
+	Lasting float64
 }
 
-// Diverge returns the divergence of x, of n instances, and y, of m; 0 stands for a
-// ΔQ that is not a sample. Of a calculated ΔQ, the size is the least of those
-// behind it. It returns [ErrNoData] where one of them is empty.
-func Diverge(x *DeltaQ, n uint64, y *DeltaQ, m uint64) (Divergence, error) {
+// Diverge returns the distance of x and y. It returns [ErrNoData] where one of them is
+// empty.
+func Diverge(x, y *DeltaQ) (Divergence, error) {
 	if x.Empty() || y.Empty() {
 		return Divergence{}, ErrNoData
 	}
-	var v Divergence
+	v := Divergence{Chance: 1}
 	eachStep(x, y, func(at time.Duration, a, b Bounds) bool {
 		v.Distance.Lo = max(v.Distance.Lo, a.Lo-b.Hi, b.Lo-a.Hi)
 		v.Distance.Hi = max(v.Distance.Hi, a.Hi-b.Lo, b.Hi-a.Lo)
@@ -40,43 +42,41 @@ func Diverge(x *DeltaQ, n uint64, y *DeltaQ, m uint64) (Divergence, error) {
 		}
 		return true
 	})
-	size := effectiveSize(n, m)
-	v.PValue, v.Certain = significance(v.Nominal, size), significance(v.Distance.Lo, size)
 	return v, nil
 }
 
-// effectiveSize is nm/(n+m), or the size of the only sample.
-func effectiveSize(n, m uint64) float64 {
-	a, b := float64(n), float64(m)
-	switch {
-	case n == 0:
-		return b
-	case m == 0:
-		return a
-	}
-	return float64(a / (a + b) * b)
+// A Sampling says how far a ΔQ that is calculated from samples may be from the one that
+// the distributions behind these samples would give. Its zero value is that of a ΔQ that
+// is calculated from no sample.
+type Sampling struct {
+	Root float64 // the sum of weight/√m over all samples
+	Bias float64 // a bound of the mean's distance that repeated use of a sample makes
 }
 
-// significance is the probability that samples of the same distribution, of an
-// effective size, are at least d apart: 2Σ(−1)^(j−1)·exp(−2j²λ²) with
-// λ = (√n + 0.12 + 0.11/√n)·d (Stephens, 1970). For distributions with atoms it is
-// an upper bound.
-func significance(d, size float64) float64 {
-	if size == 0 {
+// Add adds a sample of m instances. The weight says by how much the calculated ΔQ moves
+// where that of the sample moves, by the largest vertical distance: at most 1 each time a
+// sequence, an all-to-finish or a first-to-finish operator uses it, and the branch's
+// probability below a choice. Times is how often the sample is used: the mean of what k
+// uses of one sample give is off by (k−1)/2m for each use (a V-statistic's bias).
+func (s *Sampling) Add(weight, times float64, m uint64) {
+	s.Root += float64(weight / math.Sqrt(float64(m)))
+	s.Bias += float64(weight*max(0, times-1)) / 2 / float64(m)
+}
+
+// chance bounds the probability of a distance by chance: 2exp(−2x²), where x is by how
+// many times the spread the distance is larger than the bias. For one sample, whose spread
+// is 1/√n, that is the inequality of Dvoretzky, Kiefer and Wolfowitz with Massart's
+// constant. Spreads of several samples are added, as if all of them were off in the same
+// direction at once: where they are independent the distance is smaller. For samples that
+// depend on each other in some other way it is no proven bound; TestChanceIsNoMoreThanSaid
+// checks it by simulation.
+func chance(distance, spread, bias float64) float64 {
+	if spread == 0 {
 		return 1
 	}
-	root := math.Sqrt(size)
-	lambda := float64((root + 0.12 + 0.11/root) * d)
-	if lambda < 0.2 {
-		return 1 // to fifteen digits; the series is slow there
+	x := float64((distance - bias) / spread)
+	if !(x > 0) {
+		return 1
 	}
-	var sum float64
-	for j, sign := 1.0, 1.0; j <= 100; j, sign = j+1, -sign {
-		term := quad.Exp(quad.Product(float64(j*lambda), float64(float64(-2*j)*lambda))).Hi
-		sum += float64(sign * term)
-		if term < 1e-18 {
-			break
-		}
-	}
-	return max(0, min(1, sum+sum))
+	return min(1, float64(2*quad.Exp(quad.Product(float64(-2*x), x)).Hi))
 }

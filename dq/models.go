@@ -23,6 +23,16 @@ func Never() *DeltaQ {
 	return d
 }
 
+// Unknown returns the ΔQ of an outcome of which nothing is known: at any delay its
+// distribution function is from 0 to 1. What is made of it, by [Calculator.Choice] above
+// all, has bounds that allow for all it may be.
+func Unknown() *DeltaQ {
+	d := new(DeltaQ)
+	d.setAtom(MinWidth, 0, Bounds{0, 1})
+	d.excess = unbounded()
+	return d
+}
+
 // Immediate returns the ΔQ of an outcome that is always done at once: the neutral
 // element of Sequential and AllToFinish.
 func Immediate() *DeltaQ {

@@ -174,36 +174,18 @@ func TestDiverge(t *testing.T) {
 	m := must(t)
 	g := mustGrid(t, ms, 1)
 	x, y := m(Uniform(g, 0, 4*ms)), m(Uniform(g, 2*ms, 6*ms))
-	v, err := Diverge(y, 100, x, 0)
+	v, err := Diverge(y, x)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if math.Abs(v.Nominal-0.5) > 1e-12 || !v.Slower || !v.Distance.Contains(0.5) {
+	if math.Abs(v.Nominal-0.5) > 1e-12 || !v.Slower || !v.Distance.Contains(0.5) || v.Chance != 1 {
 		t.Errorf("%+v", v)
 	}
-	if v.PValue > 1e-10 || v.Certain < v.PValue {
-		t.Errorf("significance %v, %v", v.PValue, v.Certain)
-	}
-	if v, _ = Diverge(x, 100, x, 100); v.Nominal != 0 || v.PValue != 1 || v.Distance.Lo != 0 {
+	if v, _ = Diverge(x, x); v.Nominal != 0 || v.Distance.Lo != 0 {
 		t.Errorf("of the same: %+v", v)
 	}
-	if _, err := Diverge(x, 1, new(DeltaQ), 1); !errors.Is(err, ErrNoData) {
+	if _, err := Diverge(x, new(DeltaQ)); !errors.Is(err, ErrNoData) {
 		t.Errorf("without data: %v", err)
-	}
-}
-
-// Kolmogorov's distribution: Q(1.36) = 0.0495, Q(1.63) = 0.0098.
-func TestSignificance(t *testing.T) {
-	n := 1e6
-	lambda := func(l float64) float64 { return significance(l/(math.Sqrt(n)+0.12+0.11/math.Sqrt(n)), n) }
-	if p := lambda(1.36); math.Abs(p-0.0495) > 1e-4 {
-		t.Errorf("Q(1.36) = %v", p)
-	}
-	if p := lambda(1.63); math.Abs(p-0.0098) > 1e-4 {
-		t.Errorf("Q(1.63) = %v", p)
-	}
-	if significance(1, 0) != 1 {
-		t.Error("significance without a size")
 	}
 }
 

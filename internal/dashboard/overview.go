@@ -562,7 +562,7 @@ func apart(p *scope.Probe) (string, tone) {
 	switch {
 	case d == nil:
 		return "", dim
-	case d.Certain <= scope.DivergenceSignificance:
+	case d.Chance <= dq.RunChance:
 		return fmt.Sprintf("%.2f! /%d", d.Distance.Lo, p.DivergenceWindows), doubtful
 	case d.Distance.Lo == 0 && d.Distance.Hi >= hiddenDistance:
 		return fmt.Sprintf("? /%d", p.DivergenceWindows), dim

@@ -179,7 +179,7 @@ func TestApart(t *testing.T) {
 		{0, 0.01, 1, "0.00 /16"},
 		{0, 0.9, 1, "? /16"},
 	} {
-		d := &dq.Divergence{Distance: dq.Bounds{Lo: test.lo, Hi: test.hi}, Certain: test.certain}
+		d := &dq.Divergence{Distance: dq.Bounds{Lo: test.lo, Hi: test.hi}, Chance: test.certain}
 		if text, _ := apart(&scope.Probe{Divergence: d, DivergenceWindows: 16}); text != test.want {
 			t.Errorf("%+v: %q", test, text)
 		}

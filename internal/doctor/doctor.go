@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/usdt"
 )
 
@@ -79,6 +80,9 @@ type System struct {
 
 	Features []Feature // that collectors need
 
+	// Subjects tells what the kernel refuses of all that can be observed.
+	Subjects func() ([]bpf.Subject, error)
+
 	// PID is of the VM that was asked for, 0 for all.
 	PID int
 
@@ -99,6 +103,7 @@ func Examine(ctx context.Context, s System) Report {
 	e.ebpf()
 	e.features()
 	e.uprobes()
+	e.subjects()
 	vms := e.vms(ctx)
 	e.lockdown()
 	e.comfort()

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -32,12 +33,26 @@ func healthy() System {
 			{"uprobe_multi", func() error { return nil }},
 			{"ring buffer", func() error { return nil }},
 		},
+		Subjects: refusing(),
 		VMs: func(context.Context) ([]VM, usdt.Skipped, error) {
 			return []VM{{PID: 4711, Node: "shop@host", Exe: "/opt/otp/erts-13.1.5/bin/beam.smp", Flavour: "JIT", Probes: 1004}}, usdt.Skipped{}, nil
 		},
 		Try: func(context.Context, VM) (Trial, error) {
 			return Trial{Attach: 12300 * time.Microsecond, Detach: 24 * time.Millisecond}, nil
 		},
+	}
+}
+
+// refusing is the Subjects of a kernel that refuses some of three.
+func refusing(names ...string) func() ([]bpf.Subject, error) {
+	return func() ([]bpf.Subject, error) {
+		subjects := []bpf.Subject{{Name: "spans"}, {Name: "os-wait"}, {Name: "explanations"}}
+		for i, s := range subjects {
+			if slices.Contains(names, s.Name) {
+				subjects[i].Err = errors.New("the verifier refuses it\nand says more")
+			}
+		}
+		return subjects, nil
 	}
 }
 
@@ -134,6 +149,14 @@ func TestExamine(t *testing.T) {
 		{"kernel before 6.6: uprobe_multi", oldKernel, "uprobe_multi", Missing, false, "use Linux 6.6 or later"},
 		{"kernel before 6.6: ring buffer", oldKernel, "ring buffer", OK, false, "use Linux 6.6 or later"},
 		{"kernel 6.8", func(s *System) { s.Root = root(fstest.MapFS{"proc/sys/kernel/osrelease": text("6.8.0")}) }, "operating system", Warning, true, ""},
+		{"all outcomes", func(*System) {}, "outcomes", OK, true, ""},
+		{"some outcomes", func(s *System) { s.Subjects = refusing("os-wait", "explanations") }, "outcomes", Warning, true, ""},
+		{
+			"no outcomes",
+			func(s *System) { s.Subjects = refusing("spans", "os-wait", "explanations"); find(vm.ErrNone)(s) },
+			"outcomes", Missing, false, "use another kernel",
+		},
+		{"kernel before 6.6: outcomes", oldKernel, "outcomes", Unknown, false, "use Linux 6.6 or later"},
 		{"not Linux", func(s *System) { s.OS, s.EBPF = "freebsd", func() error { return bpf.ErrKernel } }, "operating system", Missing, false, "run beamscope on Linux"},
 		{"another machine", func(s *System) { s.Arch = "riscv64"; find(vm.ErrNone)(s) }, "operating system", Missing, false, "x86-64 or arm64"},
 		{

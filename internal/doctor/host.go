@@ -26,9 +26,10 @@ func Host(target vm.Target) System {
 			{"uprobe_multi", features.HaveBPFLinkUprobeMulti},
 			{"ring buffer", func() error { return features.HaveMapType(ebpf.RingBuf) }},
 		},
-		PID: target.PID,
-		VMs: func(ctx context.Context) ([]VM, usdt.Skipped, error) { return running(ctx, target) },
-		Try: try,
+		Subjects: bpf.Subjects,
+		PID:      target.PID,
+		VMs:      func(ctx context.Context) ([]VM, usdt.Skipped, error) { return running(ctx, target) },
+		Try:      try,
 	}
 }
 

@@ -197,6 +197,49 @@ func (e *examination) uprobes() {
 	}
 }
 
+// subjects looks which outcomes the kernel refuses.
+func (e *examination) subjects() {
+	const name = "outcomes"
+	if e.ebpfErr != nil {
+		e.add(name, Unknown, "not tried: eBPF is not usable", "")
+		return
+	}
+	subjects, err := e.Subjects()
+	if err != nil {
+		e.add(name, Unknown, "could not be tried: "+err.Error(), "")
+		return
+	}
+	var refused []string
+	var first error
+	for _, s := range subjects {
+		if s.Err == nil {
+			continue
+		}
+		refused = append(refused, s.Name)
+		if first == nil {
+			first = s.Err
+		}
+	}
+	if len(refused) == 0 {
+		e.add(name, OK, fmt.Sprintf("all %d can be had: their programs were loaded", len(subjects)), "")
+		return
+	}
+	do := "use another kernel for these, and report this one, with what it says: " + oneLine(first)
+	status := Warning
+	if len(refused) == len(subjects) {
+		status = Missing
+		e.must(onKernel, do)
+	}
+	e.add(name, status, fmt.Sprintf("this kernel refuses %s: %d of %d", strings.Join(refused, ", "), len(refused), len(subjects)), do)
+}
+
+// oneLine returns the first line of an error. A verifier says more than anybody wants to
+// read.
+func oneLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
 func exists(root fs.FS, name string) bool {
 	_, err := fs.Stat(root, name)
 	return err == nil

@@ -141,8 +141,8 @@ type divergence struct {
 	Nominal  float64 `json:"nominal"`
 	At       float64 `json:"at_s"`
 	Slower   bool    `json:"slower"`
-	PValue   float64 `json:"p_value"`
-	Certain  float64 `json:"certain"`
+	Chance   float64 `json:"chance"`
+	Lasting  float64 `json:"lasting"`
 }
 
 // Frame writes the lines of a frame.
@@ -309,8 +309,8 @@ func divergenceOf(p *scope.Probe) *divergence {
 		Nominal:  d.Nominal,
 		At:       d.At.Seconds(),
 		Slower:   d.Slower,
-		PValue:   d.PValue,
-		Certain:  d.Certain,
+		Chance:   d.Chance,
+		Lasting:  d.Lasting,
 	}
 }
 

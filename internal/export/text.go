@@ -179,7 +179,7 @@ func apart(p *scope.Probe) string {
 		return ""
 	}
 	mark := ""
-	if d.Certain <= scope.DivergenceSignificance {
+	if d.Chance <= dq.RunChance {
 		mark = "!"
 	}
 	return fmt.Sprintf("Δ%.2f%s", d.Distance.Lo, mark)

@@ -2,6 +2,7 @@ package scope
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/beamscope/beamscope/diagram"
@@ -64,26 +65,55 @@ func (e *Engine) calculateProbe(p *Probe, program *diagram.Program) error {
 	if !ok {
 		return nil
 	}
-	p.CalculatedFrom, p.CalculatedInsufficient = e.weakest(part.behind)
+	p.CalculatedFrom, p.CalculatedInsufficient = e.weakest(part)
 	value, _ := program.Value(p.Name)
-	return e.series[seriesKey{p.Name, p.VM}].calculate(p, value, part.width, e.frame.Number, e.system.History, e.system.Bounds)
+	c := calculated{value: value, width: part.width, sampling: e.sampling(part.uses)}
+	return e.series[seriesKey{p.Name, p.VM}].calculate(p, c, e.frame.Number, e.system.History, e.system.Bounds)
+}
+
+// sampling returns how far a calculated ΔQ may be off because the outcomes that it is
+// calculated from are samples. Those without instances are none: their bounds leave
+// everything open.
+func (e *Engine) sampling(uses []diagram.Use) (s dq.Sampling) {
+	for _, u := range uses {
+		if p := e.leaf(u.Outcome); p != nil && p.Counts.Instances() > 0 {
+			s.Add(u.Weight, u.Times, p.Counts.Instances())
+		}
+	}
+	return s
 }
 
 // weakest returns how many instances the outcome with the fewest has, and why the
 // verdict on what is made of them all would be none: because one has too few only
 // where nothing worse is true of another.
-func (e *Engine) weakest(outcomes []string) (least uint64, why string) {
-	for i, name := range outcomes {
+//
+// A branch of a choice counts by its share: the error of a distribution function made of
+// n instances falls with √n, and it enters the whole times the share, as if it were one of
+// n/share² instances. One without instances does not count at all: the calculated ΔQ
+// allows for all that it may be.
+func (e *Engine) weakest(part part) (least uint64, why string) {
+	least = math.MaxUint64
+	for i, name := range part.behind {
 		p := e.leaf(name)
 		if p == nil {
 			return 0, notCalculable
 		}
-		if n := p.Counts.Instances(); i == 0 || n < least {
-			least = n
+		share, n := part.shares[i], p.Counts.Instances()
+		if share < 1 && n == 0 {
+			continue
 		}
-		if p.Insufficient != "" && (why == "" || why == fewInstances) {
-			why = p.Insufficient
+		n = uint64(min(float64(n)/float64(share*share), dq.MaxInstances))
+		least = min(least, n)
+		insufficient := p.Insufficient
+		if insufficient == fewInstances && n >= e.system.Samples {
+			insufficient = ""
 		}
+		if insufficient != "" && (why == "" || why == fewInstances) {
+			why = insufficient
+		}
+	}
+	if least == math.MaxUint64 {
+		return 0, noInstances
 	}
 	return least, why
 }

@@ -48,6 +48,8 @@ type seriesKey struct {
 // A part is something that the diagram calculates.
 type part struct {
 	behind []string      // the outcomes that it is calculated from
+	shares []float64     // with which these take part
+	uses   []diagram.Use // how
 	width  time.Duration // of their widest bins
 }
 
@@ -109,13 +111,14 @@ func compose(s *System, byName map[string]int) (map[string]part, error) {
 	}
 	composed := make(map[string]part)
 	for _, name := range program.Names() {
-		p := part{behind: program.Behind(name)}
+		p := part{behind: program.Behind(name), uses: program.Uses(name)}
 		for _, leaf := range p.behind {
 			i, ok := byName[leaf]
 			if !ok {
 				return nil, fmt.Errorf("the diagram's outcome %s is no probe of the system", leaf)
 			}
 			p.width = max(p.width, s.Probes[i].Spec.BinWidth)
+			p.shares = append(p.shares, program.Share(name, leaf))
 		}
 		composed[name] = p
 	}

@@ -70,6 +70,49 @@ func TestCalculated(t *testing.T) {
 	}
 }
 
+// A branch of a choice that does not happen in a window may be anything: the bounds are
+// wider by its share, and a verdict can be given all the same. With few instances it counts
+// by its share: 3 of one in a hundred are as good as 30000, and 100 of 99 in a hundred as 102.
+func TestCalculatedWithoutARareBranch(t *testing.T) {
+	s := system(t, "probe = p:pick[0.99, 0.01](often, rare)", spec("often", 4), spec("rare", 4), spec("probe", 4), spec("pick", 4))
+	s.Samples = 10
+	qta, err := dq.NewQTA(0.05, dq.Step{T: ms, P: 0.9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range s.Probes {
+		s.Probes[i].QTA = &qta
+	}
+	p := newPlay(t, s)
+	for _, tt := range []struct {
+		rare    outcome.Counts
+		lo, hi  float64 // within 4 ms
+		from    uint64
+		verdict string
+	}{
+		{counts("rare", 0, 0, 0, 0), 0.99, 1, 102, ""},
+		{counts("rare", 0, 0, 3, 0), 1, 1, 102, ""},
+		{losing(counts("rare", 0, 0, 3, 0), 1), 1, 1, 102, "loss"},
+	} {
+		f := p.step(counts("often", 100, 0, 0, 0), tt.rare)
+		row := probe(t, f, "probe")
+		if row.Calculated.Empty() {
+			t.Fatalf("%v: nothing is calculated", tt.rare.Bins)
+		}
+		b, _ := row.Calculated.Success()
+		if math.Abs(b.Lo-tt.lo) > 1e-12 || math.Abs(b.Hi-tt.hi) > 1e-12 {
+			t.Errorf("%v: success %v, want %v to %v", tt.rare.Bins, b, tt.lo, tt.hi)
+		}
+		if row.CalculatedFrom != tt.from || row.CalculatedInsufficient != tt.verdict || row.CalculatedJudgement.Met != dq.Yes {
+			t.Errorf("%v: from %d, insufficient %q, met %v", tt.rare.Bins, row.CalculatedFrom, row.CalculatedInsufficient, row.CalculatedJudgement.Met)
+		}
+	}
+	row := probe(t, p.step(counts("often", 0, 0, 0, 0), counts("rare", 0, 0, 0, 0)), "probe")
+	if !row.Calculated.Empty() || row.CalculatedInsufficient != "no instances" {
+		t.Errorf("no branch has instances: %v, insufficient %q", row.Calculated, row.CalculatedInsufficient)
+	}
+}
+
 // A probe of which nothing was counted, as of an operator that is new in a replay, is of
 // the VMs of which anything was, and of none where there are none.
 func TestNotCounted(t *testing.T) {

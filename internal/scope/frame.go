@@ -53,7 +53,7 @@ type Probe struct {
 	// outcome behind it has no instances.
 	Calculated     *dq.DeltaQ
 	CalculatedMean Mean
-	CalculatedFrom uint64 // instances of the outcome behind it that has the fewest
+	CalculatedFrom uint64 // instances of the outcome behind it that has the fewest, see weakest
 
 	// Judgements on the QTA; nil where there is none, or nothing to judge.
 	Judgement           *dq.Judgement

@@ -101,12 +101,12 @@ func (c *calculation) calculate(n uint64, d *dq.DeltaQ, instances uint64) error 
 	return c.mean.calculate(n, d, instances)
 }
 
-// compare adds the observed and the calculated ΔQ of window n, of so many
-// instances.
-func (c *calculation) compare(n uint64, observed *dq.DeltaQ, instances uint64, calculated *dq.DeltaQ, from uint64) error {
+// compare adds the observed ΔQ of window n, of so many instances, and the calculated
+// one.
+func (c *calculation) compare(n uint64, observed *dq.DeltaQ, instances uint64, calculated *dq.DeltaQ, s dq.Sampling) error {
 	c.recent.expire(n, c.comparison.RemoveOldest)
 	c.recent.numbers = append(c.recent.numbers, n)
-	return c.comparison.Insert(observed, instances, calculated, from)
+	return c.comparison.Insert(observed, instances, calculated, s)
 }
 
 // diverge returns the divergence as of window n, and of how many windows it is: 0

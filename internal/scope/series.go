@@ -131,11 +131,19 @@ func insufficient(c *outcome.Counts, samples uint64) string {
 	return ""
 }
 
-// calculate takes in the calculated ΔQ of window n, which may be empty, and writes
-// what follows from it to p. It has bins of this width, or narrower ones where
+// A calculated is what the diagram makes of a window.
+type calculated struct {
+	value    *dq.DeltaQ // may be empty
+	width    time.Duration
+	sampling dq.Sampling
+}
+
+// calculate takes in what was calculated of window n, and writes what follows from it to
+// p. The value has bins of the width, or narrower ones where
 // some of what is behind it happened to have no delays; or wider ones where the
 // algebra had to keep within its limits, and then its history begins anew.
-func (s *series) calculate(p *Probe, d *dq.DeltaQ, width time.Duration, n uint64, keep int, bounds MeanBounds) error {
+func (s *series) calculate(p *Probe, of calculated, n uint64, keep int, bounds MeanBounds) error {
+	d, width := of.value, of.width
 	p.Calculated = d
 	if !d.Empty() {
 		width = max(width, d.Width())
@@ -153,7 +161,7 @@ func (s *series) calculate(p *Probe, d *dq.DeltaQ, width time.Duration, n uint64
 		}
 	}
 	if p.comparable() {
-		if err := c.compare(n, &s.deltaQ, s.observed.Instances(), d, p.CalculatedFrom); err != nil {
+		if err := c.compare(n, &s.deltaQ, s.observed.Instances(), d, of.sampling); err != nil {
 			return err
 		}
 	}

@@ -294,19 +294,19 @@ func at(name string, bins int, n uint64, where ...int) outcome.Counts {
 // quarter. It fires after three windows and says where; where they are independent it does
 // not.
 func TestDivergence(t *testing.T) {
-	a, b := at("a", 20, 100, 1, 10), at("b", 20, 100, 1, 10)
+	a, b := at("a", 20, 400, 1, 10), at("b", 20, 400, 1, 10)
 	p := newPlay(t, composed(t, "divergence", "true"))
 	for range 20 {
-		if f := p.step(a, b, at("x", 40, 50, 2, 11, 11, 20)); len(f.Fired) > 0 {
+		if f := p.step(a, b, at("x", 40, 200, 2, 11, 11, 20)); len(f.Fired) > 0 {
 			t.Fatalf("fired on independent outcomes: %+v", f.Fired)
 		}
 	}
 	p = newPlay(t, composed(t, "divergence", "true"))
-	dependent := at("x", 40, 100, 2, 20)
+	dependent := at("x", 40, 400, 2, 20)
 	for i := range 3 {
 		f := p.step(a, b, dependent)
 		d := probe(t, f, "x").Divergence
-		if d.Distance.Lo > 0.25 || d.Distance.Lo < 0.25-1e-9 || d.Certain > 1e-4 {
+		if d.Distance.Lo > 0.25 || d.Distance.Lo < 0.25-1e-9 || d.Chance > 0.01 {
 			t.Errorf("window %d: %+v", i, d)
 		}
 		if want := i == 2; (len(f.Fired) == 1) != want {

@@ -200,10 +200,6 @@ func lacks(j *dq.Judgement) string {
 // each other, or the diagram is wrong.
 type divergence struct{ distance float64 }
 
-// DivergenceSignificance is the p-value above which a divergence is put down to
-// chance.
-const DivergenceSignificance = 0.01
-
 // divergenceDistance is below which a divergence does not matter, if nobody says
 // otherwise.
 const divergenceDistance = 0.05
@@ -228,7 +224,7 @@ func (t divergence) Setting() string {
 	return formatShare(t.distance)
 }
 
-func (t divergence) Patience() int { return 3 }
+func (t divergence) Patience() int { return 1 } // it looks at three runs of windows
 
 func (t divergence) Possible(p *ProbeSystem, calculated bool) error { return calculable(p, calculated) }
 
@@ -245,7 +241,7 @@ func (t divergence) Check(p *Probe) State {
 		return Insufficient
 	}
 	d := p.Divergence
-	return alarmIf(d.Distance.Lo >= t.distance && d.Certain <= DivergenceSignificance)
+	return alarmIf(d.Lasting >= t.distance)
 }
 
 func (t divergence) Cause(p *Probe) string {

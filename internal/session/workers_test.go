@@ -199,7 +199,7 @@ func gap(frames reel) float64 {
 // distance returns the largest difference of two distribution functions.
 func distance(t *testing.T, a, b *dq.Observed) float64 {
 	t.Helper()
-	v, err := dq.Diverge(deltaQ(t, a), a.Instances(), deltaQ(t, b), b.Instances())
+	v, err := dq.Diverge(deltaQ(t, a), deltaQ(t, b))
 	if err != nil {
 		t.Fatal(err)
 	}

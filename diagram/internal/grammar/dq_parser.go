@@ -35,44 +35,47 @@ func dqParserInit() {
 		"", "';'", "'='", "'->'", "':'", "'['", "','", "']'", "'('", "')'",
 	}
 	staticData.SymbolicNames = []string{
-		"", "", "", "", "", "", "", "", "", "", "NUMBER", "IDENTIFIER", "COMMENT",
-		"WS",
+		"", "", "", "", "", "", "", "", "", "", "NUMBER", "DURATION", "IDENTIFIER",
+		"COMMENT", "WS",
 	}
 	staticData.RuleNames = []string{
-		"file", "definition", "chain", "component", "weights", "arguments",
+		"file", "definition", "chain", "component", "parameters", "parameter",
+		"arguments",
 	}
 	staticData.PredictionContextCache = antlr.NewPredictionContextCache()
 	staticData.serializedATN = []int32{
-		4, 1, 13, 74, 2, 0, 7, 0, 2, 1, 7, 1, 2, 2, 7, 2, 2, 3, 7, 3, 2, 4, 7,
-		4, 2, 5, 7, 5, 1, 0, 1, 0, 1, 0, 5, 0, 16, 8, 0, 10, 0, 12, 0, 19, 9, 0,
-		1, 0, 3, 0, 22, 8, 0, 3, 0, 24, 8, 0, 1, 0, 1, 0, 1, 1, 1, 1, 1, 1, 1,
-		1, 1, 2, 1, 2, 1, 2, 5, 2, 35, 8, 2, 10, 2, 12, 2, 38, 9, 2, 1, 3, 1, 3,
-		1, 3, 1, 3, 3, 3, 44, 8, 3, 1, 3, 3, 3, 47, 8, 3, 1, 3, 3, 3, 50, 8, 3,
-		1, 4, 1, 4, 1, 4, 1, 4, 5, 4, 56, 8, 4, 10, 4, 12, 4, 59, 9, 4, 1, 4, 1,
-		4, 1, 5, 1, 5, 1, 5, 1, 5, 5, 5, 67, 8, 5, 10, 5, 12, 5, 70, 9, 5, 1, 5,
-		1, 5, 1, 5, 0, 0, 6, 0, 2, 4, 6, 8, 10, 0, 0, 76, 0, 23, 1, 0, 0, 0, 2,
-		27, 1, 0, 0, 0, 4, 31, 1, 0, 0, 0, 6, 49, 1, 0, 0, 0, 8, 51, 1, 0, 0, 0,
-		10, 62, 1, 0, 0, 0, 12, 17, 3, 2, 1, 0, 13, 14, 5, 1, 0, 0, 14, 16, 3,
-		2, 1, 0, 15, 13, 1, 0, 0, 0, 16, 19, 1, 0, 0, 0, 17, 15, 1, 0, 0, 0, 17,
-		18, 1, 0, 0, 0, 18, 21, 1, 0, 0, 0, 19, 17, 1, 0, 0, 0, 20, 22, 5, 1, 0,
-		0, 21, 20, 1, 0, 0, 0, 21, 22, 1, 0, 0, 0, 22, 24, 1, 0, 0, 0, 23, 12,
-		1, 0, 0, 0, 23, 24, 1, 0, 0, 0, 24, 25, 1, 0, 0, 0, 25, 26, 5, 0, 0, 1,
-		26, 1, 1, 0, 0, 0, 27, 28, 5, 11, 0, 0, 28, 29, 5, 2, 0, 0, 29, 30, 3,
-		4, 2, 0, 30, 3, 1, 0, 0, 0, 31, 36, 3, 6, 3, 0, 32, 33, 5, 3, 0, 0, 33,
-		35, 3, 6, 3, 0, 34, 32, 1, 0, 0, 0, 35, 38, 1, 0, 0, 0, 36, 34, 1, 0, 0,
-		0, 36, 37, 1, 0, 0, 0, 37, 5, 1, 0, 0, 0, 38, 36, 1, 0, 0, 0, 39, 40, 5,
-		11, 0, 0, 40, 41, 5, 4, 0, 0, 41, 43, 5, 11, 0, 0, 42, 44, 3, 8, 4, 0,
-		43, 42, 1, 0, 0, 0, 43, 44, 1, 0, 0, 0, 44, 46, 1, 0, 0, 0, 45, 47, 3,
-		10, 5, 0, 46, 45, 1, 0, 0, 0, 46, 47, 1, 0, 0, 0, 47, 50, 1, 0, 0, 0, 48,
-		50, 5, 11, 0, 0, 49, 39, 1, 0, 0, 0, 49, 48, 1, 0, 0, 0, 50, 7, 1, 0, 0,
-		0, 51, 52, 5, 5, 0, 0, 52, 57, 5, 10, 0, 0, 53, 54, 5, 6, 0, 0, 54, 56,
-		5, 10, 0, 0, 55, 53, 1, 0, 0, 0, 56, 59, 1, 0, 0, 0, 57, 55, 1, 0, 0, 0,
-		57, 58, 1, 0, 0, 0, 58, 60, 1, 0, 0, 0, 59, 57, 1, 0, 0, 0, 60, 61, 5,
-		7, 0, 0, 61, 9, 1, 0, 0, 0, 62, 63, 5, 8, 0, 0, 63, 68, 3, 4, 2, 0, 64,
-		65, 5, 6, 0, 0, 65, 67, 3, 4, 2, 0, 66, 64, 1, 0, 0, 0, 67, 70, 1, 0, 0,
-		0, 68, 66, 1, 0, 0, 0, 68, 69, 1, 0, 0, 0, 69, 71, 1, 0, 0, 0, 70, 68,
-		1, 0, 0, 0, 71, 72, 5, 9, 0, 0, 72, 11, 1, 0, 0, 0, 9, 17, 21, 23, 36,
-		43, 46, 49, 57, 68,
+		4, 1, 14, 80, 2, 0, 7, 0, 2, 1, 7, 1, 2, 2, 7, 2, 2, 3, 7, 3, 2, 4, 7,
+		4, 2, 5, 7, 5, 2, 6, 7, 6, 1, 0, 1, 0, 1, 0, 5, 0, 18, 8, 0, 10, 0, 12,
+		0, 21, 9, 0, 1, 0, 3, 0, 24, 8, 0, 3, 0, 26, 8, 0, 1, 0, 1, 0, 1, 1, 1,
+		1, 1, 1, 1, 1, 1, 2, 1, 2, 1, 2, 5, 2, 37, 8, 2, 10, 2, 12, 2, 40, 9, 2,
+		1, 3, 1, 3, 1, 3, 1, 3, 3, 3, 46, 8, 3, 1, 3, 3, 3, 49, 8, 3, 1, 3, 3,
+		3, 52, 8, 3, 1, 4, 1, 4, 1, 4, 1, 4, 5, 4, 58, 8, 4, 10, 4, 12, 4, 61,
+		9, 4, 1, 4, 1, 4, 1, 5, 1, 5, 3, 5, 67, 8, 5, 1, 6, 1, 6, 1, 6, 1, 6, 5,
+		6, 73, 8, 6, 10, 6, 12, 6, 76, 9, 6, 1, 6, 1, 6, 1, 6, 0, 0, 7, 0, 2, 4,
+		6, 8, 10, 12, 0, 0, 82, 0, 25, 1, 0, 0, 0, 2, 29, 1, 0, 0, 0, 4, 33, 1,
+		0, 0, 0, 6, 51, 1, 0, 0, 0, 8, 53, 1, 0, 0, 0, 10, 66, 1, 0, 0, 0, 12,
+		68, 1, 0, 0, 0, 14, 19, 3, 2, 1, 0, 15, 16, 5, 1, 0, 0, 16, 18, 3, 2, 1,
+		0, 17, 15, 1, 0, 0, 0, 18, 21, 1, 0, 0, 0, 19, 17, 1, 0, 0, 0, 19, 20,
+		1, 0, 0, 0, 20, 23, 1, 0, 0, 0, 21, 19, 1, 0, 0, 0, 22, 24, 5, 1, 0, 0,
+		23, 22, 1, 0, 0, 0, 23, 24, 1, 0, 0, 0, 24, 26, 1, 0, 0, 0, 25, 14, 1,
+		0, 0, 0, 25, 26, 1, 0, 0, 0, 26, 27, 1, 0, 0, 0, 27, 28, 5, 0, 0, 1, 28,
+		1, 1, 0, 0, 0, 29, 30, 5, 12, 0, 0, 30, 31, 5, 2, 0, 0, 31, 32, 3, 4, 2,
+		0, 32, 3, 1, 0, 0, 0, 33, 38, 3, 6, 3, 0, 34, 35, 5, 3, 0, 0, 35, 37, 3,
+		6, 3, 0, 36, 34, 1, 0, 0, 0, 37, 40, 1, 0, 0, 0, 38, 36, 1, 0, 0, 0, 38,
+		39, 1, 0, 0, 0, 39, 5, 1, 0, 0, 0, 40, 38, 1, 0, 0, 0, 41, 42, 5, 12, 0,
+		0, 42, 43, 5, 4, 0, 0, 43, 45, 5, 12, 0, 0, 44, 46, 3, 8, 4, 0, 45, 44,
+		1, 0, 0, 0, 45, 46, 1, 0, 0, 0, 46, 48, 1, 0, 0, 0, 47, 49, 3, 12, 6, 0,
+		48, 47, 1, 0, 0, 0, 48, 49, 1, 0, 0, 0, 49, 52, 1, 0, 0, 0, 50, 52, 5,
+		12, 0, 0, 51, 41, 1, 0, 0, 0, 51, 50, 1, 0, 0, 0, 52, 7, 1, 0, 0, 0, 53,
+		54, 5, 5, 0, 0, 54, 59, 3, 10, 5, 0, 55, 56, 5, 6, 0, 0, 56, 58, 3, 10,
+		5, 0, 57, 55, 1, 0, 0, 0, 58, 61, 1, 0, 0, 0, 59, 57, 1, 0, 0, 0, 59, 60,
+		1, 0, 0, 0, 60, 62, 1, 0, 0, 0, 61, 59, 1, 0, 0, 0, 62, 63, 5, 7, 0, 0,
+		63, 9, 1, 0, 0, 0, 64, 67, 5, 10, 0, 0, 65, 67, 5, 11, 0, 0, 66, 64, 1,
+		0, 0, 0, 66, 65, 1, 0, 0, 0, 67, 11, 1, 0, 0, 0, 68, 69, 5, 8, 0, 0, 69,
+		74, 3, 4, 2, 0, 70, 71, 5, 6, 0, 0, 71, 73, 3, 4, 2, 0, 72, 70, 1, 0, 0,
+		0, 73, 76, 1, 0, 0, 0, 74, 72, 1, 0, 0, 0, 74, 75, 1, 0, 0, 0, 75, 77,
+		1, 0, 0, 0, 76, 74, 1, 0, 0, 0, 77, 78, 5, 9, 0, 0, 78, 13, 1, 0, 0, 0,
+		10, 19, 23, 25, 38, 45, 48, 51, 59, 66, 74,
 	}
 	deserializer := antlr.NewATNDeserializer(nil)
 	staticData.atn = deserializer.Deserialize(staticData.serializedATN)
@@ -121,9 +124,10 @@ const (
 	DQParserT__7       = 8
 	DQParserT__8       = 9
 	DQParserNUMBER     = 10
-	DQParserIDENTIFIER = 11
-	DQParserCOMMENT    = 12
-	DQParserWS         = 13
+	DQParserDURATION   = 11
+	DQParserIDENTIFIER = 12
+	DQParserCOMMENT    = 13
+	DQParserWS         = 14
 )
 
 // DQParser rules.
@@ -132,8 +136,9 @@ const (
 	DQParserRULE_definition = 1
 	DQParserRULE_chain      = 2
 	DQParserRULE_component  = 3
-	DQParserRULE_weights    = 4
-	DQParserRULE_arguments  = 5
+	DQParserRULE_parameters = 4
+	DQParserRULE_parameter  = 5
+	DQParserRULE_arguments  = 6
 )
 
 // IFileContext is an interface to support dynamic dispatch.
@@ -245,7 +250,7 @@ func (p *DQParser) File() (localctx IFileContext) {
 	var _alt int
 
 	p.EnterOuterAlt(localctx, 1)
-	p.SetState(23)
+	p.SetState(25)
 	p.GetErrorHandler().Sync(p)
 	if p.HasError() {
 		goto errorExit
@@ -254,10 +259,10 @@ func (p *DQParser) File() (localctx IFileContext) {
 
 	if _la == DQParserIDENTIFIER {
 		{
-			p.SetState(12)
+			p.SetState(14)
 			p.Definition()
 		}
-		p.SetState(17)
+		p.SetState(19)
 		p.GetErrorHandler().Sync(p)
 		if p.HasError() {
 			goto errorExit
@@ -269,7 +274,7 @@ func (p *DQParser) File() (localctx IFileContext) {
 		for _alt != 2 && _alt != antlr.ATNInvalidAltNumber {
 			if _alt == 1 {
 				{
-					p.SetState(13)
+					p.SetState(15)
 					p.Match(DQParserT__0)
 					if p.HasError() {
 						// Recognition error - abort rule
@@ -277,12 +282,12 @@ func (p *DQParser) File() (localctx IFileContext) {
 					}
 				}
 				{
-					p.SetState(14)
+					p.SetState(16)
 					p.Definition()
 				}
 
 			}
-			p.SetState(19)
+			p.SetState(21)
 			p.GetErrorHandler().Sync(p)
 			if p.HasError() {
 				goto errorExit
@@ -292,7 +297,7 @@ func (p *DQParser) File() (localctx IFileContext) {
 				goto errorExit
 			}
 		}
-		p.SetState(21)
+		p.SetState(23)
 		p.GetErrorHandler().Sync(p)
 		if p.HasError() {
 			goto errorExit
@@ -301,7 +306,7 @@ func (p *DQParser) File() (localctx IFileContext) {
 
 		if _la == DQParserT__0 {
 			{
-				p.SetState(20)
+				p.SetState(22)
 				p.Match(DQParserT__0)
 				if p.HasError() {
 					// Recognition error - abort rule
@@ -313,7 +318,7 @@ func (p *DQParser) File() (localctx IFileContext) {
 
 	}
 	{
-		p.SetState(25)
+		p.SetState(27)
 		p.Match(DQParserEOF)
 		if p.HasError() {
 			// Recognition error - abort rule
@@ -413,7 +418,7 @@ func (p *DQParser) Definition() (localctx IDefinitionContext) {
 	p.EnterRule(localctx, 2, DQParserRULE_definition)
 	p.EnterOuterAlt(localctx, 1)
 	{
-		p.SetState(27)
+		p.SetState(29)
 		p.Match(DQParserIDENTIFIER)
 		if p.HasError() {
 			// Recognition error - abort rule
@@ -421,7 +426,7 @@ func (p *DQParser) Definition() (localctx IDefinitionContext) {
 		}
 	}
 	{
-		p.SetState(28)
+		p.SetState(30)
 		p.Match(DQParserT__1)
 		if p.HasError() {
 			// Recognition error - abort rule
@@ -429,7 +434,7 @@ func (p *DQParser) Definition() (localctx IDefinitionContext) {
 		}
 	}
 	{
-		p.SetState(29)
+		p.SetState(31)
 		p.Chain()
 	}
 
@@ -548,10 +553,10 @@ func (p *DQParser) Chain() (localctx IChainContext) {
 
 	p.EnterOuterAlt(localctx, 1)
 	{
-		p.SetState(31)
+		p.SetState(33)
 		p.Component()
 	}
-	p.SetState(36)
+	p.SetState(38)
 	p.GetErrorHandler().Sync(p)
 	if p.HasError() {
 		goto errorExit
@@ -560,7 +565,7 @@ func (p *DQParser) Chain() (localctx IChainContext) {
 
 	for _la == DQParserT__2 {
 		{
-			p.SetState(32)
+			p.SetState(34)
 			p.Match(DQParserT__2)
 			if p.HasError() {
 				// Recognition error - abort rule
@@ -568,11 +573,11 @@ func (p *DQParser) Chain() (localctx IChainContext) {
 			}
 		}
 		{
-			p.SetState(33)
+			p.SetState(35)
 			p.Component()
 		}
 
-		p.SetState(38)
+		p.SetState(40)
 		p.GetErrorHandler().Sync(p)
 		if p.HasError() {
 			goto errorExit
@@ -694,10 +699,10 @@ func (s *PrefixedContext) IDENTIFIER(i int) antlr.TerminalNode {
 	return s.GetToken(DQParserIDENTIFIER, i)
 }
 
-func (s *PrefixedContext) Weights() IWeightsContext {
+func (s *PrefixedContext) Parameters() IParametersContext {
 	var t antlr.RuleContext
 	for _, ctx := range s.GetChildren() {
-		if _, ok := ctx.(IWeightsContext); ok {
+		if _, ok := ctx.(IParametersContext); ok {
 			t = ctx.(antlr.RuleContext)
 			break
 		}
@@ -707,7 +712,7 @@ func (s *PrefixedContext) Weights() IWeightsContext {
 		return nil
 	}
 
-	return t.(IWeightsContext)
+	return t.(IParametersContext)
 }
 
 func (s *PrefixedContext) Arguments() IArgumentsContext {
@@ -731,7 +736,7 @@ func (p *DQParser) Component() (localctx IComponentContext) {
 	p.EnterRule(localctx, 6, DQParserRULE_component)
 	var _la int
 
-	p.SetState(49)
+	p.SetState(51)
 	p.GetErrorHandler().Sync(p)
 	if p.HasError() {
 		goto errorExit
@@ -742,22 +747,6 @@ func (p *DQParser) Component() (localctx IComponentContext) {
 		localctx = NewPrefixedContext(p, localctx)
 		p.EnterOuterAlt(localctx, 1)
 		{
-			p.SetState(39)
-			p.Match(DQParserIDENTIFIER)
-			if p.HasError() {
-				// Recognition error - abort rule
-				goto errorExit
-			}
-		}
-		{
-			p.SetState(40)
-			p.Match(DQParserT__3)
-			if p.HasError() {
-				// Recognition error - abort rule
-				goto errorExit
-			}
-		}
-		{
 			p.SetState(41)
 			p.Match(DQParserIDENTIFIER)
 			if p.HasError() {
@@ -765,7 +754,23 @@ func (p *DQParser) Component() (localctx IComponentContext) {
 				goto errorExit
 			}
 		}
-		p.SetState(43)
+		{
+			p.SetState(42)
+			p.Match(DQParserT__3)
+			if p.HasError() {
+				// Recognition error - abort rule
+				goto errorExit
+			}
+		}
+		{
+			p.SetState(43)
+			p.Match(DQParserIDENTIFIER)
+			if p.HasError() {
+				// Recognition error - abort rule
+				goto errorExit
+			}
+		}
+		p.SetState(45)
 		p.GetErrorHandler().Sync(p)
 		if p.HasError() {
 			goto errorExit
@@ -774,12 +779,12 @@ func (p *DQParser) Component() (localctx IComponentContext) {
 
 		if _la == DQParserT__4 {
 			{
-				p.SetState(42)
-				p.Weights()
+				p.SetState(44)
+				p.Parameters()
 			}
 
 		}
-		p.SetState(46)
+		p.SetState(48)
 		p.GetErrorHandler().Sync(p)
 		if p.HasError() {
 			goto errorExit
@@ -788,7 +793,7 @@ func (p *DQParser) Component() (localctx IComponentContext) {
 
 		if _la == DQParserT__7 {
 			{
-				p.SetState(45)
+				p.SetState(47)
 				p.Arguments()
 			}
 
@@ -798,7 +803,7 @@ func (p *DQParser) Component() (localctx IComponentContext) {
 		localctx = NewOutcomeContext(p, localctx)
 		p.EnterOuterAlt(localctx, 2)
 		{
-			p.SetState(48)
+			p.SetState(50)
 			p.Match(DQParserIDENTIFIER)
 			if p.HasError() {
 				// Recognition error - abort rule
@@ -822,77 +827,110 @@ errorExit:
 	return localctx
 }
 
-// IWeightsContext is an interface to support dynamic dispatch.
-type IWeightsContext interface {
+// IParametersContext is an interface to support dynamic dispatch.
+type IParametersContext interface {
 	antlr.ParserRuleContext
 
 	// GetParser returns the parser.
 	GetParser() antlr.Parser
 
 	// Getter signatures
-	AllNUMBER() []antlr.TerminalNode
-	NUMBER(i int) antlr.TerminalNode
+	AllParameter() []IParameterContext
+	Parameter(i int) IParameterContext
 
-	// IsWeightsContext differentiates from other interfaces.
-	IsWeightsContext()
+	// IsParametersContext differentiates from other interfaces.
+	IsParametersContext()
 }
 
-type WeightsContext struct {
+type ParametersContext struct {
 	antlr.BaseParserRuleContext
 	parser antlr.Parser
 }
 
-func NewEmptyWeightsContext() *WeightsContext {
-	var p = new(WeightsContext)
+func NewEmptyParametersContext() *ParametersContext {
+	var p = new(ParametersContext)
 	antlr.InitBaseParserRuleContext(&p.BaseParserRuleContext, nil, -1)
-	p.RuleIndex = DQParserRULE_weights
+	p.RuleIndex = DQParserRULE_parameters
 	return p
 }
 
-func InitEmptyWeightsContext(p *WeightsContext) {
+func InitEmptyParametersContext(p *ParametersContext) {
 	antlr.InitBaseParserRuleContext(&p.BaseParserRuleContext, nil, -1)
-	p.RuleIndex = DQParserRULE_weights
+	p.RuleIndex = DQParserRULE_parameters
 }
 
-func (*WeightsContext) IsWeightsContext() {}
+func (*ParametersContext) IsParametersContext() {}
 
-func NewWeightsContext(parser antlr.Parser, parent antlr.ParserRuleContext, invokingState int) *WeightsContext {
-	var p = new(WeightsContext)
+func NewParametersContext(parser antlr.Parser, parent antlr.ParserRuleContext, invokingState int) *ParametersContext {
+	var p = new(ParametersContext)
 
 	antlr.InitBaseParserRuleContext(&p.BaseParserRuleContext, parent, invokingState)
 
 	p.parser = parser
-	p.RuleIndex = DQParserRULE_weights
+	p.RuleIndex = DQParserRULE_parameters
 
 	return p
 }
 
-func (s *WeightsContext) GetParser() antlr.Parser { return s.parser }
+func (s *ParametersContext) GetParser() antlr.Parser { return s.parser }
 
-func (s *WeightsContext) AllNUMBER() []antlr.TerminalNode {
-	return s.GetTokens(DQParserNUMBER)
+func (s *ParametersContext) AllParameter() []IParameterContext {
+	children := s.GetChildren()
+	len := 0
+	for _, ctx := range children {
+		if _, ok := ctx.(IParameterContext); ok {
+			len++
+		}
+	}
+
+	tst := make([]IParameterContext, len)
+	i := 0
+	for _, ctx := range children {
+		if t, ok := ctx.(IParameterContext); ok {
+			tst[i] = t.(IParameterContext)
+			i++
+		}
+	}
+
+	return tst
 }
 
-func (s *WeightsContext) NUMBER(i int) antlr.TerminalNode {
-	return s.GetToken(DQParserNUMBER, i)
+func (s *ParametersContext) Parameter(i int) IParameterContext {
+	var t antlr.RuleContext
+	j := 0
+	for _, ctx := range s.GetChildren() {
+		if _, ok := ctx.(IParameterContext); ok {
+			if j == i {
+				t = ctx.(antlr.RuleContext)
+				break
+			}
+			j++
+		}
+	}
+
+	if t == nil {
+		return nil
+	}
+
+	return t.(IParameterContext)
 }
 
-func (s *WeightsContext) GetRuleContext() antlr.RuleContext {
+func (s *ParametersContext) GetRuleContext() antlr.RuleContext {
 	return s
 }
 
-func (s *WeightsContext) ToStringTree(ruleNames []string, recog antlr.Recognizer) string {
+func (s *ParametersContext) ToStringTree(ruleNames []string, recog antlr.Recognizer) string {
 	return antlr.TreesStringTree(s, ruleNames, recog)
 }
 
-func (p *DQParser) Weights() (localctx IWeightsContext) {
-	localctx = NewWeightsContext(p, p.GetParserRuleContext(), p.GetState())
-	p.EnterRule(localctx, 8, DQParserRULE_weights)
+func (p *DQParser) Parameters() (localctx IParametersContext) {
+	localctx = NewParametersContext(p, p.GetParserRuleContext(), p.GetState())
+	p.EnterRule(localctx, 8, DQParserRULE_parameters)
 	var _la int
 
 	p.EnterOuterAlt(localctx, 1)
 	{
-		p.SetState(51)
+		p.SetState(53)
 		p.Match(DQParserT__4)
 		if p.HasError() {
 			// Recognition error - abort rule
@@ -900,14 +938,10 @@ func (p *DQParser) Weights() (localctx IWeightsContext) {
 		}
 	}
 	{
-		p.SetState(52)
-		p.Match(DQParserNUMBER)
-		if p.HasError() {
-			// Recognition error - abort rule
-			goto errorExit
-		}
+		p.SetState(54)
+		p.Parameter()
 	}
-	p.SetState(57)
+	p.SetState(59)
 	p.GetErrorHandler().Sync(p)
 	if p.HasError() {
 		goto errorExit
@@ -916,7 +950,7 @@ func (p *DQParser) Weights() (localctx IWeightsContext) {
 
 	for _la == DQParserT__5 {
 		{
-			p.SetState(53)
+			p.SetState(55)
 			p.Match(DQParserT__5)
 			if p.HasError() {
 				// Recognition error - abort rule
@@ -924,15 +958,11 @@ func (p *DQParser) Weights() (localctx IWeightsContext) {
 			}
 		}
 		{
-			p.SetState(54)
-			p.Match(DQParserNUMBER)
-			if p.HasError() {
-				// Recognition error - abort rule
-				goto errorExit
-			}
+			p.SetState(56)
+			p.Parameter()
 		}
 
-		p.SetState(59)
+		p.SetState(61)
 		p.GetErrorHandler().Sync(p)
 		if p.HasError() {
 			goto errorExit
@@ -940,12 +970,161 @@ func (p *DQParser) Weights() (localctx IWeightsContext) {
 		_la = p.GetTokenStream().LA(1)
 	}
 	{
-		p.SetState(60)
+		p.SetState(62)
 		p.Match(DQParserT__6)
 		if p.HasError() {
 			// Recognition error - abort rule
 			goto errorExit
 		}
+	}
+
+errorExit:
+	if p.HasError() {
+		v := p.GetError()
+		localctx.SetException(v)
+		p.GetErrorHandler().ReportError(p, v)
+		p.GetErrorHandler().Recover(p, v)
+		p.SetError(nil)
+	}
+	p.ExitRule()
+	return localctx
+}
+
+// IParameterContext is an interface to support dynamic dispatch.
+type IParameterContext interface {
+	antlr.ParserRuleContext
+
+	// GetParser returns the parser.
+	GetParser() antlr.Parser
+	// IsParameterContext differentiates from other interfaces.
+	IsParameterContext()
+}
+
+type ParameterContext struct {
+	antlr.BaseParserRuleContext
+	parser antlr.Parser
+}
+
+func NewEmptyParameterContext() *ParameterContext {
+	var p = new(ParameterContext)
+	antlr.InitBaseParserRuleContext(&p.BaseParserRuleContext, nil, -1)
+	p.RuleIndex = DQParserRULE_parameter
+	return p
+}
+
+func InitEmptyParameterContext(p *ParameterContext) {
+	antlr.InitBaseParserRuleContext(&p.BaseParserRuleContext, nil, -1)
+	p.RuleIndex = DQParserRULE_parameter
+}
+
+func (*ParameterContext) IsParameterContext() {}
+
+func NewParameterContext(parser antlr.Parser, parent antlr.ParserRuleContext, invokingState int) *ParameterContext {
+	var p = new(ParameterContext)
+
+	antlr.InitBaseParserRuleContext(&p.BaseParserRuleContext, parent, invokingState)
+
+	p.parser = parser
+	p.RuleIndex = DQParserRULE_parameter
+
+	return p
+}
+
+func (s *ParameterContext) GetParser() antlr.Parser { return s.parser }
+
+func (s *ParameterContext) CopyAll(ctx *ParameterContext) {
+	s.CopyFrom(&ctx.BaseParserRuleContext)
+}
+
+func (s *ParameterContext) GetRuleContext() antlr.RuleContext {
+	return s
+}
+
+func (s *ParameterContext) ToStringTree(ruleNames []string, recog antlr.Recognizer) string {
+	return antlr.TreesStringTree(s, ruleNames, recog)
+}
+
+type NumberContext struct {
+	ParameterContext
+}
+
+func NewNumberContext(parser antlr.Parser, ctx antlr.ParserRuleContext) *NumberContext {
+	var p = new(NumberContext)
+
+	InitEmptyParameterContext(&p.ParameterContext)
+	p.parser = parser
+	p.CopyAll(ctx.(*ParameterContext))
+
+	return p
+}
+
+func (s *NumberContext) GetRuleContext() antlr.RuleContext {
+	return s
+}
+
+func (s *NumberContext) NUMBER() antlr.TerminalNode {
+	return s.GetToken(DQParserNUMBER, 0)
+}
+
+type DurationContext struct {
+	ParameterContext
+}
+
+func NewDurationContext(parser antlr.Parser, ctx antlr.ParserRuleContext) *DurationContext {
+	var p = new(DurationContext)
+
+	InitEmptyParameterContext(&p.ParameterContext)
+	p.parser = parser
+	p.CopyAll(ctx.(*ParameterContext))
+
+	return p
+}
+
+func (s *DurationContext) GetRuleContext() antlr.RuleContext {
+	return s
+}
+
+func (s *DurationContext) DURATION() antlr.TerminalNode {
+	return s.GetToken(DQParserDURATION, 0)
+}
+
+func (p *DQParser) Parameter() (localctx IParameterContext) {
+	localctx = NewParameterContext(p, p.GetParserRuleContext(), p.GetState())
+	p.EnterRule(localctx, 10, DQParserRULE_parameter)
+	p.SetState(66)
+	p.GetErrorHandler().Sync(p)
+	if p.HasError() {
+		goto errorExit
+	}
+
+	switch p.GetTokenStream().LA(1) {
+	case DQParserNUMBER:
+		localctx = NewNumberContext(p, localctx)
+		p.EnterOuterAlt(localctx, 1)
+		{
+			p.SetState(64)
+			p.Match(DQParserNUMBER)
+			if p.HasError() {
+				// Recognition error - abort rule
+				goto errorExit
+			}
+		}
+
+	case DQParserDURATION:
+		localctx = NewDurationContext(p, localctx)
+		p.EnterOuterAlt(localctx, 2)
+		{
+			p.SetState(65)
+			p.Match(DQParserDURATION)
+			if p.HasError() {
+				// Recognition error - abort rule
+				goto errorExit
+			}
+		}
+
+	default:
+		p.SetError(antlr.NewNoViableAltException(p, nil, nil, nil, nil, nil))
+		goto errorExit
 	}
 
 errorExit:
@@ -1058,12 +1237,12 @@ func (s *ArgumentsContext) ToStringTree(ruleNames []string, recog antlr.Recogniz
 
 func (p *DQParser) Arguments() (localctx IArgumentsContext) {
 	localctx = NewArgumentsContext(p, p.GetParserRuleContext(), p.GetState())
-	p.EnterRule(localctx, 10, DQParserRULE_arguments)
+	p.EnterRule(localctx, 12, DQParserRULE_arguments)
 	var _la int
 
 	p.EnterOuterAlt(localctx, 1)
 	{
-		p.SetState(62)
+		p.SetState(68)
 		p.Match(DQParserT__7)
 		if p.HasError() {
 			// Recognition error - abort rule
@@ -1071,10 +1250,10 @@ func (p *DQParser) Arguments() (localctx IArgumentsContext) {
 		}
 	}
 	{
-		p.SetState(63)
+		p.SetState(69)
 		p.Chain()
 	}
-	p.SetState(68)
+	p.SetState(74)
 	p.GetErrorHandler().Sync(p)
 	if p.HasError() {
 		goto errorExit
@@ -1083,7 +1262,7 @@ func (p *DQParser) Arguments() (localctx IArgumentsContext) {
 
 	for _la == DQParserT__5 {
 		{
-			p.SetState(64)
+			p.SetState(70)
 			p.Match(DQParserT__5)
 			if p.HasError() {
 				// Recognition error - abort rule
@@ -1091,11 +1270,11 @@ func (p *DQParser) Arguments() (localctx IArgumentsContext) {
 			}
 		}
 		{
-			p.SetState(65)
+			p.SetState(71)
 			p.Chain()
 		}
 
-		p.SetState(70)
+		p.SetState(76)
 		p.GetErrorHandler().Sync(p)
 		if p.HasError() {
 			goto errorExit
@@ -1103,7 +1282,7 @@ func (p *DQParser) Arguments() (localctx IArgumentsContext) {
 		_la = p.GetTokenStream().LA(1)
 	}
 	{
-		p.SetState(71)
+		p.SetState(77)
 		p.Match(DQParserT__8)
 		if p.HasError() {
 			// Recognition error - abort rule

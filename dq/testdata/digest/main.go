@@ -144,7 +144,7 @@ func series(h hash.Hash) {
 		put(h, band.Mean...)
 		put(h, band.Lo...)
 		put(h, band.Hi...)
-		v := must(dq.Diverge(d, o.Instances(), must(dq.Scale(d, 0.9)), 100))
-		put(h, v.Distance.Lo, v.Distance.Hi, v.Nominal, v.PValue, v.Certain)
+		v := must(dq.Diverge(d, must(dq.Scale(d, 0.9))))
+		put(h, v.Distance.Lo, v.Distance.Hi, v.Nominal)
 	}
 }

@@ -1,0 +1,124 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/usdt"
+)
+
+// A Subject is something that can be observed.
+type Subject struct {
+	Name string // "spans", "explanations", or that of a built-in outcome of the VM
+	Err  error  // why the kernel refuses its programs, nil where it does not
+}
+
+// Subjects loads the programs of each subject, and attaches none of them. What a kernel
+// refuses here it refuses at a VM too. It takes a second or two.
+func Subjects() (subjects []Subject, err error) {
+	c, err := New(Options{
+		Start: monotonic.Now(), Window: int64(time.Second),
+		OpenSpans: 64, Explain: true, Events: 64, RingBytes: 4096,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	needs, err := subjectPrograms()
+	if err != nil {
+		return nil, err
+	}
+	var all []variant
+	for _, n := range needs {
+		all = append(all, n.variants...)
+	}
+	c.preload(all)
+	for _, n := range needs {
+		subjects = append(subjects, Subject{n.name, c.refusal(n.variants)})
+	}
+	return subjects, nil
+}
+
+// refusal returns why the first of some programs cannot be loaded.
+func (c *Collector) refusal(variants []variant) error {
+	for _, v := range variants {
+		if _, err := c.program(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A subjectNeed is which programs a subject needs.
+type subjectNeed struct {
+	name     string
+	variants []variant
+}
+
+// subjectPrograms returns the programs of each subject, as they are where all arguments
+// are in registers and all layouts are known.
+func subjectPrograms() ([]subjectNeed, error) {
+	args := registers()
+	var spans, details []variant
+	for _, name := range []string{kernelProgSpan, kernelProgProcessExit, kernelProgProcessSpawn} {
+		spans = append(spans, variant{program: name, args: newArguments(args)})
+	}
+	terms := siteTerms{form: dtrace.TermsByNumber}
+	const some = 8 // offset of a member, for the programs that read it to be whole
+	layout := ProcessLayout{State: some, Flags: some, Save: some, SeqTraceClock: some, SeqTraceLastCount: some, Suspensions: some, Message: some}
+	for _, d := range detailPrograms() {
+		details = append(details, variant{program: d, args: newArguments(args), terms: terms, layout: layout})
+	}
+	needs := []subjectNeed{{"spans", spans}}
+	for _, b := range dtrace.Builtins() {
+		variants, err := builtinPrograms(b, args, terms)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", b.Name, err)
+		}
+		needs = append(needs, subjectNeed{b.Name, variants})
+	}
+	return append(needs, subjectNeed{"explanations", append(details, detailVariants()...)}), nil
+}
+
+// detailPrograms returns the names of the details' programs, each once.
+func detailPrograms() []string {
+	var names []string
+	seen := make(map[string]bool)
+	for _, d := range details() {
+		if !seen[d.program] {
+			seen[d.program] = true
+			names = append(names, d.program)
+		}
+	}
+	return names
+}
+
+// builtinPrograms returns the programs of a built-in outcome.
+func builtinPrograms(b dtrace.Builtin, args []usdt.Arg, terms siteTerms) ([]variant, error) {
+	if b.Rule.RunQueue {
+		return threadVariants(math.MaxInt32), nil
+	}
+	o := Outcome{Name: b.Name, Rule: &b.Rule}
+	var variants []variant
+	for _, e := range ruleEvents(o.Rule) {
+		special, err := specialize(o, e)
+		if err != nil {
+			return nil, err
+		}
+		variants = append(variants, variant{program: e.program, special: special, args: newArguments(args), terms: terms})
+	}
+	return variants, nil
+}
+
+// registers returns as many arguments as a probe can have, in registers.
+func registers() []usdt.Arg {
+	args := make([]usdt.Arg, usdt.MaxArgs)
+	for i := range args {
+		args[i] = usdt.Arg{Kind: usdt.ArgRegister, Size: 8, Base: usdt.Register(i), Index: usdt.NoRegister}
+	}
+	return args
+}
