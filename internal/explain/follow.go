@@ -67,7 +67,11 @@ func (w *walk) explain(p *process, from, to int64, by path) []node {
 			g.add(w.wait(p, s, by)...)
 			continue
 		}
-		g.add(leaf(p, s, by))
+		n := leaf(p, s, by)
+		if s.state == ready && n.Mark == trace.Exact && w.inWait(p, s) {
+			n.Mark = trace.Inferred
+		}
+		g.add(n)
 	}
 	return g.nodes
 }

@@ -569,7 +569,7 @@ func TestFollow(t *testing.T) {
 			22-40 waiting 2 inferred by 2>1 80..87
 				22-30 ready 2 inferred
 				30-40 running 2 inferred
-			40-42 ready 1
+			40-42 ready 1 inferred
 			42-44 running 1
 			44-80 waiting 2 inferred by 2>1 80..87
 				44-80 running 2 inferred
@@ -673,7 +673,7 @@ func TestFollow(t *testing.T) {
 			22-33 waiting 2 inferred by 1>2 20..32: assumed: it sent the last message there
 				22-30 ready 2 inferred
 				30-33 running 2 inferred
-			33-35 ready 1
+			33-35 ready 1 inferred
 			35-37 running 1
 			37-90 waiting 2 inferred by 1>2 20..32: assumed: it sent the last message there
 				37-90 waiting 1 inferred by 2>1 33..0: assumed: it sent the last message there; they wait for each other`,

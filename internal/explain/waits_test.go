@@ -27,7 +27,7 @@ func TestTimeout(t *testing.T) {
 		start: 10, end: 90030, want: `
 			10-20 running 1
 			20-40000 unexplained 1` + sleeps + `
-			40000-40005 ready 1
+			40000-40005 ready 1 inferred
 			40005-40006 running 1
 			40006-90000 unexplained 1` + sleeps + `
 			90000-90010 ready 1
@@ -62,7 +62,7 @@ func TestTimeout(t *testing.T) {
 		start: 10, end: 90030, want: `
 			10-20 running 1
 			20-40000 unexplained 1` + sleeps + `
-			40000-90010 ready 1
+			40000-90010 ready 1 inferred
 			90010-90030 running 1`,
 	}, {
 		name: "a call that times out, and then a message that came meanwhile", events: `
@@ -90,7 +90,7 @@ func TestTimeout(t *testing.T) {
 			22-40000 waiting 2 inferred by 1>2 20..32: ` + reasonTimeout + `
 				22-30 ready 2 inferred
 				30-40000 running 2 inferred
-			40000-40005 ready 1
+			40000-40005 ready 1 inferred
 			40005-40007 running 1
 			40007-90000 waiting 2 inferred by 1>2 20..32: ` + reasonTimeout + `
 				40007-90000 running 2 inferred
@@ -231,7 +231,7 @@ func TestTimeout(t *testing.T) {
 		start: 10, end: 300000030, want: `
 			10-20 running 1
 			20-40000 unexplained 1 inferred: ` + reasonUntold + `
-			40000-40005 ready 1
+			40000-40005 ready 1 inferred
 			40005-40006 running 1
 			40006-90000000 unexplained 1 inferred: ` + reasonUntold + `
 			90000000-300000000 ready 1
@@ -253,7 +253,7 @@ func TestTimeout(t *testing.T) {
 		start: 10, end: 90030, want: `
 			10-22 running 1
 			22-40000 unexplained 1 inferred: ` + reasonUntold + `
-			40000-40005 ready 1
+			40000-40005 ready 1 inferred
 			40005-40007 running 1
 			40007-90010 unexplained 1 inferred: ` + reasonUntold + `
 			90010-90030 running 1`,

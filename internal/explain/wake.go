@@ -49,6 +49,33 @@ func (w *walk) wakeOf(p *process, s segment) wake {
 	return e.wake
 }
 
+// inWait reports whether a process that can go on is still in the wait before: it was woken
+// by something that it did not wait for, and would have waited on if it had come to run.
+func (w *walk) inWait(p *process, s segment) bool {
+	i := after(p.changes, s.at, changedAt)
+	for i < len(p.changes) && p.changes[i].state != ready {
+		i++
+	}
+	if i == 0 || i >= len(p.changes) || p.changes[i].at != s.at || p.changes[i-1].state != waits {
+		return false
+	}
+	e, ok := w.episodes[p]
+	if !ok || s.at < e.from || s.at >= e.to {
+		e = p.episode(p.changes[i-1].at, s.at)
+		w.episodes[p] = e
+	}
+	for _, c := range p.changes[i:] {
+		if c.at >= e.to {
+			break
+		}
+		if c.state == waits {
+			return true
+		}
+	}
+	came := after(p.arrived, s.at, sentAt)
+	return e.wake.how == byTimer && came < len(p.arrived) && p.arrived[came].at == s.at
+}
+
 // episode finds out what a wait that began at since, and was interrupted at until for the
 // first time, came to. A process leaves a receive with the message that it takes, when the
 // time of the receive is over, or when it is ended by an exit signal. Whatever else wakes it,
