@@ -253,6 +253,9 @@ func (r *run) failure() error {
 
 func (r *run) kill() { _ = r.cmd.Process.Kill() }
 
+// someWindows is how long it takes until a window that is over has been read, and more.
+const someWindows = 6 * time.Second
+
 // explanations has the VM make spans that are slow for known causes, and compares what
 // they are put down to with what the program has measured.
 func (e examination) explanations(ctx context.Context) (string, error) {
@@ -272,6 +275,12 @@ func (e examination) explanations(ctx context.Context) (string, error) {
 			took, _ := strconv.ParseInt(each[2], 10, 64)
 			causes = append(causes, cause{id, c.scenario, c.kind, c.own, took})
 		}
+	}
+	// It keeps what the windows that it has read hold, and says nothing when it reads one.
+	select {
+	case <-time.After(someWindows):
+	case <-ctx.Done():
+		return "", ctx.Err()
 	}
 	if err := run.cmd.Process.Signal(os.Interrupt); err != nil {
 		return "", err
