@@ -129,10 +129,11 @@ func (m keymap) hints(width int, at ...place) string {
 	return b.String()
 }
 
-// essential are the bindings that are always among the hints: how to get help, and out.
-func (m keymap) essential() (first, rest keymap) {
+// essential are the bindings that are always among the hints: what changes a
+// demonstration, how to get help, and out.
+func (m keymap) essential(knobs []Knob) (first, rest keymap) {
 	for _, b := range m {
-		if b.where == anywhere && (b.short == "help" || b.short == "quit") {
+		if b.where == anywhere && (b.short == "help" || b.short == "quit" || slices.ContainsFunc(knobs, func(k Knob) bool { return k.Label == b.short })) {
 			first = append(first, b)
 		} else {
 			rest = append(rest, b)

@@ -38,9 +38,6 @@ const sidebarWidth = 48
 // wide is the least width of a screen that shows plots and sidebar side by side.
 const wide = 110
 
-// narrow is below which width of the screen the hints begin with how to get help, and out.
-const narrow = 60
-
 // build makes everything that is on the screen.
 func (d *Dashboard) build() {
 	d.header, d.message, d.hintline = tui.Line(), tui.Line(), tui.Line()
@@ -282,12 +279,15 @@ func (d *Dashboard) hints() {
 	if d.canExplain() && (slices.Contains(at, inOverview) || slices.Contains(at, inPlots)) {
 		text += "[::b]i[::-] why  "
 	}
+	first, rest := d.keys.essential(d.opts.Knobs)
 	all := text + d.keys.hints(width-tview.TaggedStringWidth(text), at...)
-	first, rest := d.keys.essential()
-	if help := first.hints(width, at...); width < narrow && !strings.Contains(all, help) {
-		width -= tview.TaggedStringWidth(help)
-		text = d.tabBindings().hints(width, at...)
-		all = help + text + rest.hints(width-tview.TaggedStringWidth(text), at...)
+	if important := first.hints(width, at...); tview.TaggedStringWidth(text)+tview.TaggedStringWidth(d.keys.hints(1<<16, at...)) > width {
+		// Not all fit: the important ones come first, and others while there is room.
+		width -= tview.TaggedStringWidth(important)
+		if tview.TaggedStringWidth(text) > width {
+			text = d.tabBindings().hints(width, at...)
+		}
+		all = important + text + rest.hints(width-tview.TaggedStringWidth(text), at...)
 	}
 	d.hintline.SetText(all)
 }
