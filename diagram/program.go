@@ -270,10 +270,13 @@ func (p *Program) Uses(name string) []Use {
 // how often the argument is used.
 func (n *node) use(argument int) (weight, times float64) {
 	op, ok := n.expr.(*Operator)
-	if !ok || argument >= len(op.Weights) {
-		return 1, 1
+	switch {
+	case ok && op.Kind == Choice:
+		return op.Weights[argument], 1
+	case ok && op.Attempts > 0: // each attempt moves the whole by as much as the first, at most
+		return float64(op.Attempts), float64(op.Attempts)
 	}
-	return op.Weights[argument], 1
+	return 1, 1
 }
 
 // Behind are the names of the outcomes that a definition or an operator is

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -337,6 +338,28 @@ func TestEvaluateTimes(t *testing.T) {
 	} {
 		if got, _ := p.Value(name); !got.Equal(want) {
 			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}
+
+// How often, and with which weight, a diagram is calculated from each outcome: by hand.
+func TestUses(t *testing.T) {
+	program, err := Compile(mustParse(t, `
+		one = a;
+		whole = a -> f:first(b, a) -> p:maybe[0.25,0.75](b -> b, s:one) -> r:tries[3, 5ms](c) -> t:limit[1s](d) -> o:hedge[2, 1ms](d);`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]Use{
+		"whole":   {{"a", 2.75, 3}, {"b", 1.5, 3}, {"c", 3, 3}, {"d", 3, 3}},
+		"maybe":   {{"a", 0.75, 1}, {"b", 0.5, 2}},
+		"one":     {{"a", 1, 1}},
+		"unknown": nil,
+	} {
+		got := program.Uses(name)
+		slices.SortFunc(got, func(x, y Use) int { return strings.Compare(x.Outcome, y.Outcome) })
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s, -want +got:\n%s", name, diff)
 		}
 	}
 }
