@@ -456,7 +456,7 @@ func (a *Attachment) link(s *sites) (link.Link, error) {
 		Cookies:   s.cookies,
 		PID:       uint32(a.target.PID),
 	}
-	if s.returns {
+	if s.variant.returns {
 		l, err := a.exe.UretprobeMulti(nil, program, opts)
 		return l, explain(err)
 	}
@@ -502,7 +502,6 @@ func closeAll(links []link.Link) error {
 // sites are places for one link, in the parallel slices that the kernel takes.
 type sites struct {
 	variant                      variant // of the program
-	returns                      bool    // where a function returns
 	offsets, semaphores, cookies []uint64
 }
 
@@ -510,10 +509,11 @@ type sites struct {
 type siteList []*sites
 
 func (l *siteList) add(v variant, returns bool, site usdt.Site, cookie uint64) {
-	i := slices.IndexFunc(*l, func(s *sites) bool { return s.variant == v && s.returns == returns })
+	v.returns, v.stepped = returns, site.Stepped
+	i := slices.IndexFunc(*l, func(s *sites) bool { return s.variant == v })
 	if i < 0 {
 		i = len(*l)
-		*l = append(*l, &sites{variant: v, returns: returns})
+		*l = append(*l, &sites{variant: v})
 	}
 	s := (*l)[i]
 	s.offsets = append(s.offsets, site.Offset)

@@ -16,40 +16,76 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// trap does nothing, at an address that a uprobe can be set to.
+// trap does nothing, at a nop that a uprobe can be set to.
 func trap()
 
 // trapAddress returns the address of trap's first instruction.
 func trapAddress() uintptr
 
-// MeasureTrap returns what it costs on this machine to get into the kernel and
-// back at a probe, an empty program included. It sets a probe in the calling
-// process, never in a VM, hits it a few thousand times, and takes the median of
-// several rounds. It takes some 30 ms.
-func MeasureTrap() (time.Duration, error) {
-	offset, err := ownFileOffset(uint64(trapAddress()))
-	if err != nil {
-		return 0, fmt.Errorf("measure the cost of a hit: %w", err)
-	}
-	detach, err := AttachEmpty("/proc/self/exe", usdt.Site{Offset: offset}, os.Getpid())
-	if err != nil {
-		return 0, fmt.Errorf("measure the cost of a hit: %w", explain(err))
-	}
-	cost := timeTrap()
-	return cost, detach()
+// trapStepped does nothing, at an instruction that the kernel has to single-step.
+func trapStepped()
+
+// trapSteppedAddress returns the address of trapStepped's first instruction.
+func trapSteppedAddress() uintptr
+
+// Traps are what it costs on this machine to get into the kernel and back at a probe, an
+// empty program included.
+type Traps struct {
+	Probe   time.Duration // at a nop, or another instruction that the kernel emulates
+	Return  time.Duration // where a function returns; its entry, where the kernel comes in first, included
+	Stepped time.Duration // at an instruction that the kernel has to single-step
 }
 
-// timeTrap returns the median over rounds of what a call of trap takes.
-func timeTrap() time.Duration {
-	const rounds, calls = 9, 500
+// Cost returns what hits cost together, beside the programs.
+func (t Traps) Cost(h Hits) time.Duration {
+	return time.Duration(h.All-min(h.Traced, h.All))*t.Probe +
+		time.Duration(h.Returns)*max(t.Return-t.Probe, 0) +
+		time.Duration(h.Stepped)*max(t.Stepped-t.Probe, 0)
+}
+
+// MeasureTraps measures what traps cost. It sets probes in the calling process, never
+// in a VM, hits them some thousand times, and takes the medians of several rounds. It takes
+// some 100 ms.
+func MeasureTraps() (Traps, error) {
+	var t Traps
+	for _, m := range []struct {
+		cost     *time.Duration
+		call     func()
+		address  uintptr
+		atReturn bool
+		calls    int // in a round
+	}{
+		{&t.Probe, trap, trapAddress(), false, 500},
+		{&t.Return, trap, trapAddress(), true, 300},
+		{&t.Stepped, trapStepped, trapSteppedAddress(), false, 100},
+	} {
+		offset, err := ownFileOffset(uint64(m.address))
+		if err != nil {
+			return Traps{}, fmt.Errorf("measure the cost of a hit: %w", err)
+		}
+		detach, err := attachEmpty("/proc/self/exe", usdt.Site{Offset: offset}, os.Getpid(), m.atReturn)
+		if err != nil {
+			return Traps{}, fmt.Errorf("measure the cost of a hit: %w", explain(err))
+		}
+		*m.cost = timeCalls(m.call, m.calls)
+		if err := detach(); err != nil {
+			return Traps{}, err
+		}
+	}
+	return t, nil
+}
+
+// timeCalls returns the median over rounds of what a call takes.
+func timeCalls(call func(), calls int) time.Duration {
+	const rounds = 9
 
 	var took [rounds]time.Duration
 	for i := range took {
 		begin := time.Now()
 		for range calls {
-			trap()
+			call()
 		}
-		took[i] = time.Since(begin) / calls
+		took[i] = time.Since(begin) / time.Duration(calls)
 	}
 	return median(took[:])
 }
@@ -57,6 +93,11 @@ func timeTrap() time.Duration {
 // AttachEmpty attaches a program that returns at once to a site in a process, to
 // measure what a probe costs by itself. The returned function ends that.
 func AttachEmpty(path string, site usdt.Site, pid int) (detach func() error, err error) {
+	return attachEmpty(path, site, pid, false)
+}
+
+// attachEmpty is AttachEmpty, or the same where a function returns that begins at the site.
+func attachEmpty(path string, site usdt.Site, pid int, atReturn bool) (detach func() error, err error) {
 	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type:         ebpf.Kprobe,
 		AttachType:   ebpf.AttachTraceUprobeMulti,
@@ -74,7 +115,11 @@ func AttachEmpty(path string, site usdt.Site, pid int) (detach func() error, err
 	if site.Semaphore != 0 {
 		opts.RefCtrOffsets = []uint64{site.Semaphore}
 	}
-	l, err := exe.UprobeMulti(nil, program, &opts)
+	attach := exe.UprobeMulti
+	if atReturn {
+		attach = exe.UretprobeMulti
+	}
+	l, err := attach(nil, program, &opts)
 	if err != nil {
 		return nil, errors.Join(err, program.Close())
 	}

@@ -136,6 +136,9 @@ enum other {
 	NAMELESS, /* starts of which discovery could not read the name, or that have none */
 	UNNOTED, /* starts of names for which discovery had no place to tell whether it knows them */
 	UNWATCHED, /* processes that take part in a span and found no room to be watched */
+	RETURNS, /* of HITS, those where a function returns */
+	STEPPED, /* of HITS, those for which the kernel single-steps an instruction */
+	TRACED,  /* of HITS, those at tracepoints of the kernel */
 	OTHERS,
 };
 
@@ -202,6 +205,27 @@ static __always_inline void count(const struct series *s, __u32 row, __u32 colum
 static __always_inline void count_other(enum other which)
 {
 	count_cell(stripe() + which, 1);
+}
+
+/* What it costs to get into a program at a probe, beside the program itself. */
+const volatile bool at_return;
+const volatile bool is_stepped;
+
+/* Counts a run of a program at a probe. */
+static __always_inline void count_hit(void)
+{
+	count_other(HITS);
+	if (at_return)
+		count_other(RETURNS);
+	if (is_stepped)
+		count_other(STEPPED);
+}
+
+/* Counts a run of a program at a tracepoint. */
+static __always_inline void count_traced(void)
+{
+	count_other(HITS);
+	count_other(TRACED);
 }
 
 #endif

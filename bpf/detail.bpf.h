@@ -28,7 +28,7 @@ struct detail {
 /* False where there is nothing to do. */
 static __always_inline bool begin_detail(void *ctx, struct detail *d)
 {
-	count_other(HITS);
+	count_hit();
 	d->now = bpf_ktime_get_ns();
 	d->key.pid = current_pid();
 	if (!d->key.pid || !is_watching(d->key.pid, d->now))
@@ -259,8 +259,9 @@ static __always_inline void read_token(__u64 term, __u64 process, struct message
 	m->cur = clock + 1;
 }
 
-/* At erts_proc_sig_send_to_alias(Process *c_p, Eterm from, Eterm to, Eterm msg, Eterm
- * token). */
+/* At erts_proc_sig_send_to_alias(Process *c_p, Eterm from, Eterm to, Eterm msg, Eterm token)
+ * or, since OTP 28, erts_proc_sig_send_altact_msg, which has one more parameter and sends
+ * messages with priority too, also to pids. */
 SEC("uprobe.multi")
 int detail_send_alias(void *ctx)
 {
@@ -270,7 +271,7 @@ int detail_send_alias(void *ctx)
 	if (!begin_detail(ctx, &d))
 		return 0;
 	d.key.process = term_pid(param(ctx, 2), d.tables);
-	m.receiver = alias_process(param(ctx, 3), d.tables);
+	m.receiver = alias_process(param(ctx, 3), d.tables) ?: term_pid(param(ctx, 3), d.tables);
 	if (!m.receiver)
 		return 0;
 	read_token(param(ctx, 5), param(ctx, 1), &m);

@@ -85,7 +85,7 @@ func TestDiscover(t *testing.T) {
 	c.ReadTo(monotonic.Now())
 	checkTotal(t, c, 0, vm.PID(), vmtest.Total{Counters: bpf.Counters{Starts: 3}})
 	events := uint64(4*len(names) + 3)
-	if diff := cmp.Diff(bpf.Others{Hits: events}, c.Others()); diff != "" {
+	if diff := cmp.Diff(bpf.Others{Hits: bpf.Hits{All: events}}, c.Others()); diff != "" {
 		t.Errorf("others, -want +got:\n%s", diff)
 	}
 }
@@ -107,7 +107,7 @@ func TestDiscoverIgnores(t *testing.T) {
 		t.Errorf("discovered, -want +got:\n%s", diff)
 	}
 	c.ReadAll()
-	if diff := cmp.Diff(bpf.Others{Hits: 6, Foreign: 2, Nameless: 2}, c.Others()); diff != "" {
+	if diff := cmp.Diff(bpf.Others{Hits: bpf.Hits{All: 6}, Foreign: 2, Nameless: 2}, c.Others()); diff != "" {
 		t.Errorf("others, -want +got:\n%s", diff)
 	}
 }

@@ -67,7 +67,8 @@ type Event struct {
 
 	// Of messages: the size in words, the seq_trace token where Label, Prev and Cur are
 	// not all 0, and, when received or queued, how many messages there were in the inner
-	// queue, this one included. Alias says that it was sent to an alias: then the size
+	// queue, this one included. Alias says that it was sent to an alias, or with
+	// priority, which it can be since OTP 28: then the size
 	// is 0, and so is Cur where it cannot be known; Inner of what is queued is that of
 	// the whole fetch.
 	Size             uint32

@@ -176,7 +176,10 @@ const (
 	kernelOtherNAMELESS  kernelOther = 2
 	kernelOtherUNNOTED   kernelOther = 3
 	kernelOtherUNWATCHED kernelOther = 4
-	kernelOtherOTHERS    kernelOther = 5
+	kernelOtherRETURNS   kernelOther = 5
+	kernelOtherSTEPPED   kernelOther = 6
+	kernelOtherTRACED    kernelOther = 7
+	kernelOtherOTHERS    kernelOther = 8
 )
 
 type kernelOutcome struct {
@@ -465,12 +468,14 @@ const (
 	kernelProgThreadWakeup      = "thread_wakeup"
 	kernelVarArgKindType        = "arg_kind_type"
 	kernelVarArgs               = "args"
+	kernelVarAtReturn           = "at_return"
 	kernelVarBlockBase          = "block_base"
 	kernelVarBlockBytes         = "block_bytes"
 	kernelVarBlockDisp          = "block_disp"
 	kernelVarDiscover           = "discover"
 	kernelVarFailedInstanceType = "failed_instance_type"
 	kernelVarInstanceType       = "instance_type"
+	kernelVarIsStepped          = "is_stepped"
 	kernelVarLogMask            = "log_mask"
 	kernelVarLoggedType         = "logged_type"
 	kernelVarMessageWords       = "message_words"
@@ -620,12 +625,14 @@ type kernelMapSpecs struct {
 type kernelVariableSpecs struct {
 	ArgKindType        *ebpf.VariableSpec `ebpf:"arg_kind_type"`
 	Args               *ebpf.VariableSpec `ebpf:"args"`
+	AtReturn           *ebpf.VariableSpec `ebpf:"at_return"`
 	BlockBase          *ebpf.VariableSpec `ebpf:"block_base"`
 	BlockBytes         *ebpf.VariableSpec `ebpf:"block_bytes"`
 	BlockDisp          *ebpf.VariableSpec `ebpf:"block_disp"`
 	Discover           *ebpf.VariableSpec `ebpf:"discover"`
 	FailedInstanceType *ebpf.VariableSpec `ebpf:"failed_instance_type"`
 	InstanceType       *ebpf.VariableSpec `ebpf:"instance_type"`
+	IsStepped          *ebpf.VariableSpec `ebpf:"is_stepped"`
 	LogMask            *ebpf.VariableSpec `ebpf:"log_mask"`
 	LoggedType         *ebpf.VariableSpec `ebpf:"logged_type"`
 	MessageWords       *ebpf.VariableSpec `ebpf:"message_words"`
@@ -759,12 +766,14 @@ func (m *kernelMaps) Close() error {
 type kernelVariables struct {
 	ArgKindType        *ebpf.Variable `ebpf:"arg_kind_type"`
 	Args               *ebpf.Variable `ebpf:"args"`
+	AtReturn           *ebpf.Variable `ebpf:"at_return"`
 	BlockBase          *ebpf.Variable `ebpf:"block_base"`
 	BlockBytes         *ebpf.Variable `ebpf:"block_bytes"`
 	BlockDisp          *ebpf.Variable `ebpf:"block_disp"`
 	Discover           *ebpf.Variable `ebpf:"discover"`
 	FailedInstanceType *ebpf.Variable `ebpf:"failed_instance_type"`
 	InstanceType       *ebpf.Variable `ebpf:"instance_type"`
+	IsStepped          *ebpf.Variable `ebpf:"is_stepped"`
 	LogMask            *ebpf.Variable `ebpf:"log_mask"`
 	LoggedType         *ebpf.Variable `ebpf:"logged_type"`
 	MessageWords       *ebpf.Variable `ebpf:"message_words"`

@@ -183,7 +183,7 @@ func TestForeignEvents(t *testing.T) {
 	c.ReadAll()
 
 	checkTotal(t, c, 0, vm.PID(), vmtest.Total{})
-	if diff := cmp.Diff(bpf.Others{Hits: 5, Foreign: 5}, c.Others()); diff != "" {
+	if diff := cmp.Diff(bpf.Others{Hits: bpf.Hits{All: 5}, Foreign: 5}, c.Others()); diff != "" {
 		t.Errorf("others, -want +got:\n%s", diff)
 	}
 }

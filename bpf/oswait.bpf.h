@@ -36,7 +36,7 @@ static __always_inline void os_wait_starts(__u32 pid, __u32 tid)
 
 	if (!is_observed(pid))
 		return;
-	count_other(HITS);
+	count_traced();
 	bpf_map_update_elem(&os_waits, &tid, &now, BPF_ANY);
 }
 
@@ -48,7 +48,7 @@ static __always_inline void os_wait_ends(__u32 pid, __u32 tid)
 
 	if (!is_observed(pid))
 		return;
-	count_other(HITS);
+	count_traced();
 	since = bpf_map_lookup_elem(&os_waits, &tid);
 	from = since ? *since : 0;
 	if (!from)

@@ -21,6 +21,9 @@ type variant struct {
 	terms   siteTerms
 	entry   int // of programs at tracepoints
 	layout  ProcessLayout
+
+	returns bool // it runs where a function returns, and not where it is entered
+	stepped bool // the kernel single-steps the instruction there
 }
 
 // siteTerms are the constants of pid.bpf.h that say how to read terms at a site. The zero
@@ -128,6 +131,8 @@ func (v variant) set(spec *ebpf.CollectionSpec) error {
 		return err
 	}
 	if err := setVariables(spec, map[string]any{
+		kernelVarAtReturn:           v.returns,
+		kernelVarIsStepped:          v.stepped,
 		kernelVarTermsAre:           v.terms.kernelForm(),
 		kernelVarProcessTable:       v.terms.processes,
 		kernelVarPortTable:          v.terms.ports,

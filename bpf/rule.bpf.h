@@ -669,7 +669,7 @@ static __always_inline bool is_of_rule(void *ctx, struct rule_event *e)
 	e->key.pid = current_pid();
 	if (!e->key.pid)
 		return false;
-	count_other(HITS);
+	count_hit();
 	e->outcome = bpf_map_lookup_elem(&outcomes, &e->index);
 	if (!e->outcome || e->now < e->outcome->since_ns)
 		return false;
@@ -793,7 +793,7 @@ int process_spawn(void *ctx)
 
 	if (!k.pid)
 		return 0;
-	count_other(HITS);
+	count_hit();
 	if (read_block(ctx, &block) || read_arg(ctx, &block, 0, &pid) ||
 	    read_arg(ctx, &block, 1, &mfa))
 		return 0;
@@ -822,7 +822,7 @@ int process_gone(void *ctx)
 
 	if (!k.pid)
 		return 0;
-	count_other(HITS);
+	count_hit();
 	if (read_block(ctx, &block) || read_arg(ctx, &block, 0, &pid))
 		return 0;
 	k.process = erlang_pid(pid);

@@ -361,7 +361,7 @@ int span(void *ctx)
 	e.key.seq = 0;
 	if (!e.key.pid)
 		return 0;
-	count_other(HITS);
+	count_hit();
 	e.unreadable = !read_event(ctx, &e);
 	if (e.unreadable) {
 		read_error(&e);
@@ -402,7 +402,7 @@ int process_exit(void *ctx)
 
 	if (!key.pid)
 		return 0;
-	count_other(HITS);
+	count_hit();
 	if (!read_block(ctx, &block) && !read_arg(ctx, &block, 0, &addr))
 		key.owner = erlang_pid(addr);
 	if (!key.owner || bpf_map_update_elem(&exits, &key, &now, BPF_ANY))

@@ -53,7 +53,7 @@ func TestMillionSpans(t *testing.T) {
 	c.Call(vm, "span_load", "run", spans(4, 1_000_000))
 
 	checkTotal(t, c, 0, vm.PID(), succeeded(1_000_000))
-	if hits := c.Others().Hits; hits != 2_000_000 {
+	if hits := c.Others().Hits.All; hits != 2_000_000 {
 		t.Errorf("%d hits, want 2000000", hits)
 	}
 	checkNoOthers(t, c)

@@ -10,3 +10,14 @@ TEXT ·trapAddress(SB), NOSPLIT, $0-8
 	LEAQ ·trap(SB), AX
 	MOVQ AX, ret+0(FP)
 	RET
+
+// func trapStepped()
+TEXT ·trapStepped(SB), NOSPLIT, $0-0
+	BYTE $0x48; BYTE $0x89; BYTE $0xc0 // MOVQ AX, AX, which no kernel emulates
+	RET
+
+// func trapSteppedAddress() uintptr
+TEXT ·trapSteppedAddress(SB), NOSPLIT, $0-8
+	LEAQ ·trapStepped(SB), AX
+	MOVQ AX, ret+0(FP)
+	RET

@@ -52,9 +52,23 @@ type Counts struct {
 	Stray Counters
 }
 
+// Hits are how often programs ran, and how often in a way that costs more or less than at a
+// probe.
+type Hits struct {
+	All     uint64
+	Returns uint64 // where a function returned: the kernel comes in twice
+	Stepped uint64 // at instructions that the kernel has to single-step
+	Traced  uint64 // at tracepoints of the kernel, which cost the VM nothing but the program
+}
+
+// Add returns the sum of two.
+func (h Hits) Add(o Hits) Hits {
+	return Hits{h.All + o.All, h.Returns + o.Returns, h.Stepped + o.Stepped, h.Traced + o.Traced}
+}
+
 // Others are counts that belong to no outcome.
 type Others struct {
-	Hits    uint64 // runs of the programs at probes, whatever became of them
+	Hits    Hits   // runs of the programs, whatever became of them
 	Foreign uint64 // events on our labels that the wrapper's version 1 did not send
 
 	// Starts that discovery made nothing of: those whose name could not be read or is
@@ -382,7 +396,12 @@ func (c *Collector) readOthers() Others {
 	var d [others]uint64
 	c.readCells(d[:], 0)
 	return Others{
-		Hits:     d[kernelOtherHITS],
+		Hits: Hits{
+			All:     d[kernelOtherHITS],
+			Returns: d[kernelOtherRETURNS],
+			Stepped: d[kernelOtherSTEPPED],
+			Traced:  d[kernelOtherTRACED],
+		},
 		Foreign:  d[kernelOtherFOREIGN],
 		Nameless: d[kernelOtherNAMELESS],
 		Unnoted:  d[kernelOtherUNNOTED],

@@ -78,10 +78,10 @@ const localSend = `message-send[receiver="<0.*"]`
 func deliveries() []Builtin {
 	const (
 		pairing  = "Which send a message belongs to is not told but for those with a seq_trace token: the others are paired in their order, for each receiver, and counted as inferred. "
-		silent   = "Messages without a send event are the replies to an alias, such as those of gen_server:call with a finite timeout, what timers and ports send, messages from other nodes and those of the VM itself. They end nothing, or the oldest instance of the receiver in place of its own end. What was sent before the receiver fetched, and is left over, is lost as unpaired when it fetches again. "
+		silent   = "Messages without a send event are the replies to an alias, such as those of gen_server:call with a finite timeout, messages with priority, which there are since OTP 28, what timers and ports send, messages from other nodes and those of the VM itself. They end nothing, or the oldest instance of the receiver in place of its own end. What was sent before the receiver fetched, and is left over, is lost as unpaired when it fetches again. "
 		gone     = "Messages that the receiver never fetches, because it exits, time out. "
 		tooQuick = "Messages of several senders at once may be put into the queue in another order than that of their events. Where the operating system interrupts a sender, for more than 0.1 ms, before its message is in the queue, that message may be lost as unpaired."
-		selected = "A selective receive takes messages out of their order, which mixes up the delays of those that are waiting; their number and their sum stay right once all are taken. A message that no receive ever matches puts all that follow at that receiver out by one, until nothing happens there for dMax and a minute; so does each that waited there already when the observation began. "
+		selected = "A selective receive takes messages out of their order, and a message with priority overtakes others, which mixes up the delays of those that are waiting; their number and their sum stay right once all are taken. A message that no receive ever matches puts all that follow at that receiver out by one, until nothing happens there for dMax and a minute; so does each that waited there already when the observation began. "
 	)
 	return []Builtin{
 		{

@@ -54,9 +54,10 @@ type Probe struct {
 	Function *Function
 }
 
-// A Function is a place in an exported function of the VM where a probe would be.
-// Its first instruction is one that the kernel emulates: others would have to be
-// single-stepped, which takes ten times as long.
+// A Function is a place in an exported function of the VM where a probe would be. Those
+// of the VMs that were looked at begin, behind endbr64 where they have it, with an
+// instruction that the kernel emulates: others have to be single-stepped, which takes ten
+// times as long or more.
 type Function struct {
 	Symbol  string
 	Renamed map[int]string // other symbols, by the first release of Erlang/OTP that has them

@@ -13,7 +13,7 @@ func messages() []Probe {
 		{
 			Name: "message__send", State: Alive, Hot: Hot,
 			Args:  append([]Arg{{"sender", PID, "cut to 64 bytes"}, {"receiver", PID, "a name where that was sent to; cut to 64 bytes"}, size}, token...),
-			Doc:   "A message is sent. It stays silent for alias replies, such as those of gen_server:call with a timeout, for timers and for the output of ports.",
+			Doc:   "A message is sent. It stays silent for alias replies, such as those of gen_server:call with a timeout, for messages with priority, which there are since OTP 28, for timers and for the output of ports.",
 			Trace: "{trace, Pid, send, Msg, To}",
 		},
 		{
@@ -99,7 +99,7 @@ func processes() []Probe {
 		},
 		{Name: "process__scheduled", State: DirtyOnly, Hot: Moderate, Args: []Arg{pid, {"mfa", MFA, "where it goes on"}}, Doc: "A dirty scheduler starts to run a process. The others do not tell, so there are no run times to be had from it.", Trace: "{trace, Pid, in, MFA}"},
 		{Name: "process__unscheduled", State: Alive, Hot: Hot, Args: []Arg{pid}, Doc: "A scheduler of any kind stops running a process.", Trace: "{trace, Pid, out, MFA}"},
-		{Name: "process__hibernate", State: Alive, Hot: Moderate, Args: []Arg{pid, {"mfa", MFA, "where it goes on"}}, Doc: "A process hibernates."},
+		{Name: "process__hibernate", State: Alive, Hot: Moderate, Args: []Arg{pid, {"mfa", MFA, "where it goes on"}}, Doc: "A process hibernates. Since OTP 28 it stays silent for erlang:hibernate/0, by which gen_server and others hibernate."},
 		{
 			Name: "process__port_unblocked", State: Alive, Hot: Rare,
 			Args:   []Arg{{"pid", PID, "cut to 16 bytes"}, {"port", Port, "cut to 16 bytes"}},
@@ -166,7 +166,7 @@ func standIns() []Probe {
 		{
 			Name: "message__send__alias", State: Alive, Hot: Hot,
 			Args:  []Arg{{"sender", PID, ""}},
-			Doc:   "A message is sent to an alias, such as the reply of a gen_server:call with a timeout. The entry of erts_proc_sig_send_to_alias stands in for it, as message__send stays silent then; on OTP 29, which sends messages with priority in this way too, that of erts_proc_sig_send_altact_msg.",
+			Doc:   "A message is sent to an alias, such as the reply of a gen_server:call with a timeout. The entry of erts_proc_sig_send_to_alias stands in for it, as message__send stays silent then; on OTP 29 that of erts_proc_sig_send_altact_msg, which sends messages with priority too.",
 			Trace: "{trace, Pid, send, Msg, To}",
 			Function: &Function{
 				Symbol: "erts_proc_sig_send_to_alias", Renamed: map[int]string{29: "erts_proc_sig_send_altact_msg"},

@@ -47,6 +47,10 @@ type ScriptTarget struct {
 	// probes that are harmless on each of them.
 	Releases []int
 
+	// Stepped says that the kernel has to single-step what the VM's functions begin with. A
+	// tracer can only set probes there, so the script says what that costs.
+	Stepped bool
+
 	// Terms say how to read the pids in the terms of the VM. Rules with probes that functions
 	// stand in for need them.
 	Terms Terms
@@ -89,6 +93,13 @@ func WriteScript(w io.Writer, f Format, outcomes []ScriptOutcome, target ScriptT
 		}
 		lines = append(lines, more...)
 	}
+	for i := range lines {
+		if p := &lines[i].event.Probe; p.Function != nil {
+			function := *p.Function
+			function.Symbol = target.symbol(p.Function)
+			p.Function = &function
+		}
+	}
 	var text string
 	var err error
 	switch f {
@@ -115,6 +126,10 @@ func (t ScriptTarget) refuse(r *Rule) error {
 				"up to OTP 25 it follows from the release, later from the running VM", p.DTraceName())
 		}
 		for _, release := range t.Releases {
+			if p.Function != nil && p.Function.SymbolOn(release) != t.symbol(p.Function) {
+				return fmt.Errorf("what %s stands for is another function on %s than on %s: a script is for one of them",
+					p.DTraceName(), ReleaseName(release), ReleaseName(t.Releases[0]))
+			}
 			if err := Refuse(p.Name, release); err != nil {
 				return err
 			}
@@ -122,6 +137,9 @@ func (t ScriptTarget) refuse(r *Rule) error {
 	}
 	return nil
 }
+
+// symbol returns what a function is called in the VM.
+func (t ScriptTarget) symbol(f *Function) string { return f.SymbolOn(t.Releases[0]) }
 
 // scriptVersion is the first line that scripts write.
 const scriptVersion = "beamscope events 1"

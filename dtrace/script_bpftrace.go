@@ -90,6 +90,9 @@ func scriptBPFtrace(lines []scriptLine, target ScriptTarget) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "#!/usr/bin/env bpftrace\n// Run it with: bpftrace -q -p %d SCRIPT\n", target.PID)
 	b.WriteString("// Where it says that events are lost, BPFTRACE_PERF_RB_PAGES=1024 in its environment gives them more room.\n")
+	if target.Stepped && slices.ContainsFunc(lines, func(l scriptLine) bool { return l.event.Probe.Function != nil }) {
+		b.WriteString("// The kernel single-steps the first instruction of this VM's functions: a hit of uprobe or uretprobe costs ten times one of usdt, or more.\n")
+	}
 	fmt.Fprintf(&b, "\nBEGIN { printf(\"%s\\n\"); }\n\ninterval:ms:100 { printf(\"t %%lld\\n\", nsecs); }\n", scriptVersion)
 	for _, action := range actions(lines) {
 		fmt.Fprintf(&b, "\n%s\n/ pid == %d /\n{\n\t$now = nsecs;\n%s", bpftraceProbe(action[0].event.Probe, path), target.PID, declarations(action))

@@ -24,6 +24,11 @@ type Site struct {
 	Address   uint64 // of the nop, as linked, before any load bias
 	Semaphore uint64 // file offset of the 16-bit reference counter, 0 where the site has none
 	Args      []Arg  // at most MaxArgs
+
+	// Stepped says that the instruction is none of those that the kernel emulates: it has to
+	// single-step it at each hit, which can cost ten times as much. It is false for the
+	// probes of notes.
+	Stepped bool
 }
 
 // MaxArgs is the largest number of arguments a site can have (the limit of

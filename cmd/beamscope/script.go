@@ -150,9 +150,16 @@ func (f scriptFlags) target(ctx context.Context, format dtrace.Format, c config.
 	if len(found) > 1 {
 		return dtrace.ScriptTarget{}, fmt.Errorf("%s: %d VMs run, and a script for bpftrace is for one: choose it with --pid", c.Target, len(found))
 	}
-	terms, err := found[0].Terms()
+	image, err := found[0].Image()
 	if err != nil {
 		return dtrace.ScriptTarget{}, err
 	}
-	return dtrace.ScriptTarget{Exe: found[0].Exe.Name, PID: found[0].PID(), Releases: []int{found[0].Release()}, Terms: terms}, nil
+	target := dtrace.ScriptTarget{
+		Exe: found[0].Exe.Name, PID: found[0].PID(),
+		Releases: []int{image.Release}, Stepped: image.Landing > 0,
+	}
+	if image.NoTerms == nil {
+		target.Terms, err = found[0].Terms()
+	}
+	return target, err
 }

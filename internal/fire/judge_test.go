@@ -262,7 +262,7 @@ func TestVerdict(t *testing.T) {
 // why not; and scenarios are about probes of the catalogue.
 func TestScenariosCover(t *testing.T) {
 	fired := make(map[string]bool)
-	for _, s := range append(scenarios(vm.JIT), starting()) {
+	for _, s := range append(scenarios(vm.JIT, 29), starting()) {
 		for _, want := range s.makes {
 			fired[want.probe] = fired[want.probe] || want.times > 0
 		}
@@ -288,7 +288,7 @@ func TestScenariosDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range append(scenarios(vm.JIT), starting()) {
+	for _, s := range append(scenarios(vm.JIT, 29), starting()) {
 		if !strings.Contains(string(doc), "`"+s.name+"`") {
 			t.Errorf("docs/doctor.md does not tell of the scenario %s", s.name)
 		}

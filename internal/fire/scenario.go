@@ -87,9 +87,9 @@ func starting() scenario {
 	return scenario{name: "start", times: 1, makes: atLeast(1, "driver__init")}
 }
 
-// scenarios returns what a VM of a flavour is made to do, and which probes that has
-// to fire.
-func scenarios(flavour vm.Flavour) []scenario {
+// scenarios returns what a VM of a flavour and a release of Erlang/OTP is made to do, and
+// which probes that has to fire.
+func scenarios(flavour vm.Flavour, release int) []scenario {
 	const (
 		minorStart, minorEnd = "gc_minor__start", "gc_minor__end"
 		majorStart, majorEnd = "gc_major__start", "gc_major__end"
@@ -100,7 +100,15 @@ func scenarios(flavour vm.Flavour) []scenario {
 	if flavour == vm.Interpreter { // it tells of schedulers and NIFs of any kind
 		silentInJIT = func(...string) []expectation { return nil }
 	}
-	return []scenario{
+	// OTP 28 has brought erlang:hibernate/0, and messages with priority.
+	serverHibernates, prioritized := exactly(times, "process__hibernate"), []scenario(nil)
+	if release >= 28 {
+		serverHibernates = silent("process__hibernate")
+		prioritized = []scenario{
+			{name: "priority_messages", times: times, makes: exactly(times, sent, toAlias)}, // the latter there, the former back
+		}
+	}
+	return append(prioritized, []scenario{
 		{name: "messages", times: times, makes: all(exactly(2*times, sent, queued, received), atLeast(times, "process__ready"))},
 		{name: "messages_by_name", times: times, makes: exactly(2*times, sent, queued, received)},
 		{name: "gen_server_calls", times: times, makes: all(exactly(times, sent, toAlias), exactly(2*times, queued, received))},
@@ -114,6 +122,7 @@ func scenarios(flavour vm.Flavour) []scenario {
 		{name: "processes", times: times, makes: all(exactly(times, "process__spawn", "process__exit"), silent("process__exit_signal"))},
 		{name: "exit_signals", times: times, makes: all(exactly(times, "process__exit_signal", "process__exit"), silent("process__exit_signal__remote"))},
 		{name: "hibernations", times: times, makes: exactly(times, "process__hibernate")},
+		{name: "server_hibernations", times: times, makes: serverHibernates},
 		{name: "monitors", times: times, makes: exactly(times, "process__monitor", "process__demonitor")},
 		{name: "suspensions", times: times, makes: exactly(times, "process__suspend__by", "process__resume__by", "process__resume")},
 		{name: "yields", times: times, makes: all(silentInJIT("process__scheduled"), atLeast(times, "process__unscheduled", "process__in", "process__out"))},
@@ -144,7 +153,7 @@ func scenarios(flavour vm.Flavour) []scenario {
 		{name: "user_traces", times: 1, makes: exactly(1, dtrace.UserTrace)},
 		{name: "user_traces_i4s4", times: times, makes: exactly(times, "user_trace__i4s4")},
 		{name: "user_traces_s1", times: times, makes: exactly(times, "user_trace__s1")},
-	}
+	}...)
 }
 
 // unmade returns why no scenario makes a probe fire, by the probe's name. With

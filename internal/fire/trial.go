@@ -39,7 +39,7 @@ func (t *trial) run(ctx context.Context) (results []result, totals map[string]ui
 		return nil, nil, err
 	}
 	results = append(results, result{scenario: starting(), hits: t.places.byName(started, hits.Count.All)})
-	for _, s := range scenarios(t.flavour) {
+	for _, s := range scenarios(t.flavour, t.places.release) {
 		r, err := t.scenario(ctx, s)
 		if err != nil {
 			return nil, nil, err

@@ -15,8 +15,9 @@ const meterPeriod = time.Minute
 // is measured on a probe of our own, and the program, which the kernel measures.
 type meter struct {
 	collector *bpf.Collector
-	trap      time.Duration
-	perHit    time.Duration // 0 until it is known
+	traps     bpf.Traps
+	program   time.Duration // that a program takes, as a mean; 0 until it is known
+	perHit    time.Duration // as last told
 	measuring io.Closer     // nil while the programs are not measured
 	began     int64         // when they last were
 	runs      uint64
@@ -24,11 +25,11 @@ type meter struct {
 }
 
 func newMeter(c *bpf.Collector, now int64) (*meter, error) {
-	trap, err := bpf.MeasureTrap()
+	traps, err := bpf.MeasureTraps()
 	if err != nil {
 		return nil, err
 	}
-	m := &meter{collector: c, trap: trap}
+	m := &meter{collector: c, traps: traps}
 	return m, m.begin(now)
 }
 
@@ -41,22 +42,27 @@ func (m *meter) begin(now int64) (err error) {
 	return err
 }
 
-// read returns what a hit costs, as last measured; 0 where it is not known yet.
-// It is called once a window, with the hits in it, and measures for one window at
-// a time, and only where there is something to measure.
-func (m *meter) read(now int64, hits uint64) (time.Duration, error) {
-	if m.measuring == nil {
-		due := m.perHit == 0 || now-m.began >= int64(meterPeriod)
-		if hits == 0 || !due {
-			return m.perHit, nil
+// read returns what one of these hits costs, as a mean, by what was last measured; 0 where
+// it is not known yet. It is called once a window, with the hits in it, and measures for one
+// window at a time, and only where there is something to measure.
+func (m *meter) read(now int64, hits bpf.Hits) (time.Duration, error) {
+	var err error
+	switch due := m.program == 0 || now-m.began >= int64(meterPeriod); {
+	case m.measuring != nil:
+		var runs uint64
+		var total time.Duration
+		runs, total, err = m.collector.ProgramTime()
+		if err == nil && runs > m.runs {
+			m.program = (total - m.total) / time.Duration(runs-m.runs)
 		}
-		return m.perHit, m.begin(now)
+		err = errors.Join(err, m.close())
+	case hits.All > 0 && due:
+		err = m.begin(now)
 	}
-	runs, total, err := m.collector.ProgramTime()
-	if err == nil && runs > m.runs {
-		m.perHit = m.trap + (total-m.total)/time.Duration(runs-m.runs)
+	if hits.All > 0 && m.program > 0 {
+		m.perHit = m.program + m.traps.Cost(hits)/time.Duration(hits.All)
 	}
-	return m.perHit, errors.Join(err, m.close())
+	return m.perHit, err
 }
 
 // move measures the programs of another collector from now on.

@@ -56,9 +56,9 @@ type VMSource struct {
 	refused map[usdt.Process]VMStatus // VMs that cannot be observed, which was noted
 	gone    []VMStatus                // VMs that have ended and were given up, the last ones
 	notices []Notice
-	hits    uint64 // since they were last told as a cost
-	told    bool   // no more were read since
-	counted int64  // when that was
+	hits    bpf.Hits // since they were last told as a cost
+	told    bool     // no more were read since
+	counted int64    // when that was
 
 	// The first of each is that of the window that was collected last; others are
 	// there while they wait for their first window.
@@ -482,7 +482,7 @@ func (s *VMSource) read(o *observation, n uint64) (counts []bpf.Counts, observed
 
 func (s *VMSource) readWindow(o *observation, n uint64) ([]bpf.Counts, error) {
 	counts, others, err := o.collector.Read(n)
-	s.hits, s.told = s.hits+others.Hits, false
+	s.hits, s.told = s.hits.Add(others.Hits), false
 	s.noteOthers(others)
 	s.noteUnwatched(others)
 	return counts, err
@@ -493,15 +493,16 @@ func (s *VMSource) readWindow(o *observation, n uint64) ([]bpf.Counts, error) {
 func (s *VMSource) cost(w Window) Cost {
 	now := monotonic.Now()
 	var c Cost
+	var hits bpf.Hits
 	if !s.told { // windows that were not observed are not read: their hits come with a later one
-		c.Events = uint64(math.Round(float64(s.hits) * float64(w.Duration()) / float64(now-s.counted)))
-		s.hits, s.counted, s.told = 0, now, true
+		c.Events = uint64(math.Round(float64(s.hits.All) * float64(w.Duration()) / float64(now-s.counted)))
+		hits, s.hits, s.counted, s.told = s.hits, bpf.Hits{}, now, true
 	}
 	if s.meter == nil {
 		return c
 	}
 	var err error
-	if c.PerEvent, err = s.meter.read(monotonic.Now(), c.Events); err != nil {
+	if c.PerEvent, err = s.meter.read(monotonic.Now(), hits); err != nil {
 		s.note("what a hit costs is no longer measured: %v", err)
 		s.meter = nil
 	}

@@ -94,12 +94,16 @@ func bpftrace(t *testing.T, beam *erlang.VM, specs []outcome.Spec) (io.ReadClose
 		}
 		outcomes = append(outcomes, dtrace.ScriptOutcome{Name: spec.Name, Rule: rule})
 	}
+	image, err := vms[0].Image()
+	if err != nil {
+		t.Fatal(err)
+	}
 	terms, err := vms[0].Terms()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var text bytes.Buffer
-	if err := dtrace.WriteScript(&text, dtrace.FormatBPFtrace, outcomes, dtrace.ScriptTarget{Exe: vms[0].Exe.Name, PID: beam.PID(), Releases: []int{vms[0].Release()}, Terms: terms}); err != nil {
+	if err := dtrace.WriteScript(&text, dtrace.FormatBPFtrace, outcomes, dtrace.ScriptTarget{Exe: vms[0].Exe.Name, PID: beam.PID(), Releases: []int{image.Release}, Stepped: image.Landing > 0, Terms: terms}); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "events.bt")

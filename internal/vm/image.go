@@ -14,6 +14,7 @@ type Image struct {
 	Flavour Flavour      // how the VM runs code
 	Probes  []usdt.Probe // of the VM's provider, and those that its functions stand in for
 
+	Landing int        // bytes in front of where functions stand in for probes, see [usdt.Landing]
 	Terms   TermTables // how its terms hold pids
 	NoTerms error      // why that is not known, nil where it is; wraps [ErrTerms]
 }
@@ -64,7 +65,8 @@ func ImageOf(f *usdt.File) (image Image, err error) {
 		return Image{}, err
 	}
 	image.Terms, image.NoTerms = termTables(f, image.Release)
-	standIns, err := standInsOf(f, image.Release)
+	standIns, landing, err := standInsOf(f, image.Release)
+	image.Landing = landing
 	image.Probes = append(image.Probes, standIns...)
 	return image, err
 }
@@ -75,25 +77,48 @@ func probesOf(f *usdt.File) ([]usdt.Probe, error) {
 	if errors.Is(err, usdt.ErrNoProbes) || err == nil && len(probes) == 0 {
 		return nil, ErrNoProbes
 	}
-	return probes, err
+	if err != nil {
+		return nil, err
+	}
+	return probes, checkSites(f, probes)
+}
+
+// checkSites checks that probes are at nops. A file that was changed after it was linked may
+// have notes that do not fit its code any more: a breakpoint within an instruction would
+// crash the VM.
+func checkSites(f *usdt.File, probes []usdt.Probe) error {
+	const longest = 5 // bytes of the nops that are told apart
+	for _, p := range probes {
+		for _, s := range p.Sites {
+			code, err := f.Code(s.Address, longest)
+			if err != nil {
+				return fmt.Errorf("%s: %w", p.Name, err)
+			}
+			if !usdt.IsNop(f.Machine(), code) {
+				return fmt.Errorf("%s: %w: no nop at %#x, where its note says that it is", p.Name, usdt.ErrFormat, s.Address)
+			}
+		}
+	}
+	return nil
 }
 
 // standInsOf returns the probes of the catalogue that the provider lacks, at the functions
-// that stand in for them: those that the executable exports. They have no semaphores.
-func standInsOf(f *usdt.File, release int) ([]usdt.Probe, error) {
-	var probes []usdt.Probe
+// that stand in for them: those that the executable exports. They have no semaphores. The
+// second result is what functions begin with before that, see [Image.Landing].
+func standInsOf(f *usdt.File, release int) (probes []usdt.Probe, landing int, err error) {
 	for _, p := range dtrace.Catalogue() {
 		if p.Function == nil {
 			continue
 		}
-		site, err := functionSite(f, p, release)
+		site, skipped, err := functionSite(f, p, release)
 		if errors.Is(err, usdt.ErrNoSymbol) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", p.DTraceName(), err)
+			return nil, 0, fmt.Errorf("%s: %w", p.DTraceName(), err)
 		}
 		probes = append(probes, usdt.Probe{Provider: Provider, Name: p.Name, Sites: []usdt.Site{site}})
+		landing = skipped
 	}
-	return probes, nil
+	return probes, landing, nil
 }

@@ -8,21 +8,32 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// functionSite returns where a probe is that a function stands in for.
-func functionSite(f *usdt.File, p dtrace.Probe, release int) (usdt.Site, error) {
+// functionSite returns where a probe is that a function stands in for: at its first
+// instruction, behind the one that many functions have only for indirect calls, which the
+// kernel would single-step.
+func functionSite(f *usdt.File, p dtrace.Probe, release int) (site usdt.Site, landing int, err error) {
 	address, offset, err := f.Symbol(p.Function.SymbolOn(release))
 	if err != nil {
-		return usdt.Site{}, err
+		return usdt.Site{}, 0, err
 	}
-	site := usdt.Site{Address: address, Offset: offset}
+	const longest = 16 // bytes of an instruction, and of what is before it
+	code, err := f.Code(address, longest)
+	if err != nil {
+		return usdt.Site{}, 0, err
+	}
+	skip := usdt.Landing(f.Machine(), code)
+	site = usdt.Site{
+		Address: address + uint64(skip), Offset: offset + uint64(skip),
+		Stepped: !usdt.Emulated(f.Machine(), code[skip:]),
+	}
 	for i, param := range p.Function.Params {
 		args, err := usdt.ParseArgs(f.Machine(), paramSpec(f.Machine(), param, p.Args[i].Type))
 		if err != nil {
-			return usdt.Site{}, fmt.Errorf("argument %s: %w", p.Args[i].Name, err)
+			return usdt.Site{}, 0, fmt.Errorf("argument %s: %w", p.Args[i].Name, err)
 		}
 		site.Args = append(site.Args, args...)
 	}
-	return site, nil
+	return site, skip, nil
 }
 
 // paramSpec returns where a parameter is by the calling conventions, System V for x86-64

@@ -198,7 +198,7 @@ func (c *Collector) total(outcome, pid int, windows []Window) Total {
 func (c *Collector) Others() bpf.Others {
 	var sum bpf.Others
 	for _, w := range c.Windows {
-		sum.Hits += w.Others.Hits
+		sum.Hits = sum.Hits.Add(w.Others.Hits)
 		sum.Foreign += w.Others.Foreign
 		sum.Nameless += w.Others.Nameless
 		sum.Unnoted += w.Others.Unnoted

@@ -17,7 +17,7 @@
 
 -type scenario() ::
     %% Messages, Times to a process and as many back.
-    messages | messages_by_name |
+    messages | messages_by_name | priority_messages |
     gen_server_calls | % each a request and a reply
     timers | % a message each
     port_messages | % a byte to an external program and back, each
@@ -25,7 +25,7 @@
     minor_gcs | major_gcs | heap_sizes |
     %% Processes.
     processes | % that exit
-    exit_signals | hibernations | monitors |
+    exit_signals | hibernations | server_hibernations | monitors |
     suspensions | % each of a process that waits
     yields | % at least
     dirty_nifs | clean_nifs |
@@ -88,6 +88,14 @@ prepare(messages_by_name, Times, _) ->
     Echo = spawn_link(fun echo/0),
     true = register(?WATCHED, Echo),
     {fun() -> times(Times, fun() -> ping(?WATCHED) end) end, stopping(Echo)};
+prepare(priority_messages, Times, _) ->
+    Echo = spawn_link(fun echo/0),
+    {fun() ->
+             times(Times, fun() ->
+                                  ok = erlang:send(Echo, {ping, self()}, [priority]),
+                                  receive pong -> ok after ?PATIENCE -> throw(no_pong) end
+                          end)
+     end, stopping(Echo)};
 prepare(gen_server_calls, Times, _) ->
     {ok, Server} = gen_server:start_link(?MODULE, [], []),
     {fun() -> times(Times, fun() -> pong = gen_server:call(Server, ping, ?PATIENCE) end) end, stopping(Server)};
@@ -141,6 +149,12 @@ prepare(hibernations, Times, _) ->
                                    receive {woken, Sleeper} -> ok after ?PATIENCE -> throw(asleep) end
                            end, Sleepers)
      end, nothing()};
+prepare(server_hibernations, Times, _) ->
+    {ok, Server} = gen_server:start_link(?MODULE, [], []),
+    {fun() ->
+             times(Times, fun() -> asleep = gen_server:call(Server, sleep, ?PATIENCE) end),
+             pong = gen_server:call(Server, ping, ?PATIENCE) % it has slept when it answers
+     end, stopping(Server)};
 prepare(monitors, Times, _) ->
     Other = spawn_link(fun echo/0),
     {fun() -> times(Times, fun() -> demonitor(monitor(process, Other)) end) end, stopping(Other)};
@@ -403,8 +417,9 @@ until(Holds) ->
 init([]) -> {ok, []}.
 
 %% @private
--spec handle_call(ping, gen_server:from(), []) -> {reply, pong, []}.
-handle_call(ping, _From, []) -> {reply, pong, []}.
+-spec handle_call(ping | sleep, gen_server:from(), []) -> {reply, pong, []} | {reply, asleep, [], hibernate}.
+handle_call(ping, _From, []) -> {reply, pong, []};
+handle_call(sleep, _From, []) -> {reply, asleep, [], hibernate}.
 
 %% @private
 -spec handle_cast(term(), []) -> {noreply, []}.
