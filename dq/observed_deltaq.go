@@ -2,7 +2,7 @@ package dq
 
 import (
 	"fmt"
-	"math"
+	"time"
 
 	"github.com/beamscope/beamscope/dq/internal/quad"
 )
@@ -52,7 +52,32 @@ func Epsilon(n uint64, alpha float64) (float64, error) {
 	if !(alpha > 0 && alpha < 1) {
 		return 0, fmt.Errorf("%w: α %v: want above 0, below 1", ErrProbability, alpha)
 	}
-	return min(1, math.Sqrt(quad.Log(quad.Of(2).Over(alpha)).Over(float64(2*n)).Hi)), nil
+	_, square := quad.Log(quad.Of(2).Over(alpha)).Over(float64(2 * n)).Bounds(quad.Error)
+	return min(1, rootUp(square)), nil
+}
+
+// widenBy makes the bounds wider by ε on either side.
+func (d *DeltaQ) widenBy(epsilon float64) {
+	for k := range d.lo {
+		d.lo[k], d.hi[k] = max(0, subDown(d.lo[k], epsilon)), min(1, addUp(d.hi[k], epsilon))
+	}
+}
+
+// ConfidentSamples returns the statistical band of [Samples]: bounds that are wider by
+// [Epsilon] on either side. A success may come later than all that were seen, so the mean
+// has no upper bound. The errors are those of Samples and Epsilon.
+func ConfidentSamples(g Grid, delays []time.Duration, failures uint64, alpha float64) (*DeltaQ, error) {
+	d, err := Samples(g, delays, failures)
+	if err != nil {
+		return nil, err
+	}
+	epsilon, err := Epsilon(uint64(len(delays))+failures, alpha)
+	if err != nil {
+		return nil, err
+	}
+	d.widenBy(epsilon)
+	d.excess = unbounded()
+	return d, nil
 }
 
 // Confident returns the statistical band of o, kept apart from the guaranteed
@@ -73,8 +98,6 @@ func (o *Observed) Confident(alpha float64) (*DeltaQ, error) {
 		last := d.At(d.Bins())
 		d.lo, d.hi = append(d.lo, last.Lo), append(d.hi, last.Hi)
 	}
-	for k := range d.lo {
-		d.lo[k], d.hi[k] = max(0, subDown(d.lo[k], epsilon)), min(1, addUp(d.hi[k], epsilon))
-	}
+	d.widenBy(epsilon)
 	return d, nil
 }

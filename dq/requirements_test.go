@@ -189,28 +189,6 @@ func TestDiverge(t *testing.T) {
 	}
 }
 
-func TestCurves(t *testing.T) {
-	m := must(t)
-	g := mustGrid(t, ms, 1)
-	x, y := m(Wait(g, ms)), m(Scale(m(Wait(g, 2*ms)), 0.5))
-	for name, tt := range map[string]struct {
-		f    func(x, y *DeltaQ) (Curve, error)
-		want []float64
-	}{
-		"add": {Add, []float64{0, 1, 1.5}}, "subtract": {Subtract, []float64{0, 1, 0.5}}, "multiply": {Multiply, []float64{0, 0, 0.5}},
-	} {
-		c, err := tt.f(x, y)
-		if err != nil || c.Width != ms || len(c.Lo) != 3 {
-			t.Fatalf("%s: %v, %v", name, c, err)
-		}
-		for k := range tt.want {
-			if c.Lo[k] != tt.want[k] || c.Hi[k] != tt.want[k] {
-				t.Errorf("%s at %d: %v, %v, want %v", name, k, c.Lo[k], c.Hi[k], tt.want[k])
-			}
-		}
-	}
-}
-
 func TestBudget(t *testing.T) {
 	m := must(t)
 	g := mustGrid(t, ms, 1)

@@ -34,6 +34,7 @@ Models:
   steps(1ms:0.3, 3ms:1)     done within 1ms in 30 %, within 3ms always
   cdf(1ms:0.2..0.3, 3ms:1)  the same within bounds: in 20 to 30 % within 1ms
   samples(file.csv)         measured: a delay a line in seconds, or fail, or timeout
+  samples(file.csv, 0.95)   the distribution that these come from, with probability 0.95
   timeout(20ms, MODEL)      fails after 20ms
   retry(3, 20ms, MODEL)     up to three attempts, each given up after 20ms
   overlap(3, 20ms, MODEL)   up to three attempts, one started every 20ms
@@ -49,6 +50,10 @@ type evalFlags struct {
 	quantiles []float64
 	within    []time.Duration
 	qta       string
+	compare   string
+	residual  string
+	budget    string
+	sd        bool
 	json      bool
 	plot      bool
 	svg       string
@@ -86,6 +91,10 @@ func newEvalCommand() *cobra.Command {
 	cmd.Flags().Float64SliceVar(&f.quantiles, "quantile", []float64{0.5, 0.95, 0.99}, "within which delay is this share of all executions done")
 	cmd.Flags().Var(delaysFlag{&f.within}, "within", "which share of all executions is done within this delay")
 	cmd.Flags().StringVar(&f.qta, "qta", "", "requirement on the last definition, such as 0.5@1s,0.95@4s,failure@0.01")
+	cmd.Flags().StringVar(&f.compare, "compare", "", "which of two is better, such as front,back")
+	cmd.Flags().StringVar(&f.residual, "residual", "", "what remains of a whole without a part of its sequence, such as whole,part")
+	cmd.Flags().StringVar(&f.budget, "budget", "", "a part: what does --qta leave for the rest of a sequence with it")
+	cmd.Flags().BoolVar(&f.sd, "sd", false, "show standard deviations in the table")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	cmd.Flags().BoolVar(&f.plot, "plot", false, "plot the distributions in the terminal too")
 	cmd.Flags().StringVar(&f.svg, "svg", "", "also write the plots to this file, as SVG")
@@ -94,7 +103,7 @@ func newEvalCommand() *cobra.Command {
 
 // question is what the flags ask, of no diagram yet.
 func (f evalFlags) question(cmd *cobra.Command) (eval.Question, error) {
-	q := eval.Question{Open: openFile, Quantiles: f.quantiles, Within: f.within}
+	q := eval.Question{Open: openFile, Quantiles: f.quantiles, Within: f.within, Budget: f.budget, SD: f.sd}
 	if f.json && f.plot {
 		return q, usageError(cmd, errors.New("--json and --plot: give one of them; --svg goes with both"))
 	}
@@ -104,6 +113,16 @@ func (f evalFlags) question(cmd *cobra.Command) (eval.Question, error) {
 	}
 	if q.Grid, err = dq.NewGrid(f.base, f.bins); err != nil {
 		return q, usageError(cmd, fmt.Errorf("--base %v --bins %d: %w", f.base, f.bins, err))
+	}
+	if f.compare != "" {
+		if q.Compare, err = eval.ParsePair(f.compare); err != nil {
+			return q, usageError(cmd, fmt.Errorf("--compare: %w", err))
+		}
+	}
+	if f.residual != "" {
+		if q.Residual, err = eval.ParsePair(f.residual); err != nil {
+			return q, usageError(cmd, fmt.Errorf("--residual: %w", err))
+		}
 	}
 	if cmd.Flags().Changed("qta") {
 		qta, err := eval.ParseQTA(f.qta)

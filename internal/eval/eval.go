@@ -22,16 +22,26 @@ type Question struct {
 	Quantiles []float64         // in [0, 1]
 	Within    []time.Duration
 	QTA       *dq.QTA // of the last definition; nil for none
+
+	Compare  Pair   // which is better
+	Residual Pair   // a whole, and a part of its sequence: what remains
+	Budget   string // a part of a sequence: what the QTA leaves for the rest; "" for none
+	SD       bool   // the standard deviation is shown in tables
 }
 
 // A Report answers a Question. Its JSON is that of "beamscope eval --json".
 type Report struct {
 	Probes map[string]*Probe `json:"probes"` // definitions and operators
 
+	Comparison *Comparison `json:"compare,omitempty"`
+	Residual   *Residual   `json:"residual,omitempty"`
+	Budget     *Budget     `json:"budget,omitempty"`
+
 	// Names are the names of the probes in the order of the diagram, Values their
 	// ΔQs, for plots.
 	Names  []string              `json:"-"`
 	Base   time.Duration         `json:"-"` // the width of bins that was asked for
+	SD     bool                  `json:"-"` // the standard deviation is shown
 	Values map[string]*dq.DeltaQ `json:"-"`
 
 	// Judgement is that on the last definition, where there is a requirement: what
@@ -54,6 +64,7 @@ type Probe struct {
 	// What the table is written from: exact where floating-point seconds are not.
 	failure dq.Bounds
 	moments *dq.Moments // in nanoseconds; nil where nothing succeeds
+	showSD  bool
 }
 
 // Bounds contain an exact figure; null is not known to be finite.
@@ -103,7 +114,7 @@ func Answer(q Question) (*Report, error) {
 	if err := program.Evaluate(func(name string) *dq.DeltaQ { return models[name] }); err != nil {
 		return nil, err
 	}
-	r := &Report{Probes: map[string]*Probe{}, Names: program.Names(), Base: q.Grid.Width(), Values: map[string]*dq.DeltaQ{}}
+	r := &Report{Probes: map[string]*Probe{}, Names: program.Names(), Base: q.Grid.Width(), SD: q.SD, Values: map[string]*dq.DeltaQ{}}
 	for _, name := range r.Names {
 		d, _ := program.Value(name)
 		r.Values[name] = d
@@ -117,7 +128,7 @@ func Answer(q Question) (*Report, error) {
 		}
 		r.Judgement, r.Probes[r.Judged].QTA = &j, figures.OfJudgement(&j)
 	}
-	return r, nil
+	return r, q.further(r, program)
 }
 
 func (q Question) check() error {
@@ -166,7 +177,7 @@ func (q Question) models() (map[string]*dq.DeltaQ, error) {
 
 func (q Question) probe(d *dq.DeltaQ) *Probe {
 	failure, _ := d.IntangibleMass()
-	p := &Probe{Failure: *bounds(failure), Quantiles: []Quantile{}, Within: []Within{}, Bin: d.Width().Seconds(), failure: failure}
+	p := &Probe{Failure: *bounds(failure), Quantiles: []Quantile{}, Within: []Within{}, Bin: d.Width().Seconds(), failure: failure, showSD: q.SD}
 	if m, ok := d.Moments(); ok {
 		p.moments = &m
 		p.Mean, p.SD = seconds(m.Mean), seconds(m.SD)

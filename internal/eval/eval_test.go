@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -138,6 +139,7 @@ func TestModels(t *testing.T) {
 		"steps(1ms:0.3, 3ms:1)":             {1, 1},
 		"steps(1ms:0.3,4ms:0.5)":            {0.3, 0.3},
 		"samples(x.csv)":                    {0.25, 0.5},
+		"samples(x.csv, 0.5)":               {0, 0.5 + 0.4162773059},
 		"cdf(1ms:0.2..0.3, 3ms:.5..6e-1)":   {0.5, 0.6},
 		"cdf(1ms:0.2..0.3, 4ms:0.5..0.6)":   {0.2, 0.6},
 		"0.5*cdf(3ms:1)":                    {0.5, 0.5},
@@ -153,7 +155,7 @@ func TestModels(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if b, _ := d.ProbabilityWithin(3 * ms); b.Lo != want[0] || b.Hi != want[1] {
+		if b, _ := d.ProbabilityWithin(3 * ms); math.Abs(b.Lo-want[0]) > 1e-9 || math.Abs(b.Hi-want[1]) > 1e-9 {
 			t.Errorf("%s: %v, want %v", text, b, want)
 		}
 	}
@@ -163,7 +165,7 @@ func TestModelsRefused(t *testing.T) {
 	for _, text := range []string{
 		"", "wait", "wait()", "wait(2)", "wait(2ms", "wait(1ms,2ms)", "never(1)", "what(1ms)", "x*wait(1ms)", "uniform(1ms)",
 		"normal(1ms)", "normal(1ms, 2)", "lognormal(1ms)", "lognormal(1ms, x)", "gamma(2, 1ms)", "weibull(1ms, 1ms)", "pareto(1ms,1,1)",
-		"cdf(1ms)", "cdf(1ms:x)", "cdf(1ms:0.1..x)", "cdf(1:0.1)",
+		"samples(x.csv, 1)", "samples(x.csv, x)", "samples(x.csv, 0.5, 1)", "cdf(1ms)", "cdf(1ms:x)", "cdf(1ms:0.1..x)", "cdf(1:0.1)",
 		"steps(1ms)", "samples(x.csv)", "retry(x,1ms,never)", "timeout(1ms)", "wait(1ms))", "0.5*",
 		strings.Repeat("timeout(1ms,", 100) + "never" + strings.Repeat(")", 100), "wait(1ms)*0.5",
 	} {
@@ -285,4 +287,60 @@ func FuzzParseQTA(f *testing.F) {
 			t.Errorf("%q: %v", text, q.MinSuccess())
 		}
 	})
+}
+
+// What is asked besides: the order of two, what remains, what is left.
+func TestFurther(t *testing.T) {
+	q := ask(t, "whole = a -> b; slow = c;", map[string]string{"a": "steps(1ms:0.5, 3ms:1)", "b": "wait(5ms)", "c": "wait(50ms)"})
+	q.Quantiles = []float64{0.5, 1}
+	q.Compare, q.Residual, q.Budget, q.SD = Pair{"whole", "slow"}, Pair{"whole", "a"}, "a", true
+	qta, err := ParseQTA("0.5@20ms,1@30ms,failure@0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.QTA = &qta
+	r, text := table(t, q)
+	if r.Comparison.Order != "less" || r.Residual.Error != 0 || *r.Residual.Estimate.Quantiles[0].Lo != 0.005 || *r.Residual.Estimate.Quantiles[1].Hi != 0.005 {
+		t.Errorf("%+v, %+v", r.Comparison, r.Residual)
+	}
+	if *r.Budget.Delay != 0.019 || r.Budget.Failure != 0 {
+		t.Errorf("budget %+v", r.Budget)
+	}
+	for _, want := range []string{
+		"       failure  mean   sd   p50  p100\n", "\nwhole is at least as good as slow, at any delay.\n", "\nWhat remains of whole without a:\n",
+		"\nestimate                 0%   5ms           0  5ms   5ms\n", "\nThe requirement leaves for what follows a:\n  a delay of up to 19ms, if it never fails\n  a failure of up to 0%, if it takes no time\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+
+	// What cannot be is said, and is no error.
+	q.Residual, q.Budget = Pair{"a", "whole"}, "slow"
+	r, text = table(t, q)
+	if r.Residual.Impossible == "" || r.Budget.Impossible == "" {
+		t.Errorf("%+v, %+v", r.Residual, r.Budget)
+	}
+	for _, want := range []string{"a is no sequence of whole and something independent: no residual exists: ", "The requirement leaves nothing for what follows slow: "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	for name, change := range map[string]func(*Question){
+		"compare":        func(q *Question) { q.Compare.Second = "nobody" },
+		"residual":       func(q *Question) { q.Residual.First = "nobody" },
+		"budget":         func(q *Question) { q.Budget = "nobody" },
+		"no requirement": func(q *Question) { q.QTA = nil },
+	} {
+		wrong := q
+		change(&wrong)
+		if _, err := Answer(wrong); !errors.Is(err, ErrQuestion) {
+			t.Errorf("%s: %v, want ErrQuestion", name, err)
+		}
+	}
+	for _, text := range []string{"", "a", "a,", ",b", "a,b,c"} {
+		if _, err := ParsePair(text); !errors.Is(err, ErrQuestion) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
 }

@@ -31,6 +31,7 @@ type Open func(name string) (io.ReadCloser, error)
 //	steps(1ms:0.3, 3ms:1)      probabilities of success within each delay
 //	cdf(1ms:0.2..0.3, 3ms:1)   the same within bounds
 //	samples(file.csv)          one delay a line in seconds, or fail, or timeout
+//	samples(file.csv, 0.95)    the distribution they come from, with that probability
 //	timeout(20ms, MODEL)       fails after 20ms
 //	retry(3, 20ms, MODEL)      up to three attempts, each given up after 20ms
 //	overlap(3, 20ms, MODEL)    up to three attempts, one started every 20ms

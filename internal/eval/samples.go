@@ -13,6 +13,17 @@ import (
 )
 
 func (p modelParser) samples(args []string) (*dq.DeltaQ, error) {
+	confidence := 0.0
+	if len(args) == 2 {
+		var err error
+		if confidence, err = probability(args[1]); err != nil {
+			return nil, err
+		}
+		args = args[:1]
+		if !(confidence > 0 && confidence < 1) {
+			return nil, fmt.Errorf("%w: confidence %v: want above 0, below 1", ErrModel, confidence)
+		}
+	}
 	if err := wantArgs("samples", args, 1); err != nil {
 		return nil, err
 	}
@@ -27,6 +38,9 @@ func (p modelParser) samples(args []string) (*dq.DeltaQ, error) {
 	delays, failures, err := ReadSamples(file)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", args[0], err)
+	}
+	if confidence > 0 {
+		return dq.ConfidentSamples(p.grid, delays, failures, 1-confidence)
 	}
 	return dq.Samples(p.grid, delays, failures)
 }

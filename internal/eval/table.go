@@ -25,12 +25,16 @@ func Table(w io.Writer, r *Report) error {
 	if r.Judgement != nil {
 		text += "\n" + judgement(r.Judged, *r.Judgement, narrower(r))
 	}
+	text += furtherText(r)
 	_, err := io.WriteString(w, text)
 	return err
 }
 
 func header(r *Report) []string {
 	cells := []string{"", "failure", "mean"}
+	if r.SD {
+		cells = append(cells, "sd")
+	}
 	if len(r.Names) == 0 {
 		return cells
 	}
@@ -48,6 +52,12 @@ func row(name string, p *Probe) []string {
 	cells := []string{name, percent(p.failure), "-"}
 	if p.moments != nil {
 		cells[2] = moment(p.moments.Mean)
+	}
+	if p.showSD {
+		cells = append(cells, "-")
+		if p.moments != nil {
+			cells[3] = moment(p.moments.SD)
+		}
 	}
 	for _, q := range p.Quantiles {
 		cells = append(cells, q.text())
