@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Runs all tests. The last line counts them. With CI=true nothing that needs the
-# Erlang VM or eBPF is skipped.
+# Erlang VM or eBPF is skipped, and some tests run on VMs of OTP 27 and 29 too.
+# With MATRIX=1 the tests that observe live VMs run once on each of these releases.
+# VMs that are missing are built first, each in five to ten minutes, once.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/need.sh go
@@ -8,6 +10,11 @@ scripts/need.sh go
 if [ "$(id -u)" = 0 ] || [ "${CI:-}" = true ]; then
 	erl=$(erlang/otp/build.sh)
 	echo "Erlang VM with probes: $erl" >&2
+	if [ "${CI:-}" = true ] || [ -n "${MATRIX:-}" ]; then
+		for release in 27 29; do
+			OTP=$release erlang/otp/build.sh >/dev/null
+		done
+	fi
 	scripts/need.sh tmux bpftrace
 	[ "$(uname -m)" != x86_64 ] || scripts/need.sh qemu-system-x86_64
 else
@@ -21,6 +28,16 @@ status=0
 # What passed is not worth more than a line for its package.
 go tool gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg --jsonfile "$log" -- \
 	-p 1 -timeout 20m "$@" ./... || status=$?
+# The live suites once more, on the VMs of other releases.
+if [ -n "${MATRIX:-}" ]; then
+	for release in 27 29; do
+		erl=$(OTP=$release erlang/otp/build.sh)
+		echo "live suites on OTP $release" >&2
+		BEAMSCOPE_OTP=${erl%/bin/erl} go test -p 1 -timeout 20m -count=1 \
+			./bpf ./erlang ./internal/fire/... ./internal/outcome ./internal/procname ./internal/session ./internal/top ./internal/vm ||
+			status=$?
+	done
+fi
 count() { grep -cE "\"Action\":\"$1\",.*\"Test\":" "$log" || true; }
 echo "$(count pass) passed, $(count fail) failed, $(count skip) skipped"
 exit "$status"
