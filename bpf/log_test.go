@@ -317,7 +317,7 @@ func TestDecodeEvent(t *testing.T) {
 			t.Errorf("kind %d: -want +got:\n%s", kind, diff)
 		}
 	}
-	for _, kind := range []EventKind{0, EventNeighbour + 1, 255} {
+	for _, kind := range []EventKind{0, EventMonitor + 1, 255} {
 		r := record(kind)
 		if e, ok := decodeEvent(&r, &texts); ok {
 			t.Errorf("kind %d: %+v", kind, e)
