@@ -44,6 +44,11 @@ type Target struct {
 	Terms   Terms
 	NoTerms error
 
+	// Messages says where the address of the message is that an event is of, by the
+	// addresses of sites. Where all sites that an outcome needs have one, its instances are
+	// told apart by it; otherwise by their order.
+	Messages map[uint64]usdt.Arg
+
 	// Layout is what is known of the file's struct process, for outcomes with Explain.
 	Layout ProcessLayout
 }
@@ -588,7 +593,11 @@ func (l *siteList) addAll(program string, probe usdt.Probe, label uint32) {
 func (c *Collector) ruleSites(entry int, t Target) (siteList, error) {
 	var found siteList
 	o := c.entries[entry].outcome
+	identified := t.identifies(o.Rule)
 	for _, e := range ruleEvents(o.Rule) {
+		if e.program == kernelProgRuleGoneProbe && identified && len(o.Rule.Via) == 0 {
+			continue // it has no queues
+		}
 		probe, err := t.probe(e.event.Probe.Name)
 		if err != nil {
 			return nil, err
@@ -598,7 +607,12 @@ func (c *Collector) ruleSites(entry int, t Target) (siteList, error) {
 			return nil, err
 		}
 		for _, site := range probe.Sites {
-			v := variant{program: e.program, special: special, args: newArguments(site.Args)}
+			args := site.Args
+			if identified && e.isMessage(o.Rule) {
+				special.rule.Message = uint8(len(args))
+				args = append(slices.Clone(args), t.Messages[site.Address])
+			}
+			v := variant{program: e.program, special: special, args: newArguments(args)}
 			f := e.event.Probe.Function
 			if f != nil {
 				v.terms = t.Terms.behind(site)

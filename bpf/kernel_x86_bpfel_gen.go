@@ -253,6 +253,7 @@ type kernelRule struct {
 	Amount    uint8
 	Label     uint8
 	Serial    uint8
+	Message   uint8
 	Key       struct {
 		_    structs.HostLayout
 		Kind uint8

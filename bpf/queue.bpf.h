@@ -33,10 +33,11 @@ struct {
 	__type(value, struct queue);
 } queues SEC(".maps");
 
-/* The numbers of instances of the second stage have this bit, those that a seq_trace
- * token tells apart the other one. */
+/* The numbers of instances of the second stage have the first bit. Those that a seq_trace
+ * token tells apart have the second, those that the address of their message does the last. */
 #define SECOND_STAGE (1ULL << 32)
 #define BY_TOKEN (1ULL << 63)
+#define BY_ADDRESS (1ULL << 62)
 
 static __always_inline struct queue *queue_at(const struct span_key *key, bool second)
 {

@@ -51,6 +51,7 @@ struct rule {
 	__u8 amount;   /* argument, or NO_ARG */
 	__u8 label;    /* of a seq_trace token: argument, or NO_ARG */
 	__u8 serial;   /* likewise */
+	__u8 message;  /* its address in the VM: argument, or NO_ARG */
 	struct operand key;
 	struct operand arm;   /* of an event that arms, and of a start that has to be armed */
 	struct operand owner; /* the process, OPERAND_NONE where nobody asks */
@@ -218,18 +219,31 @@ static __always_inline long read_operand(struct rule_event *e, const volatile st
 /* Reads the key of an event, and its seq_trace token where it has one. */
 static __always_inline long read_key(struct rule_event *e)
 {
-	__u64 label = 0, serial = 0;
+	__u64 label = 0, serial = 0, address;
 	long err = read_operand(e, &rule.key, &e->key.id);
 
 	e->key.seq = 0;
-	if (err || rule.pairing != PAIR_FIFO || rule.label == NO_ARG)
+	if (err || rule.pairing != PAIR_FIFO)
 		return err;
-	err = read_arg(e->ctx, NULL, rule.label, &label);
+	if (rule.label != NO_ARG && (rule.staged || rule.message == NO_ARG)) {
+		err = read_arg(e->ctx, NULL, rule.label, &label);
+		if (!err)
+			err = read_arg(e->ctx, NULL, rule.serial, &serial);
+		if (!err && (label || serial))
+			e->key.seq = BY_TOKEN | label << 32 | (__u32)serial;
+	}
+	if (err || e->key.seq || rule.message == NO_ARG)
+		return err;
+	err = read_arg(e->ctx, NULL, rule.message, &address);
 	if (!err)
-		err = read_arg(e->ctx, NULL, rule.serial, &serial);
-	if (!err && (label || serial))
-		e->key.seq = BY_TOKEN | label << 32 | (__u32)serial;
+		e->key.seq = BY_ADDRESS | (address & (BY_ADDRESS - 1));
 	return err;
+}
+
+/* Whether an event is told from others by the address of its message. */
+static __always_inline bool by_address(const struct rule_event *e)
+{
+	return !(e->key.seq & BY_TOKEN) && e->key.seq & BY_ADDRESS;
 }
 
 /* Notes the text that a group stands for; false where it cannot be read. Not static, as
@@ -499,8 +513,8 @@ static __always_inline bool make_way(struct rule_event *e)
 	if (!take_found(found, &open, hashed) || settle_expired(e, &open))
 		return true;
 	count(&e->series, e->row, UNPAIRED);
-	if (!e->key.seq)
-		return true;
+	if (!e->key.seq || by_address(e))
+		return true; /* the VM uses the address again: the old message is no more */
 	/* Two messages have one token: no end tells which is which. */
 	count(&e->series, e->row, UNPAIRED);
 	return false;
@@ -566,12 +580,25 @@ static __noinline int keep_place(struct rule_event *e)
 	return 0;
 }
 
+/* Has an instance go on to the second stage under the address of its message. */
+static __noinline int pass_on_by_address(struct rule_event *e, struct span *v)
+{
+	v->key.seq = e->key.seq;
+	put_open(e, v);
+	return 0;
+}
+
 /* Has the first of the first stage go on to the second; what it was. */
 static __noinline enum head pass_on(struct rule_event *e)
 {
 	struct span open = {};
 	enum head head = take_first(e, false, &open);
 
+	if (by_address(e)) {
+		if (head == HEAD_OPEN)
+			pass_on_by_address(e, &open);
+		return head;
+	}
 	if (head == HEAD_OPEN)
 		put_in_queue(e, &open, true);
 	else if (head == HEAD_TIMED_OUT)
@@ -581,9 +608,11 @@ static __noinline enum head pass_on(struct rule_event *e)
 
 static __always_inline void rule_via(struct rule_event *e)
 {
-	if (e->key.seq)
+	if (e->key.seq & BY_TOKEN)
 		return; /* the token tells at the end */
-	if (pass_on(e) == HEAD_NONE && e->current)
+	if (by_address(e))
+		make_way(e);
+	if (pass_on(e) == HEAD_NONE && e->current && !by_address(e))
 		keep_place(e);
 }
 
@@ -644,7 +673,7 @@ static __always_inline void rule_end(struct rule_event *e)
 	if (e->current)
 		count(&e->series, e->row, ENDS);
 	if (head == HEAD_OPEN)
-		end_instance(e, &open, queued);
+		end_instance(e, &open, queued || (rule.staged && by_address(e)));
 	else if (e->current)
 		count(&e->series, e->row, head == HEAD_TIMED_OUT ? LATES : ORPHANS);
 }

@@ -76,6 +76,7 @@ func specialize(o Outcome, e ruleEvent) (specialization, error) {
 		Amount:    noArg,
 		Label:     c.named("label"),
 		Serial:    c.named("cur"),
+		Message:   noArg,
 	}
 	c.out.rule.Key.Kind, c.out.rule.Key.Arg = c.operand(key).parts()
 	switch e.program {
@@ -338,4 +339,37 @@ func packPID(text string) (uint64, error) {
 		return 0, fmt.Errorf("%q is no pid", text)
 	}
 	return number | serial<<32 | node<<48, nil
+}
+
+// isMessage reports whether an event of a rule is one of those that the address of their
+// message tells apart: the ends, and where the message is before that.
+func (e ruleEvent) isMessage(r *dtrace.Rule) bool {
+	switch e.program {
+	case kernelProgRuleEndProbe, kernelProgRuleViaProbe:
+		return true
+	}
+	return e.program == kernelProgRuleStartProbe && len(r.Via) == 0
+}
+
+// identifies reports whether the target tells of which message the events of a rule are, at
+// all sites of all of them that need it.
+func (t Target) identifies(r *dtrace.Rule) bool {
+	if r.Pairing != dtrace.FIFO {
+		return false
+	}
+	for _, e := range ruleEvents(r) {
+		if !e.isMessage(r) {
+			continue
+		}
+		probe, err := t.probe(e.event.Probe.Name)
+		if err != nil {
+			return false
+		}
+		for _, site := range probe.Sites {
+			if _, known := t.Messages[site.Address]; !known {
+				return false
+			}
+		}
+	}
+	return true
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/pairing"
 	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/usdt"
 )
 
 // signal is a probe that a test fires as it likes: arguments of its own choice are what
@@ -38,9 +39,10 @@ func signal() dtrace.Probe {
 
 // Arguments of signal.
 const (
-	argKind = 2
-	argKey  = 3
-	argText = 6
+	argKind    = 2
+	argKey     = 3
+	argMessage = 4 // of messageSignals
+	argText    = 6
 )
 
 // Kinds of signals, in the order of pairing.Kind.
@@ -65,11 +67,75 @@ func signalAll(t *testing.T, c *vmtest.Collector, vm *erlang.VM, events []pairin
 func signalsOf(events []pairing.Event) string {
 	var terms []string
 	for _, e := range events {
-		terms = append(terms, fmt.Sprintf("{%d,%s,%d,%d,<<%q>>}", e.Kind, e.Key, e.Token.Label, e.Token.Cur, e.Text))
+		label := e.Token.Label
+		if e.Message != 0 {
+			label = int64(e.Message)
+		}
+		terms = append(terms, fmt.Sprintf("{%d,%s,%d,%d,<<%q>>}", e.Kind, e.Key, label, e.Token.Cur, e.Text))
 	}
 	return fmt.Sprintf(
 		`lists:foreach(fun({Kind, Key, Label, Cur, Text}) -> true = dyntrace:pn(950, Kind, Key, Label, Cur, Text) end, [%s])`,
 		strings.Join(terms, ","))
+}
+
+// messageSignals are signals that have the address of a message for a label, which the
+// debugging information tells as it were.
+func messageSignals(kind pairing.Kind) dtrace.Expr {
+	p := signal()
+	p.Args[argMessage].Name, p.Args[argMessage+1].Name = "address", "nothing"
+	return dtrace.Expr{{Probe: p, Where: dtrace.Test{Arg: argKind, Number: int64(kind)}}}
+}
+
+// observeMessages attaches to a VM of which it is known where signals have their message.
+func observeMessages(t *testing.T, c *vmtest.Collector, vm *erlang.VM) {
+	t.Helper()
+	target := vmtest.Target(t, vm)
+	target.Messages = make(map[uint64]usdt.Arg)
+	for _, p := range target.Probes {
+		if p.Name == signal().Name {
+			for _, site := range p.Sites {
+				target.Messages[site.Address] = site.Args[argMessage]
+			}
+		}
+	}
+	if _, err := c.Attach(target); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Random events that tell of which message they are, are counted as the model counts them:
+// of which one of those that wait, of one that never started, and of one whose address is
+// used again.
+func TestMessagesAreAsTheModel(t *testing.T) {
+	vm := vmtest.Start(t, erlang.Options{})
+	plain := dtrace.Rule{
+		Start: messageSignals(pairing.Start), End: messageSignals(pairing.End),
+		Key: dtrace.Key{Start: "key", End: "key"}, Pairing: dtrace.FIFO,
+	}
+	staged := plain
+	staged.Via = messageSignals(pairing.Via)
+	for name, rule := range map[string]dtrace.Rule{"mailbox": plain, "staged": staged} {
+		t.Run(name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(3, 4))
+			for range 4 {
+				events := randomEvents(rng, rule)
+				for i := range events {
+					events[i].Token = pairing.Token{}
+					if events[i].Kind != pairing.Start || len(rule.Via) == 0 {
+						events[i].Message = uint64(1 + rng.IntN(4))
+					}
+				}
+				c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{ruled(rule, time.Hour)}})
+				observeMessages(t, c, vm)
+				signalAll(t, c, vm, events)
+				want := counted(rule, events)
+				want.Dropped += otherKinds(rule, events)
+				if diff := cmp.Diff(want, c.Total(0, vm.PID()).Counters); diff != "" {
+					t.Fatalf("-want +got:\n%s\n%v", diff, events)
+				}
+			}
+		})
+	}
 }
 
 // counted is what the model says is counted of events.

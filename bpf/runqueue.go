@@ -63,6 +63,7 @@ func threadVariants(entry int) []variant {
 		Loose:   1, // a thread may have waited before we came
 		Amount:  noArg,
 		Label:   noArg,
+		Message: noArg,
 	}}
 	var all []variant
 	for _, name := range []string{kernelProgThreadSwitch, kernelProgThreadWakeup} {

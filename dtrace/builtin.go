@@ -81,7 +81,7 @@ func deliveries() []Builtin {
 		silent   = "Messages without a send event are the replies to an alias, such as those of gen_server:call with a finite timeout, messages with priority, which there are since OTP 28, what timers and ports send, messages from other nodes and those of the VM itself. They end nothing, or the oldest instance of the receiver in place of its own end. What was sent before the receiver fetched, and is left over, is lost as unpaired when it fetches again. "
 		gone     = "Messages that the receiver never fetches, because it exits, time out. "
 		tooQuick = "Messages of several senders at once may be put into the queue in another order than that of their events. Where the operating system interrupts a sender, for more than 0.1 ms, before its message is in the queue, that message may be lost as unpaired."
-		selected = "A selective receive takes messages out of their order, and a message with priority overtakes others, which mixes up the delays of those that are waiting; their number and their sum stay right once all are taken. A message that no receive ever matches puts all that follow at that receiver out by one, until nothing happens there for dMax and a minute; so does each that waited there already when the observation began. "
+		selected = "Which message is taken out of the mailbox is told by its address in the VM, where the debugging information of the executable says in which register that is. Otherwise messages without a seq_trace token are paired in their order there: a selective receive, or a message with priority that overtakes others, mixes up the delays of those that are waiting, though their number and their sum stay right once all are taken; and a message that no receive ever matches puts all that follow at that receiver out by one, until nothing happens there for dMax and a minute, as does each that waited there already when the observation began. "
 	)
 	return []Builtin{
 		{
@@ -97,7 +97,7 @@ func deliveries() []Builtin {
 			Rule:   Rule{Start: events("message-queued"), End: events("message-receive"), Key: Key{"receiver", "receiver"}, Pairing: FIFO},
 			Starts: "A receiver fetches a message from its outer queue.",
 			Ends:   "It takes the message out of its mailbox: the delay is the wait there.",
-			Blind:  "Which message is taken is not told but for those with a seq_trace token: the others are paired in their order, for each receiver, and counted as inferred. " + selected + "Messages that no receive ever matches, or that the receiver leaves behind when it exits, time out.",
+			Blind:  selected + "Instances that are paired in their order are counted as inferred. Messages that no receive ever matches, or that the receiver leaves behind when it exits, time out.",
 			Cost:   "Two events for each message, hot.",
 		},
 		{

@@ -8,12 +8,9 @@ import (
 
 // takeNotices returns the notices since it was last called.
 func (s *VMSource) takeNotices() []string {
-	var texts []string
-	for _, n := range s.notices {
-		texts = append(texts, n.Text)
-	}
+	all := texts(s)
 	s.notices = nil
-	return texts
+	return all
 }
 
 // Each run of windows with loss is told when it begins, and when it is over how much was

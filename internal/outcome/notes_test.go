@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // texts are the notices that wait to be taken.
@@ -23,10 +25,10 @@ func TestNoteGuesses(t *testing.T) {
 		observations: []*observation{o},
 		stages:       []stage{{observation: o, specs: []Spec{{Span: "a", BinWidth: 1, Bins: 1}}}},
 		vms: map[int]*observedVM{
-			7: {guessed: errors.New("it is odd")},
-			5: {guessed: errors.New("it is old")},
+			7: {guessed: guesses{states: errors.New("it is odd")}},
+			5: {guessed: guesses{states: errors.New("it is old")}},
 			6: {},
-			4: {guessed: errors.New("it was there"), died: 1},
+			4: {guessed: guesses{states: errors.New("it was there")}, died: 1},
 		},
 	}
 	s.noteGuesses()
@@ -57,5 +59,38 @@ func TestNotedOnce(t *testing.T) {
 	s.note("pid %d: no probe", 5)
 	if got, want := texts(s), []string{"pid 5: no probe"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Where the instances of an outcome end when processes take messages, it is told once of
+// which VMs it is not known which message that is.
+func TestGuessedMessages(t *testing.T) {
+	mailbox := Spec{Name: "waits", VM: Events{Builtin: "mailbox"}}
+	for _, test := range []struct {
+		name string
+		spec Spec
+		want []string
+	}{
+		{"mailbox", mailbox, []string{"pid 7: it is stripped: which message a process takes is guessed by their order. Waits in its mailbox are wrong where it does not take them in order"}},
+		{"message", Spec{Name: "all", VM: Events{Builtin: "message"}}, []string{"pid 7: it is stripped: which message a process takes is guessed by their order. Waits in its mailbox are wrong where it does not take them in order"}},
+		{"hop", Spec{Name: "hop", VM: Events{Builtin: "hop"}}, nil},
+		{"gc", Spec{Name: "gc", VM: Events{Builtin: "gc"}}, nil},
+		{"spans", Spec{Name: "span", Span: "span"}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := VMSource{
+				vms: map[int]*observedVM{
+					7: {id: VM{PID: 7}, guessed: guesses{messages: errors.New("it is stripped")}},
+					8: {id: VM{PID: 8}},
+					9: {id: VM{PID: 9}, guessed: guesses{messages: errors.New("it was there")}, died: 1},
+				},
+				stages: []stage{{specs: []Spec{test.spec}}},
+			}
+			s.noteGuesses()
+			s.noteGuesses()
+			if diff := cmp.Diff(test.want, s.takeNotices()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
 	}
 }

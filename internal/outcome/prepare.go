@@ -24,7 +24,7 @@ type preparedVM struct {
 	file   *usdt.File // the executable, open; nil with an error, and where it is attached to
 	target bpf.Target
 
-	guessed error // why the layout of its processes is not known; nil where it is
+	guessed guesses
 	err     error // why the VM cannot be observed
 }
 
@@ -112,7 +112,11 @@ func (s *VMSource) readImage(ctx context.Context, v vm.VM) (*preparedVM, error) 
 		file.Close()
 		return nil, err
 	}
-	layout, guessed := s.processLayout(ctx, v, image, file)
+	var guessed guesses
+	layout, err := s.processLayout(ctx, v, image, file)
+	guessed.states = err
+	messages, err := s.names.layouts.Messages(ctx, v.Process, file)
+	guessed.messages = err
 	return &preparedVM{vm: v, file: file, guessed: guessed, target: bpf.Target{
 		Path:    file.Path(),
 		PID:     s.fileOf(v).pid,
@@ -121,7 +125,16 @@ func (s *VMSource) readImage(ctx context.Context, v vm.VM) (*preparedVM, error) 
 		Terms:   bpf.Terms(image.Terms),
 		NoTerms: image.NoTerms,
 		Layout:  layout,
+
+		Messages: messages,
 	}}, nil
+}
+
+// guesses are why something is guessed of the processes of a VM; nil where it is known, or
+// that was said.
+type guesses struct {
+	states   error // whether a process waits
+	messages error // which message a process takes
 }
 
 // processLayout returns what is known of the processes of a VM, for outcomes that are to

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/internal/guard"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/vm"
@@ -77,7 +78,7 @@ type VMSource struct {
 	prepares  sync.WaitGroup
 	turns     chan struct{} // has room for those who read at a time
 	guard     guard.Guard
-	guesses   map[file]error // of the files that are attached to: see preparedVM
+	guesses   map[file]guesses // of the files that are attached to: see preparedVM
 
 	unlooked int   // processes that could not be looked at at the last scan
 	swept    int64 // when exits were last made room for
@@ -132,7 +133,7 @@ type observedVM struct {
 	watch *vm.Exit // nil where it was gone before it could be watched
 	died  int64    // 0 while it runs
 
-	guessed error // why the layout of its processes is not known; nil where it is, or that was said
+	guessed guesses
 }
 
 func (o *observedVM) close() error {
@@ -160,7 +161,7 @@ func NewVMSource(ctx context.Context, cfg VMConfig) (*VMSource, error) {
 		preparing: make(map[usdt.Process]bool),
 		prepared:  make(chan *preparedVM),
 		turns:     make(chan struct{}, prepareMost),
-		guesses:   make(map[file]error),
+		guesses:   make(map[file]guesses),
 	}
 	s.running, s.stop = context.WithCancel(context.Background())
 	vms, skipped, err := s.finder.Find(ctx, cfg.Target)
@@ -201,15 +202,28 @@ func NewVMSource(ctx context.Context, cfg VMConfig) (*VMSource, error) {
 // noteGuesses says of which VMs that run something is only guessed, where something is
 // explained.
 func (s *VMSource) noteGuesses() {
-	if !slices.ContainsFunc(s.observations, s.explains) {
-		return
-	}
+	explained := slices.ContainsFunc(s.observations, s.explains)
+	ordered := slices.ContainsFunc(s.stages, func(st stage) bool { return slices.ContainsFunc(st.specs, takesMessages) })
 	for _, pid := range slices.Sorted(maps.Keys(s.vms)) {
-		if v := s.vms[pid]; v.guessed != nil && v.died == 0 {
-			s.note("pid %d: %v: whether a process waits or was preempted is guessed by its reductions", pid, v.guessed)
-			v.guessed = nil
+		v := s.vms[pid]
+		if explained && v.guessed.states != nil && v.died == 0 {
+			s.note("pid %d: %v: whether a process waits or was preempted is guessed by its reductions", pid, v.guessed.states)
+			v.guessed.states = nil
+		}
+		if ordered && v.guessed.messages != nil && v.died == 0 {
+			s.note("pid %d: %v: which message a process takes is guessed by their order. Waits in its mailbox are wrong where it does not take them in order", pid, v.guessed.messages)
+			v.guessed.messages = nil
 		}
 	}
+}
+
+// takesMessages reports whether the instances of a spec end when a process takes a message.
+func takesMessages(s Spec) bool {
+	if s.VM == (Events{}) {
+		return false
+	}
+	r, err := s.VM.Rule()
+	return err == nil && r.Pairing == dtrace.FIFO && slices.ContainsFunc(r.End, func(e dtrace.Event) bool { return e.Probe.Name == "message__receive" })
 }
 
 // fileOf returns what is attached to for a VM.

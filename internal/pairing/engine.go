@@ -37,11 +37,12 @@ const (
 	over          // not remembered any more
 )
 
-// A ticket is the key of an event and, where it tells which instance that is of, its
-// token.
+// A ticket is the key of an event and, where they tell which instance that is of, its
+// token or its message.
 type ticket struct {
-	key   string
-	token Token
+	key     string
+	token   Token
+	message uint64
 }
 
 // A noted is when a key got a note, or something came to its first stage or left it.
@@ -234,7 +235,10 @@ func (e *Engine) start(facts []Fact, ev Event) []Fact {
 	}
 	switch {
 	case e.exactly(ev):
-		if old := e.exact[ticket{ev.Key, ev.Token}]; old != nil && old.state == open {
+		t := e.ticket(ev)
+		if old := e.exact[t]; old != nil && t.message != 0 {
+			facts = e.giveUp(facts, old, Unpaired) // the VM uses the address again
+		} else if old != nil && old.state == open {
 			// Two messages have one token: no end tells which is which.
 			facts = e.giveUp(facts, old, Unpaired)
 			return append(facts, Fact{What: Unpaired, Key: ev.Key, Time: ev.Time, Start: ev.Time})
@@ -254,7 +258,7 @@ func (e *Engine) start(facts []Fact, ev Event) []Fact {
 	case !ok:
 		return append(facts, Fact{What: NoRoom, Key: ev.Key, Time: ev.Time})
 	case e.exactly(ev):
-		i.ticket.token = ev.Token
+		i.ticket = e.ticket(ev)
 		e.exact[i.ticket] = i
 	default:
 		l.first.push(i)
@@ -264,10 +268,13 @@ func (e *Engine) start(facts []Fact, ev Event) []Fact {
 
 // via has the head of the first stage pass on to the second.
 func (e *Engine) via(facts []Fact, ev Event) []Fact {
-	if !e.cfg.Via || e.exactly(ev) {
+	if !e.cfg.Via || e.cfg.Pairing == dtrace.FIFO && ev.Token != (Token{}) {
 		return facts
 	}
 	l := e.line(ev.Key)
+	if ev.Message != 0 {
+		return e.viaMessage(facts, l, ev)
+	}
 	facts, i, ok := e.take(facts, l, ev.Key)
 	if !ok {
 		if i, ok = e.keep(ev, hollow); !ok {
@@ -278,6 +285,20 @@ func (e *Engine) via(facts []Fact, ev Event) []Fact {
 	return facts
 }
 
+// viaMessage has the head of the first stage pass on to the second as a message.
+func (e *Engine) viaMessage(facts []Fact, l *line, ev Event) []Fact {
+	t := e.ticket(ev)
+	if old := e.exact[t]; old != nil {
+		facts = e.giveUp(facts, old, Unpaired)
+	}
+	facts, i, ok := e.take(facts, l, ev.Key)
+	if ok {
+		i.ticket = t
+		e.exact[t] = i
+	}
+	return facts
+}
+
 // finish pairs an end.
 func (e *Engine) finish(facts []Fact, ev Event) []Fact {
 	var i *instance
@@ -285,7 +306,7 @@ func (e *Engine) finish(facts []Fact, ev Event) []Fact {
 	l := e.line(ev.Key)
 	switch {
 	case e.exactly(ev):
-		i, ok = e.exact[ticket{ev.Key, ev.Token}]
+		i, ok = e.exact[e.ticket(ev)]
 	case e.cfg.Pairing == dtrace.FIFO && e.cfg.Via:
 		i, ok = l.next(&l.second)
 	case e.cfg.Pairing == dtrace.FIFO:
@@ -309,7 +330,7 @@ func (e *Engine) finish(facts []Fact, ev Event) []Fact {
 	}
 	return append(facts, Fact{
 		What: Succeeded, Key: ev.Key, Time: ev.Time, Start: i.start, Amount: ev.Amount,
-		Inferred: e.cfg.Pairing == dtrace.FIFO && !e.exactly(ev),
+		Inferred: e.cfg.Pairing == dtrace.FIFO && (!e.exactly(ev) || e.cfg.Via && ev.Token == Token{}),
 	})
 }
 
@@ -421,7 +442,7 @@ func (e *Engine) Cut(facts []Fact, at int64) []Fact {
 // one of which it is, and otherwise all without one.
 func (e *Engine) Lose(facts []Fact, key string, t Token) []Fact {
 	if e.exactly(Event{Token: t}) {
-		if i := e.exact[ticket{key, t}]; i != nil {
+		if i := e.exact[ticket{key: key, token: t}]; i != nil {
 			facts = e.giveUp(facts, i, Cut)
 		}
 		return facts
@@ -443,9 +464,18 @@ func (e *Engine) Lose(facts []Fact, key string, t Token) []Fact {
 	return facts
 }
 
-// exactly reports whether a token tells which instance an event is of.
+// exactly reports whether a token or a message tells which instance an event is of.
 func (e *Engine) exactly(ev Event) bool {
-	return e.cfg.Pairing == dtrace.FIFO && ev.Token != Token{}
+	return e.cfg.Pairing == dtrace.FIFO && (ev.Token != Token{} || ev.Message != 0)
+}
+
+// ticket returns what tells which instance an event is of. With Via the start may have a
+// token, and has no message.
+func (e *Engine) ticket(ev Event) ticket {
+	if ev.Message != 0 && !(e.cfg.Via && ev.Token != Token{}) {
+		return ticket{key: ev.Key, message: ev.Message}
+	}
+	return ticket{key: ev.Key, token: ev.Token}
 }
 
 // full reports whether there is no room for more.
@@ -480,7 +510,7 @@ func (e *Engine) end(i *instance) {
 	}
 	i.state = over
 	e.leave()
-	if i.ticket.token != (Token{}) {
+	if i.ticket.token != (Token{}) || i.ticket.message != 0 {
 		delete(e.exact, i.ticket)
 	}
 }

@@ -100,10 +100,16 @@ type Token struct{ Label, Cur int64 }
 
 // An Event is what is paired.
 type Event struct {
-	Kind   Kind
-	Key    string
-	Time   int64  // nanoseconds
-	Token  Token  // where the event shows one; only FIFO looks at it
+	Kind  Kind
+	Key   string
+	Time  int64 // nanoseconds
+	Token Token // where the event shows one; only FIFO looks at it
+
+	// Message tells apart the messages that wait for one receiver, where it is known: the
+	// address that the VM has each of them at. It is 0 of all events of a kind, or of none.
+	// Only FIFO looks at it. With Via, starts have none.
+	Message uint64
+
 	Text   string // of Arm: what it arms for; of Start: what it has to be armed by
 	Amount uint64 // of End: what it says is added up
 }

@@ -8,7 +8,7 @@
 
 -export([collections/1, small_collections/1, busy/1, turns/1, lives/1, reads/2]).
 -export([receivers/1, deliver/2, backlog/1, calls/1, dead_calls/1]).
--export([short_receivers/1, crowd/1, tell_crowd/1]).
+-export([short_receivers/1, crowd/1, tell_crowd/1, junk/1]).
 -export([congested_port/1, suspended_sender/1, let_go/1]).
 -export([live/1]).
 -export([init/1, handle_call/3, handle_cast/2]).
@@ -252,6 +252,21 @@ tell_crowd(#{times := Times, pause_ms := Ms}) ->
                           _ = [receive Ref -> ok end || _ <- Crowd],
                           receive after Ms -> ok end
                   end).
+
+%% @doc Has a process get, in each round, a message that no receive matches and then one that
+%% it is waiting for; both have the same size. Returns how long each of the latter took, from
+%% before its send until the receiver had it.
+-spec junk(#{rounds := pos_integer(), pause_ms := non_neg_integer()}) -> {pid(), [span()]}.
+junk(#{rounds := Rounds, pause_ms := Ms}) ->
+    Self = self(),
+    Pid = spawn(fun() -> repeat(Rounds, fun() -> receive {wanted, _} -> Self ! {self(), now_ns()} end end) end),
+    {Pid, [begin
+               Pid ! {unwanted, N},
+               receive after Ms -> ok end,
+               From = now_ns(),
+               Pid ! {wanted, N},
+               receive {Pid, To} -> {From, To} end
+           end || N <- lists:seq(1, Rounds)]}.
 
 %%% Calls
 
