@@ -101,21 +101,21 @@ func look(ctx context.Context, in film, r session.Replay, opts dashboard.Options
 }
 
 // recordingIn returns the recording in a file.
-func recordingIn(path string) (film, error) {
-	r, err := recording.Open(path)
+func recordingIn(ctx context.Context, path string) (film, error) {
+	r, err := recording.Open(ctx, path)
 	if err != nil {
 		return film{}, err
 	}
-	return film{header: r.Header, open: func() (session.Input, error) { return recording.Open(path) }}, r.Close()
+	return film{header: r.Header, open: func() (session.Input, error) { return recording.Open(ctx, path) }}, r.Close()
 }
 
 // snapshotIn returns the snapshot in a file.
-func snapshotIn(path string) (film, error) {
-	s, err := snapshot.Open(path)
+func snapshotIn(ctx context.Context, path string) (film, error) {
+	s, err := snapshot.Open(ctx, path)
 	if err != nil {
 		return film{}, err
 	}
-	return film{header: s.Header, snapshot: s, open: func() (session.Input, error) { return snapshot.Open(path) }}, s.Close()
+	return film{header: s.Header, snapshot: s, open: func() (session.Input, error) { return snapshot.Open(ctx, path) }}, s.Close()
 }
 
 // bundledFilm returns the recording of a demonstration.

@@ -20,7 +20,7 @@ func newDrawCommand() *cobra.Command {
 			if err := oneDiagram(cmd, args); err != nil {
 				return err
 			}
-			file, _, err := readDiagram(args[0], cmd.InOrStdin())
+			file, _, err := readDiagram(cmd.Context(), args[0], cmd.InOrStdin())
 			if err != nil {
 				return err
 			}

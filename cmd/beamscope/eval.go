@@ -1,12 +1,12 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"strings"
 	"time"
 
@@ -15,6 +15,7 @@ import (
 	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/internal/atomicfile"
 	"github.com/beamscope/beamscope/internal/eval"
+	"github.com/beamscope/beamscope/internal/pipe"
 )
 
 const evalLong = `eval calculates the ΔQ of an outcome diagram from models of its outcomes. Every
@@ -74,7 +75,7 @@ func newEvalCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if q.Diagram, _, err = readDiagram(args[0], cmd.InOrStdin()); err != nil {
+			if q.Diagram, _, err = readDiagram(cmd.Context(), args[0], cmd.InOrStdin()); err != nil {
 				return err
 			}
 			report, err := eval.Answer(q)
@@ -103,7 +104,7 @@ func newEvalCommand() *cobra.Command {
 
 // question is what the flags ask, of no diagram yet.
 func (f evalFlags) question(cmd *cobra.Command) (eval.Question, error) {
-	q := eval.Question{Open: openFile, Quantiles: f.quantiles, Within: f.within, Budget: f.budget, SD: f.sd}
+	q := eval.Question{Open: openFile(cmd.Context()), Quantiles: f.quantiles, Within: f.within, Budget: f.budget, SD: f.sd}
 	if f.json && f.plot {
 		return q, usageError(cmd, errors.New("--json and --plot: give one of them; --svg goes with both"))
 	}
@@ -134,7 +135,10 @@ func (f evalFlags) question(cmd *cobra.Command) (eval.Question, error) {
 	return q, nil
 }
 
-func openFile(name string) (io.ReadCloser, error) { return os.Open(name) }
+// openFile returns what opens files.
+func openFile(ctx context.Context) func(name string) (io.ReadCloser, error) {
+	return func(name string) (io.ReadCloser, error) { return pipe.Open(ctx, name) }
+}
 
 // models reads what is given with --set.
 func (f evalFlags) models() (map[string]string, error) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"github.com/beamscope/beamscope/internal/pipe"
 	"github.com/beamscope/beamscope/internal/session"
 )
 
@@ -35,11 +37,11 @@ func (f observeFlags) checkFrom(cmd *cobra.Command) error {
 }
 
 // openEvents opens the output of a script. What is in a file is of another time.
-func openEvents(name string) (*session.Script, error) {
+func openEvents(ctx context.Context, name string) (*session.Script, error) {
 	if name == stdinName {
 		return openStdin()
 	}
-	file, err := os.Open(name)
+	file, err := pipe.Open(ctx, name)
 	if err != nil {
 		return nil, err
 	}

@@ -212,7 +212,7 @@ func (f *exportFlags) open(ctx context.Context, name string, log io.Writer) (*in
 			return nil, err
 		}
 	}
-	s, err := snapshot.Open(path)
+	s, err := snapshot.Open(ctx, path)
 	if err == nil {
 		saySnapshot(log, path, s)
 		return &input{s.Reader, path, s.Snapshot.First, s.Snapshot.Prelude, int64(s.Snapshot.Trigger()), causeOf(s.Causes[0])}, nil
@@ -220,6 +220,6 @@ func (f *exportFlags) open(ctx context.Context, name string, log io.Writer) (*in
 	if !errors.Is(err, snapshot.ErrNotSnapshot) {
 		return nil, err
 	}
-	r, err := recording.Open(path)
+	r, err := recording.Open(ctx, path)
 	return &input{Reader: r, path: path, fired: -1}, err
 }

@@ -54,7 +54,7 @@ func (f fmtFlags) check(cmd *cobra.Command, args []string) error {
 
 // format does one file.
 func (f fmtFlags) format(cmd *cobra.Command, name string) error {
-	file, source, err := readDiagram(name, cmd.InOrStdin())
+	file, source, err := readDiagram(cmd.Context(), name, cmd.InOrStdin())
 	if err != nil {
 		return err
 	}

@@ -133,7 +133,7 @@ func inTerminal(t *testing.T, args ...string) (*exec.Cmd, *os.File) {
 // complete checks that a recording has its end.
 func complete(t *testing.T, path string) {
 	t.Helper()
-	r, err := recording.Open(path)
+	r, err := recording.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,7 @@ func visible(t *testing.T, what string, text []byte) {
 // what names outcomes.
 func rewrite(t *testing.T, from, to string) {
 	t.Helper()
-	in, err := recording.Open(from)
+	in, err := recording.Open(t.Context(), from)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,6 +39,7 @@ func run(args []string) int {
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends it at once, whatever it waits for
 	root := newRootCommand()
 	root.SetArgs(args)
 	// What is printed may come from an observed program or from somebody else's file.

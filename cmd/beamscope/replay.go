@@ -49,13 +49,13 @@ change the speed.`,
 				r.Config = &c
 			}
 			if !headless && !json && atTerminal() {
-				in, err := recordingIn(args[0])
+				in, err := recordingIn(cmd.Context(), args[0])
 				if err != nil {
 					return err
 				}
 				return look(cmd.Context(), in, r, dashboard.Options{Title: filepath.Base(args[0]), Path: scopePath(path)})
 			}
-			in, err := recording.Open(args[0])
+			in, err := recording.Open(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}

@@ -181,7 +181,7 @@ instead, see beamscope script.`,
 			}
 			if cmd.Flags().Changed("from") {
 				o.limit = price.Limit{}
-				if o.script, err = openEvents(from); err != nil {
+				if o.script, err = openEvents(cmd.Context(), from); err != nil {
 					return err
 				}
 			}

@@ -144,13 +144,13 @@ through the windows.`,
 				}
 			}
 			if !headless && !json && !all && !scopeFile && atTerminal() {
-				in, err := snapshotIn(path)
+				in, err := snapshotIn(cmd.Context(), path)
 				if err != nil {
 					return err
 				}
 				return look(cmd.Context(), in, session.Replay{}, dashboard.Options{Title: "snapshot " + filepath.Base(path), Snapshots: dir})
 			}
-			in, err := snapshot.Open(path)
+			in, err := snapshot.Open(cmd.Context(), path)
 			if err != nil {
 				return err
 			}

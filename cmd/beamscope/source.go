@@ -1,12 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/beamscope/beamscope/diagram"
 	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/pipe"
 )
 
 // stdinName is the argument that stands for standard input.
@@ -14,8 +15,8 @@ const stdinName = "-"
 
 // readDiagram reads the diagram in a file, or in stdin where the name is "-". It
 // returns a [*config.DiagramError] for one that is wrong.
-func readDiagram(name string, stdin io.Reader) (file *diagram.File, source string, err error) {
-	source, err = readSource(name, stdin)
+func readDiagram(ctx context.Context, name string, stdin io.Reader) (file *diagram.File, source string, err error) {
+	source, err = readSource(ctx, name, stdin)
 	if err != nil {
 		return nil, "", err
 	}
@@ -24,9 +25,9 @@ func readDiagram(name string, stdin io.Reader) (file *diagram.File, source strin
 }
 
 // readSource reads no more than it takes to see that a source is too long.
-func readSource(name string, stdin io.Reader) (string, error) {
+func readSource(ctx context.Context, name string, stdin io.Reader) (string, error) {
 	if name != stdinName {
-		file, err := os.Open(name)
+		file, err := pipe.Open(ctx, name)
 		if err != nil {
 			return "", err
 		}

@@ -58,7 +58,7 @@ itself.`,
 			if err != nil {
 				return err
 			}
-			return f.recorded(path, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return f.recorded(cmd.Context(), path, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().StringVarP(&f.observe.config, "config", "c", "", "scope file that says what to observe, or where snapshots are; - is standard input")
@@ -124,8 +124,8 @@ func (f *traceFlags) path(cmd *cobra.Command, name string) (string, error) {
 }
 
 // recorded shows what a recording has. Where it is damaged, that is what was before.
-func (f *traceFlags) recorded(path string, out, log io.Writer) error {
-	in, err := recording.Open(path)
+func (f *traceFlags) recorded(ctx context.Context, path string, out, log io.Writer) error {
+	in, err := recording.Open(ctx, path)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/beamscope/beamscope/internal/trusted"
 )
 
@@ -102,9 +104,12 @@ type folderError struct {
 func (e *folderError) Error() string { return fmt.Sprintf("the folder %s does not exist", e.dir) }
 func (e *folderError) Unwrap() error { return e.err }
 
-// writeThrough writes to what is no regular file.
+// writeThrough writes to what is no regular file. A pipe is not waited for.
 func writeThrough(name string, write func(io.Writer) error) error {
-	file, err := os.OpenFile(name, os.O_WRONLY|os.O_TRUNC, 0)
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_TRUNC|unix.O_NONBLOCK, 0)
+	if errors.Is(err, unix.ENXIO) {
+		return fmt.Errorf("%s: nobody reads from this pipe: start its reader first: %w", name, err)
+	}
 	if err != nil {
 		return err
 	}

@@ -179,7 +179,7 @@ type projector struct {
 // load reads the header and the configuration, and plays.
 func (p *projector) load(t *testing.T) {
 	t.Helper()
-	in, err := recording.Open(p.file)
+	in, err := recording.Open(t.Context(), p.file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func (p *projector) load(t *testing.T) {
 	}
 	p.options.Title = filepath.Base(p.file)
 	p.options.Wall = func(ns int64) time.Time { return header.Time.Add(time.Duration(ns - header.Monotonic)) }
-	if s, err := snapshot.Open(p.file); err == nil {
+	if s, err := snapshot.Open(t.Context(), p.file); err == nil {
 		p.first = s.Snapshot.First
 		p.options.Title = "snapshot " + p.options.Title
 		p.options.Fixed, p.options.Window, p.options.Oldest = true, p.first+s.Snapshot.Trigger(), p.first+s.Snapshot.Prelude
@@ -219,7 +219,7 @@ func (p *projector) load(t *testing.T) {
 func (p *projector) Config() config.Config { return p.config }
 
 func (p *projector) open() (session.Input, error) {
-	in, err := recording.Open(p.file)
+	in, err := recording.Open(context.Background(), p.file)
 	return &shortened{in, p.windows}, err
 }
 

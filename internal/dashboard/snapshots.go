@@ -43,7 +43,7 @@ const maxShot = 2 * snapshot.MaxWindows
 // readSnapshot makes a scene of a snapshot. It begins with the window that triggered
 // it. Where the file is damaged behind that one there is a scene as well as an error.
 func readSnapshot(ctx context.Context, path string) (*scene, error) {
-	in, err := snapshot.Open(path)
+	in, err := snapshot.Open(ctx, path)
 	if err != nil {
 		return nil, unreadable(path, err)
 	}

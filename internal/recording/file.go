@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/beamscope/beamscope/internal/pipe"
 	"github.com/beamscope/beamscope/internal/trusted"
 )
 
@@ -82,10 +84,10 @@ func syncAndClose(file *os.File) error {
 	return errors.Join(err, file.Close())
 }
 
-// Open opens the recording in a file. Errors name the file. The caller closes the
-// Reader.
-func Open(path string) (*Reader, error) {
-	file, err := os.Open(path)
+// Open opens the recording in a file. Errors name the file. A pipe is waited for as
+// long as the context is not done. The caller closes the Reader.
+func Open(ctx context.Context, path string) (*Reader, error) {
+	file, err := pipe.Open(ctx, path)
 	if err != nil {
 		return nil, err
 	}

@@ -95,7 +95,7 @@ func TestCreate(t *testing.T) {
 	if _, err := recording.Create(path, false, header); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("got %v, want ErrExist", err)
 	}
-	r, err := recording.Open(path)
+	r, err := recording.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,14 +120,14 @@ func TestCreateDevice(t *testing.T) {
 
 func TestOpenErrors(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := recording.Open(filepath.Join(dir, "none.bsr")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := recording.Open(t.Context(), filepath.Join(dir, "none.bsr")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 	path := filepath.Join(dir, "text.bsr")
 	if err := os.WriteFile(path, []byte("text"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := recording.Open(path); !errors.Is(err, recording.ErrNotRecording) || err.Error() != path+": not a recording" {
+	if _, err := recording.Open(t.Context(), path); !errors.Is(err, recording.ErrNotRecording) || err.Error() != path+": not a recording" {
 		t.Errorf("got %v", err)
 	}
 	if _, err := recording.Create(filepath.Join(dir, "none", "run.bsr"), false, header); !errors.Is(err, fs.ErrNotExist) {

@@ -147,7 +147,7 @@ func (m *meanChecker) average(f *scope.Frame, p *scope.Probe, s *plot.Series) {
 // of the calculated curves.
 func TestMeansAgree(t *testing.T) {
 	for _, name := range []string{"atf", "mm1k"} {
-		in, err := recording.Open("../../cmd/beamscope/" + name + ".bsr")
+		in, err := recording.Open(t.Context(), "../../cmd/beamscope/"+name+".bsr")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -40,7 +40,7 @@ func (v *viewer) Framed(_ *outcome.Batch, f *scope.Frame) error {
 // last one.
 func TestPlayerStaysWhereItWas(t *testing.T) {
 	v := &viewer{}
-	open := func() (session.Input, error) { return recording.Open("../../cmd/beamscope/mm1k.bsr") }
+	open := func() (session.Input, error) { return recording.Open(t.Context(), "../../cmd/beamscope/mm1k.bsr") }
 	p, err := session.NewPlayer(session.Replay{Observers: []scope.Observer{v}}, open)
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestPlayerKeepsGroups(t *testing.T) {
 
 // How it was observed stays as recorded; what is made of it may change.
 func TestPlayerRefuses(t *testing.T) {
-	open := func() (session.Input, error) { return recording.Open("../../cmd/beamscope/mm1k.bsr") }
+	open := func() (session.Input, error) { return recording.Open(t.Context(), "../../cmd/beamscope/mm1k.bsr") }
 	p, err := session.NewPlayer(session.Replay{}, open)
 	if err != nil {
 		t.Fatal(err)

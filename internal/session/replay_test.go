@@ -123,7 +123,7 @@ func play(t *testing.T, entries session.Entries, p session.Replay) reel {
 // there for the history alone.
 func replaySnapshot(t *testing.T, path string) reel {
 	t.Helper()
-	in, err := snapshot.Open(path)
+	in, err := snapshot.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

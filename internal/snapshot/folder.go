@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -116,7 +117,7 @@ func find(dir string) ([]found, error) {
 // isRecording reports whether a file begins like a recording, be it damaged or of
 // another version.
 func isRecording(path string) bool {
-	r, err := recording.Open(path)
+	r, err := recording.Open(context.Background(), path) // a regular file
 	if err != nil {
 		return errors.Is(err, recording.ErrDamaged) || errors.Is(err, recording.ErrVersion)
 	}

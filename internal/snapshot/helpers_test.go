@@ -135,7 +135,7 @@ func list(t *testing.T, dir string) []snapshot.Info {
 // replay returns a snapshot and what is in it after its causes.
 func replay(t *testing.T, path string) (*snapshot.Reader, []any) {
 	t.Helper()
-	r, err := snapshot.Open(path)
+	r, err := snapshot.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

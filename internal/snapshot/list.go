@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -55,7 +56,7 @@ func List(dir string) ([]Info, error) {
 
 // read reads all of a snapshot.
 func (i *Info) read() error {
-	r, err := Open(i.Path)
+	r, err := Open(context.Background(), i.Path) // a regular file
 	if err != nil {
 		return err
 	}
@@ -120,8 +121,8 @@ type Reader struct {
 // Open opens a snapshot. The first entry to read is a configuration. Errors name
 // the file, and wrap those of the package recording or [ErrNotSnapshot]. The caller
 // closes the Reader.
-func Open(path string) (*Reader, error) {
-	in, err := recording.Open(path)
+func Open(ctx context.Context, path string) (*Reader, error) {
+	in, err := recording.Open(ctx, path)
 	if err != nil {
 		return nil, err
 	}

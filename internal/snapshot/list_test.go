@@ -76,14 +76,14 @@ func TestNotSnapshot(t *testing.T) {
 		if err := errors.Join(more(w), w.Close()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := snapshot.Open(path); !errors.Is(err, snapshot.ErrNotSnapshot) {
+		if _, err := snapshot.Open(t.Context(), path); !errors.Is(err, snapshot.ErrNotSnapshot) {
 			t.Errorf("%s: opened: %v", name, err)
 		}
 		if infos := list(t, dir); len(infos) != 1 || !errors.Is(infos[0].Err, snapshot.ErrNotSnapshot) {
 			t.Errorf("%s: listed as %+v", name, infos)
 		}
 	}
-	if _, err := snapshot.Open(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := snapshot.Open(t.Context(), filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -80,6 +80,9 @@ func probesOf(f *usdt.File) ([]usdt.Probe, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkCounts(probes); err != nil {
+		return nil, err
+	}
 	return probes, checkSites(f, probes)
 }
 
@@ -97,6 +100,30 @@ func checkSites(f *usdt.File, probes []usdt.Probe) error {
 			if !usdt.IsNop(f.Machine(), code) {
 				return fmt.Errorf("%s: %w: no nop at %#x, where its note says that it is", p.Name, usdt.ErrFormat, s.Address)
 			}
+		}
+	}
+	return nil
+}
+
+// How many sites a VM may have. Each can take a program of its own, which the kernel looks
+// at for some milliseconds. The VMs of OTP 25 to 29 have 1032 sites, 5 of one probe at most.
+const (
+	maxSites = 64 // of a probe
+	maxAll   = 4096
+)
+
+// ErrSites says that an executable has more sites of probes than are attached to.
+var ErrSites = errors.New("too many sites of probes")
+
+// checkCounts refuses an executable that would take too long to attach to.
+func checkCounts(probes []usdt.Probe) error {
+	all := 0
+	for _, p := range probes {
+		if len(p.Sites) > maxSites {
+			return fmt.Errorf("%w: %s has %d, at most %d are attached to", ErrSites, p.Name, len(p.Sites), maxSites)
+		}
+		if all += len(p.Sites); all > maxAll {
+			return fmt.Errorf("%w: more than %d", ErrSites, maxAll)
 		}
 	}
 	return nil
