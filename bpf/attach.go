@@ -122,11 +122,16 @@ func (c *Collector) Attach(t Target) (*Attachment, error) {
 	if c.closed {
 		return nil, errors.Join(ErrClosed, a.close())
 	}
+	// First what tells that threads do not run: no span is to be seen without.
+	noTraces := c.openDetailTraces()
 	err = a.open(c.wanted())
 	if err = errors.Join(err, c.openTraces()); err != nil {
+		if len(c.targets) == 0 {
+			err = errors.Join(err, c.closeTraces(func(int) bool { return true }))
+		}
 		return nil, errors.Join(err, a.close())
 	}
-	a.missing = errors.Join(a.missing, a.lacks(c.openDetailTraces()))
+	a.missing = errors.Join(a.missing, a.lacks(noTraces))
 	c.targets = append(c.targets, a)
 	return a, nil
 }
@@ -297,6 +302,9 @@ func (c *Collector) wanted() map[tap]string {
 func (c *Collector) attachWanted() error {
 	wanted := c.wanted()
 	var errs []error
+	if len(c.targets) > 0 {
+		errs = append(errs, c.openDetailTraces())
+	}
 	for _, a := range c.targets {
 		_, had := a.links[detailTap()]
 		errs = append(errs, a.open(wanted))
@@ -305,7 +313,7 @@ func (c *Collector) attachWanted() error {
 		}
 	}
 	if len(c.targets) > 0 {
-		errs = append(errs, c.openTraces(), c.openDetailTraces())
+		errs = append(errs, c.openTraces())
 	}
 	return errors.Join(errs...)
 }
@@ -409,9 +417,6 @@ func (a *Attachment) openTap(t tap) error {
 // says which ones it lacks.
 func (a *Attachment) openDetails() error {
 	var errs []error
-	if !a.c.hasDetails() {
-		errs = append(errs, a.c.forgetDetails())
-	}
 	links := []link.Link{}
 	for _, d := range details() {
 		opened, err := a.openDetail(d)

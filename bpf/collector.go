@@ -302,7 +302,7 @@ func (c *Collector) load() error {
 		kernelMapRing:      c.opts.RingBytes,
 		kernelMapWatches:   c.opts.Watched,
 		kernelMapRunners:   runnersMost,
-		kernelMapOsWaits:   threadsMost,
+		kernelMapOffCpus:   threadsMost,
 		kernelMapWorsts:    len(c.entries) * c.layout.slots * windows,
 	}
 	if c.opts.Explain || explained(c.opts.Outcomes) {

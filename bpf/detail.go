@@ -83,7 +83,7 @@ func (c *Collector) hasDetails() bool {
 // forgetDetails forgets what the details' programs know of processes and threads from when
 // they were attached before: what happened since then they have not seen.
 func (c *Collector) forgetDetails() error {
-	return errors.Join(clearMap(c.maps.Watches), clearMap(c.maps.Runners), clearMap(c.maps.OsWaits))
+	return errors.Join(clearMap(c.maps.Watches), clearMap(c.maps.Runners), clearMap(c.maps.OffCpus))
 }
 
 // clearMap deletes what is in a hash map that nobody writes to meanwhile.
@@ -107,10 +107,16 @@ func clearMap(m *ebpf.Map) error {
 // those of entries.
 const detailTrace = -1
 
-// openDetailTraces attaches to the tracepoints what tells of waits for a processor.
+// openDetailTraces attaches to the tracepoints what tells of threads that do not run. Where
+// nothing is attached yet that explains, it forgets what was known.
 func (c *Collector) openDetailTraces() error {
 	if !c.explains() || c.traces[detailTrace] != nil {
 		return nil
+	}
+	if !c.hasDetails() {
+		if err := c.forgetDetails(); err != nil {
+			return err
+		}
 	}
 	var links []link.Link
 	for _, v := range detailVariants() {

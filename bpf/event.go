@@ -20,7 +20,7 @@ const (
 	EventReceive // Process takes a message out of its mailbox; Origin and Other tell where it comes from
 	EventSuspend // Process is suspended; Port, Other and Caller tell why
 	EventExit
-	EventOSWait    // Thread, of the VM's schedulers, waited for a processor from From until Time; no Process
+	EventOffCPU    // Thread, of the VM's schedulers, did not run from From until Time, and could have since To; Off and Text tell why it could not before. No Process
 	EventNeighbour // Process, which begins to run on Thread, could not before: Other ran there from From until To
 	EventResume    // Process is resumed; Other is how many suspensions it had, 0 where that is not known
 	EventHold      // Other asks the VM to suspend Process, by erlang:suspend_process
@@ -50,6 +50,18 @@ const (
 	OriginPort                  // the number of a port
 	OriginAtom                  // the index of an atom: clock_service and system, parts of the VM; undefined; or the name of another node
 	OriginDown                  // a monitor tells that a process has ended; that process
+)
+
+// An OffReason is why a thread does not run.
+type OffReason uint8
+
+// The reasons.
+const (
+	OffReady   OffReason = iota // it could, and waits for a processor
+	OffBlocked                  // it sleeps: in a system call, or because of a page that is not in memory
+	OffStopped                  // by a signal, as all threads of the VM are
+	OffTraced                   // by a debugger
+	OffFrozen                   // with its cgroup, as all threads of the VM are
 )
 
 // An Event is something that happened to a process that takes part in an open span of
@@ -97,4 +109,6 @@ type Event struct {
 	Text       string
 
 	Origin Origin // of EventReceive
+
+	Off OffReason // of EventOffCPU; where it is OffBlocked, Text names the system call, and is "" for none
 }

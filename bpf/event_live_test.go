@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -656,7 +658,7 @@ func probeNames(a *bpf.Attachment) []string {
 
 // Waits of schedulers' threads for a processor are those that the outcome os-wait tells
 // of, but for the short ones and those of a VM that has no spans.
-func TestEventsOSWait(t *testing.T) {
+func TestEventsWaitForProcessor(t *testing.T) {
 	otp := vmtest.Private(t)
 	vm, rival := vmtest.StartOn(t, otp, oneClock("+S", "2:2")), vmtest.StartOn(t, otp, oneClock("+S", "2:2"))
 	pin(t, vm.PID())
@@ -680,14 +682,20 @@ func TestEventsOSWait(t *testing.T) {
 	}
 	instances := stop()
 	begin := ofKind(events, bpf.EventSpanStart)[0].Time
-	schedulers := tasks(t, vm.PID())
+	schedulers, initial := tasks(t, vm.PID()), inInitialNamespace(t)
 
 	own := make(map[int][]interval)
-	for _, e := range ofKind(events, bpf.EventOSWait) {
-		if e.To-e.From < 10_000 || e.To != e.Time || e.VM != vm.PID() || e.Process != 0 || !strings.Contains(schedulers[e.Thread], "sche") {
+	for _, e := range ofKind(events, bpf.EventOffCPU) {
+		if e.Off == bpf.OffBlocked {
+			continue // before anything is known of a thread
+		}
+		if e.Off != bpf.OffReady || e.From != e.To || e.Time-e.From < 10_000 || e.VM != vm.PID() || e.Process != 0 {
+			t.Fatalf("%+v", e)
+		}
+		if initial && !strings.Contains(schedulers[e.Thread], "sche") {
 			t.Fatalf("%+v of thread %s", e, schedulers[e.Thread])
 		}
-		own[e.Thread] = append(own[e.Thread], interval{e.From, e.To})
+		own[e.Thread] = append(own[e.Thread], interval{e.From, e.Time})
 	}
 	var ours, theirs int64
 	for tid, waits := range own {
@@ -702,4 +710,105 @@ func TestEventsOSWait(t *testing.T) {
 	if len(own) == 0 || ours < theirs/20*19 {
 		t.Errorf("%d ns in both, and the outcome has %d", ours, theirs)
 	}
+}
+
+// A scheduler's thread that sleeps while it runs a process, or is stopped, is told with the
+// reason: meanwhile, and when it goes on. One that has nothing to do is not.
+func TestEventsOffCPU(t *testing.T) {
+	vm := vmtest.Start(t, oneScheduler())
+	r, _ := explaining(t, vm, bpf.Options{})
+	if err := r.ObserveThreads(vm.PID()); err != nil {
+		t.Fatal(err)
+	}
+	r.call("story", "[1]") // from now on it is known which threads have nothing to do
+
+	_, events := r.call("asleep", "[50]")
+	start, end := ofKind(events, bpf.EventSpanStart)[0], ofKind(events, bpf.EventSpanEnd)[0]
+	var slept int64
+	for _, e := range ofKind(events, bpf.EventOffCPU) {
+		if e.Thread != start.Thread || e.Off == bpf.OffReady {
+			continue
+		}
+		if e.Off != bpf.OffBlocked || e.From < start.Time || e.From > e.To || e.To > e.Time || e.Time > end.Time {
+			t.Errorf("span from %d to %d, and %+v", start.Time, end.Time, e)
+		}
+		if e.Text == "pselect6" || e.Text == "clock_nanosleep" {
+			slept += e.To - e.From
+		}
+	}
+	if took := end.Time - start.Time; slept < 50_000_000 || slept > took {
+		t.Errorf("it slept for %d of %d ns", slept, took)
+	}
+
+	waits := r.during("asleep", "[1000]", bpf.OffBlocked)
+	if waits.Thread != start.Thread || waits.VM != vm.PID() || waits.From == 0 || waits.To != 0 || waits.Text == "" {
+		t.Errorf("meanwhile: %+v", waits)
+	}
+	signal := func(s syscall.Signal) {
+		if err := syscall.Kill(vm.PID(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	signal(syscall.SIGSTOP)
+	stops := r.until(bpf.OffStopped)
+	signal(syscall.SIGCONT)
+	_, events = r.call("story", "[1]")
+	if stops.VM != vm.PID() || stops.Text != "" {
+		t.Errorf("stopped: %+v", stops)
+	}
+	for _, e := range r.absent() {
+		if e.Off == bpf.OffStopped {
+			t.Errorf("still stopped: %+v", e)
+		}
+	}
+}
+
+// during calls a function of vm_spans, and returns the first thread that does not run meanwhile
+// for some reason.
+func (r *recorder) during(function, args string, why bpf.OffReason) bpf.Event {
+	r.t.Helper()
+	done := make(chan error, 1)
+	go func() {
+		_, err := r.vm.Call(r.t.Context(), "vm_spans", function, args)
+		done <- err
+	}()
+	found := r.until(why)
+	if err := <-done; err != nil {
+		r.t.Fatal(err)
+	}
+	return found
+}
+
+// until returns the first thread of a process's scheduler that does not run for some reason,
+// when there is one: for lack of work it does not count.
+func (r *recorder) until(why bpf.OffReason) bpf.Event {
+	r.t.Helper()
+	for r.t.Context().Err() == nil {
+		for _, e := range r.absent() {
+			if e.Off == why && e.Text != "futex" && e.Text != "epoll_wait" {
+				return e
+			}
+		}
+	}
+	r.t.Fatal(r.t.Context().Err())
+	return bpf.Event{}
+}
+
+func (r *recorder) absent() []bpf.Event {
+	r.t.Helper()
+	events, err := r.OffCPU()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return events
+}
+
+// inInitialNamespace reports whether threads have the ids here by which events name them.
+func inInitialNamespace(t *testing.T) bool {
+	t.Helper()
+	namespace, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return namespace == "pid:[4026531836]" // PROC_PID_INIT_INO, linux/proc_ns.h
 }

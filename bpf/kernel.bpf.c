@@ -6,7 +6,7 @@
  * counted into the window in which they end. */
 
 #include "detail.bpf.h"
-#include "oswait.bpf.h"
+#include "offcpu.bpf.h"
 #include "rule.bpf.h"
 #include "runqueue.bpf.h"
 #include "span.bpf.h"
@@ -20,6 +20,8 @@ const struct failed_instance *failed_instance_type __attribute__((unused));
 const enum arg_kind *arg_kind_type __attribute__((unused));
 const enum other *other_type __attribute__((unused));
 const enum logged *logged_type __attribute__((unused));
+const enum off_reason *off_reason_type __attribute__((unused));
+const struct off_cpu *off_cpu_type __attribute__((unused));
 const enum origin *origin_type __attribute__((unused));
 const enum pairing *pairing_type __attribute__((unused));
 const enum operand_kind *operand_kind_type __attribute__((unused));

@@ -148,13 +148,32 @@ const (
 	kernelLoggedLOG_RECEIVE    kernelLogged = 13
 	kernelLoggedLOG_SUSPEND    kernelLogged = 14
 	kernelLoggedLOG_EXIT       kernelLogged = 15
-	kernelLoggedLOG_OS_WAIT    kernelLogged = 16
+	kernelLoggedLOG_OFF_CPU    kernelLogged = 16
 	kernelLoggedLOG_NEIGHBOUR  kernelLogged = 17
 	kernelLoggedLOG_RESUME     kernelLogged = 18
 	kernelLoggedLOG_HOLD       kernelLogged = 19
 	kernelLoggedLOG_RELEASE    kernelLogged = 20
 	kernelLoggedLOG_READY      kernelLogged = 21
 	kernelLoggedLOG_MONITOR    kernelLogged = 22
+)
+
+type kernelOffCpu struct {
+	_       structs.HostLayout
+	SinceNs uint64
+	ReadyNs uint64
+	Pid     uint32
+	Why     uint16
+	Syscall int16
+}
+
+type kernelOffReason uint32
+
+const (
+	kernelOffReasonOFF_READY   kernelOffReason = 0
+	kernelOffReasonOFF_BLOCKED kernelOffReason = 1
+	kernelOffReasonOFF_STOPPED kernelOffReason = 2
+	kernelOffReasonOFF_TRACED  kernelOffReason = 3
+	kernelOffReasonOFF_FROZEN  kernelOffReason = 4
 )
 
 type kernelOperandKind uint32
@@ -418,7 +437,7 @@ const (
 	kernelMapNoGroup            = "no_group"
 	kernelMapNoRunner           = "no_runner"
 	kernelMapObserved           = "observed"
-	kernelMapOsWaits            = "os_waits"
+	kernelMapOffCpus            = "off_cpus"
 	kernelMapOutcomes           = "outcomes"
 	kernelMapQueues             = "queues"
 	kernelMapRecent             = "recent"
@@ -480,6 +499,8 @@ const (
 	kernelVarLogMask            = "log_mask"
 	kernelVarLoggedType         = "logged_type"
 	kernelVarMessageWords       = "message_words"
+	kernelVarOffCpuType         = "off_cpu_type"
+	kernelVarOffReasonType      = "off_reason_type"
 	kernelVarOperandKindType    = "operand_kind_type"
 	kernelVarOriginType         = "origin_type"
 	kernelVarOtherType          = "other_type"
@@ -598,7 +619,7 @@ type kernelMapSpecs struct {
 	NoGroup    *ebpf.MapSpec `ebpf:"no_group"`
 	NoRunner   *ebpf.MapSpec `ebpf:"no_runner"`
 	Observed   *ebpf.MapSpec `ebpf:"observed"`
-	OsWaits    *ebpf.MapSpec `ebpf:"os_waits"`
+	OffCpus    *ebpf.MapSpec `ebpf:"off_cpus"`
 	Outcomes   *ebpf.MapSpec `ebpf:"outcomes"`
 	Queues     *ebpf.MapSpec `ebpf:"queues"`
 	Recent     *ebpf.MapSpec `ebpf:"recent"`
@@ -637,6 +658,8 @@ type kernelVariableSpecs struct {
 	LogMask            *ebpf.VariableSpec `ebpf:"log_mask"`
 	LoggedType         *ebpf.VariableSpec `ebpf:"logged_type"`
 	MessageWords       *ebpf.VariableSpec `ebpf:"message_words"`
+	OffCpuType         *ebpf.VariableSpec `ebpf:"off_cpu_type"`
+	OffReasonType      *ebpf.VariableSpec `ebpf:"off_reason_type"`
 	OperandKindType    *ebpf.VariableSpec `ebpf:"operand_kind_type"`
 	OriginType         *ebpf.VariableSpec `ebpf:"origin_type"`
 	OtherType          *ebpf.VariableSpec `ebpf:"other_type"`
@@ -698,7 +721,7 @@ type kernelMaps struct {
 	NoGroup    *ebpf.Map `ebpf:"no_group"`
 	NoRunner   *ebpf.Map `ebpf:"no_runner"`
 	Observed   *ebpf.Map `ebpf:"observed"`
-	OsWaits    *ebpf.Map `ebpf:"os_waits"`
+	OffCpus    *ebpf.Map `ebpf:"off_cpus"`
 	Outcomes   *ebpf.Map `ebpf:"outcomes"`
 	Queues     *ebpf.Map `ebpf:"queues"`
 	Recent     *ebpf.Map `ebpf:"recent"`
@@ -738,7 +761,7 @@ func (m *kernelMaps) Close() error {
 		m.NoGroup,
 		m.NoRunner,
 		m.Observed,
-		m.OsWaits,
+		m.OffCpus,
 		m.Outcomes,
 		m.Queues,
 		m.Recent,
@@ -778,6 +801,8 @@ type kernelVariables struct {
 	LogMask            *ebpf.Variable `ebpf:"log_mask"`
 	LoggedType         *ebpf.Variable `ebpf:"logged_type"`
 	MessageWords       *ebpf.Variable `ebpf:"message_words"`
+	OffCpuType         *ebpf.Variable `ebpf:"off_cpu_type"`
+	OffReasonType      *ebpf.Variable `ebpf:"off_reason_type"`
 	OperandKindType    *ebpf.Variable `ebpf:"operand_kind_type"`
 	OriginType         *ebpf.Variable `ebpf:"origin_type"`
 	OtherType          *ebpf.Variable `ebpf:"other_type"`

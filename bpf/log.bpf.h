@@ -30,7 +30,7 @@ enum logged {
 	LOG_RECEIVE,
 	LOG_SUSPEND,
 	LOG_EXIT,
-	LOG_OS_WAIT,
+	LOG_OFF_CPU,
 	LOG_NEIGHBOUR,
 	LOG_RESUME,
 	LOG_HOLD,
@@ -64,7 +64,8 @@ struct record {
 	__u8 kind;
 	__u8 flags;
 	__u16 origin; /* of a message that is taken, an enum origin */
-	__u32 size;        /* of a message; number of the name of a span's outcome */
+	__u32 size;        /* of a message; number of the name of a span's outcome; why a
+			    * thread did not run, and its system call << 16 */
 	__u64 details[2];  /* label, prev, cur and inner, four times 32 bits; from and to; state,
 			    * alone of LOG_IN, and reductions, in the lower halves; or, of a
 			    * suspension, its caller */

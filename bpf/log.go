@@ -230,7 +230,10 @@ func decodeEvent(r *kernelRecord, texts *textReader) (Event, bool) {
 		e.Cur, e.Inner = int32(r.Details[1]), uint32(r.Details[1]>>32)
 		e.Alias, e.Unwatched = r.Flags&logAlias != 0, r.Flags&logStranger != 0
 		e.Origin = Origin(r.Origin)
-	case EventOSWait, EventNeighbour:
+	case EventOffCPU:
+		e.From, e.To = int64(r.Details[0]), int64(r.Details[1])
+		e.off(r.Size&0xffff, int16(r.Size>>16))
+	case EventNeighbour:
 		e.From, e.To = int64(r.Details[0]), int64(r.Details[1])
 	case EventSuspend:
 		e.Port, e.Caller = r.Flags&logPort != 0, int64(r.Details[0])

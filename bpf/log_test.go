@@ -5,6 +5,7 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"unsafe"
 
@@ -280,10 +281,46 @@ func TestEventKinds(t *testing.T) {
 		EventNIFStart: kernelLoggedLOG_NIF_START, EventNIFEnd: kernelLoggedLOG_NIF_END,
 		EventSend: kernelLoggedLOG_SEND, EventQueued: kernelLoggedLOG_QUEUED, EventReceive: kernelLoggedLOG_RECEIVE,
 		EventSuspend: kernelLoggedLOG_SUSPEND, EventExit: kernelLoggedLOG_EXIT,
-		EventOSWait: kernelLoggedLOG_OS_WAIT, EventNeighbour: kernelLoggedLOG_NEIGHBOUR,
+		EventOffCPU: kernelLoggedLOG_OFF_CPU, EventNeighbour: kernelLoggedLOG_NEIGHBOUR,
+		EventReady: kernelLoggedLOG_READY, EventMonitor: kernelLoggedLOG_MONITOR,
+		EventResume: kernelLoggedLOG_RESUME, EventHold: kernelLoggedLOG_HOLD, EventRelease: kernelLoggedLOG_RELEASE,
 	} {
 		if uint8(kind) != uint8(want) {
 			t.Errorf("kind %d is %d to the programs", kind, want)
+		}
+	}
+}
+
+// Reasons are those of the programs.
+func TestOffReasons(t *testing.T) {
+	for reason, want := range map[OffReason]kernelOffReason{
+		OffReady: kernelOffReasonOFF_READY, OffBlocked: kernelOffReasonOFF_BLOCKED, OffStopped: kernelOffReasonOFF_STOPPED,
+		OffTraced: kernelOffReasonOFF_TRACED, OffFrozen: kernelOffReasonOFF_FROZEN,
+	} {
+		if uint8(reason) != uint8(want) {
+			t.Errorf("reason %d is %d to the programs", reason, want)
+		}
+	}
+}
+
+// System calls are named where they are known, and none is.
+func TestOffCPUDetails(t *testing.T) {
+	for _, test := range []struct {
+		why  OffReason
+		call int16
+		want string
+	}{
+		{OffBlocked, syscall.SYS_FUTEX, "futex"},
+		{OffBlocked, 9999, "system call 9999"},
+		{OffBlocked, -1, ""},
+		{OffStopped, syscall.SYS_FUTEX, ""},
+		{OffReady, -1, ""},
+	} {
+		r := kernelRecord{Kind: uint8(EventOffCPU), Now: 9, Size: uint32(test.why) | uint32(uint16(test.call))<<16, Details: [2]uint64{3, 5}}
+		want := Event{Kind: EventOffCPU, Time: 9, From: 3, To: 5, Off: test.why, Text: test.want}
+		got, ok := decodeEvent(&r, nil)
+		if diff := cmp.Diff(want, got); diff != "" || !ok {
+			t.Errorf("-want +got:\n%s", diff)
 		}
 	}
 }
@@ -309,7 +346,8 @@ func TestDecodeEvent(t *testing.T) {
 		EventSend: func(e *Event) {
 			e.Size, e.Label, e.Prev, e.Cur, e.Inner, e.Alias, e.Unwatched = 9, 3, -1, 4, 2, true, true
 		},
-		EventOSWait: func(e *Event) { e.From, e.To = int64(minusOne<<32|3), int64(two<<32|4) },
+		EventNeighbour: func(e *Event) { e.From, e.To = int64(minusOne<<32|3), int64(two<<32|4) },
+		EventSuspend:   func(e *Event) { e.Caller = int64(minusOne<<32 | 3) },
 	} {
 		r := record(kind)
 		got, ok := decodeEvent(&r, &texts)

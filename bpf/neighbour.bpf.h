@@ -118,6 +118,7 @@ static __always_inline void stops(struct runner *r, __u64 process, __u64 now)
 	struct slice *s = &r->slices[r->last % SLICES];
 	bool known = r->process == process && r->gaps == watching_gaps(r->pid);
 
+	r->gaps = watching_gaps(r->pid);
 	r->process = 0;
 	if (!known)
 		process = 0; /* somebody ran */

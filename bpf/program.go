@@ -168,7 +168,7 @@ func (c *Collector) sharedMaps() map[string]*ebpf.Map {
 		kernelMapNoGroup:    c.maps.NoGroup,
 		kernelMapNoRunner:   c.maps.NoRunner,
 		kernelMapObserved:   c.maps.Observed,
-		kernelMapOsWaits:    c.maps.OsWaits,
+		kernelMapOffCpus:    c.maps.OffCpus,
 		kernelMapOutcomes:   c.maps.Outcomes,
 		kernelMapQueues:     c.maps.Queues,
 		kernelMapRecent:     c.maps.Recent,

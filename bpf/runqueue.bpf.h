@@ -21,6 +21,7 @@ struct task_struct {
 	int pid;
 	unsigned char on_cpu; /* 0 or 1: an int up to Linux 7.1, of which this is the first byte */
 	unsigned int __state;
+	unsigned long jobctl;
 	char comm[16];
 } __attribute__((preserve_access_index));
 

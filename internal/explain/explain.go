@@ -54,10 +54,10 @@ type Log struct {
 // A vm is what happened in one VM.
 type vm struct {
 	processes map[trace.PID]*process
-	threads   map[int][]interval // for which a scheduler's thread waited for a processor
-	spans     map[spanKey]*ends
-	handed    map[int]handover // by outcome
-	tokens    bool             // are to be used
+	absences
+	spans  map[spanKey]*ends
+	handed map[int]handover // by outcome
+	tokens bool             // are to be used
 }
 
 // A spanKey identifies a span within its VM.
@@ -142,7 +142,7 @@ func (l *Log) vm(pid int) *vm {
 	if v == nil {
 		v = &vm{
 			processes: make(map[trace.PID]*process),
-			threads:   make(map[int][]interval),
+			absences:  newAbsences(),
 			spans:     make(map[spanKey]*ends),
 			handed:    make(map[int]handover),
 			tokens:    !l.IgnoreTokens,
@@ -158,10 +158,8 @@ func (v *vm) add(e *bpf.Event, resumed int64) {
 	if !v.tokens {
 		e.Label, e.Prev, e.Cur = 0, 0, 0
 	}
-	if e.Kind == bpf.EventOSWait {
-		if e.From < e.Time {
-			v.threads[e.Thread] = append(v.threads[e.Thread], interval{e.From, e.Time})
-		}
+	if e.Kind == bpf.EventOffCPU {
+		v.absences.add(absenceOf(e), e.Thread)
 		return
 	}
 	if e.Process == 0 {
@@ -255,7 +253,7 @@ func (l *Log) Forget(before int64) {
 	}
 	for pid, v := range l.vms {
 		v.forget(before)
-		if len(v.processes) == 0 && len(v.threads) == 0 {
+		if len(v.processes) == 0 && len(v.absences.threads) == 0 {
 			delete(l.vms, pid)
 		}
 	}
@@ -265,14 +263,7 @@ func (l *Log) Forget(before int64) {
 func (l *Log) ForgetVM(pid int) { delete(l.vms, pid) }
 
 func (v *vm) forget(before int64) {
-	for n, waits := range v.threads {
-		i := after(waits, before, func(w interval) int64 { return w.to })
-		if i == len(waits) {
-			delete(v.threads, n)
-			continue
-		}
-		v.threads[n] = cut(waits, i)
-	}
+	v.absences.forget(before)
 	for key, s := range v.spans {
 		if max(s.startedAt, s.endedAt) < before {
 			delete(v.spans, key)

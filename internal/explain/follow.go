@@ -63,7 +63,7 @@ func (w *walk) explain(p *process, from, to int64, by path) []node {
 	}
 	g := gatherer{limit: (w.end - w.start) / shortParts}
 	for s := range w.segments(p, from, to) {
-		if s.state == waits {
+		if s.state == waits && s.pause.kind == trace.Root {
 			g.add(w.wait(p, s, by)...)
 			continue
 		}
@@ -80,8 +80,9 @@ func (w *walk) explain(p *process, from, to int64, by path) []node {
 func leaf(p *process, s segment, by path) node {
 	n := span(s.from, s.to, trace.Running, p.pid, by.mark)
 	switch {
-	case s.os:
-		n.Kind = trace.OSWait
+	case s.pause.kind != trace.Root:
+		n.Kind, n.Detail = s.pause.kind, s.pause.detail
+		return n
 	case s.state == ready:
 		n.Kind = trace.Ready
 		n.Other = p.beside(s)
@@ -372,7 +373,27 @@ func (w *walk) arrival(q *process, m *send, from, to int64, by path) []node {
 	if m.fate == taken {
 		n.Mark = max(n.Mark, m.mark)
 	}
-	return []node{n}
+	return w.aroundHalts(n)
+}
+
+// aroundHalts returns a span without the times in it when the VM was stopped, and those.
+func (w *walk) aroundHalts(n node) []node {
+	var nodes []node
+	rest := n
+	in := interval{n.Start, n.End}
+	for _, p := range within(w.vm.absences.haltsIn(in), in) {
+		if rest.End = p.from; rest.Start < rest.End {
+			nodes = append(nodes, rest)
+		}
+		halt := span(p.from, p.to, p.kind, n.Process, n.Mark)
+		halt.Detail = p.detail
+		nodes = append(nodes, halt)
+		rest.Start = p.to
+	}
+	if rest.End = n.End; rest.Start < rest.End {
+		nodes = append(nodes, rest)
+	}
+	return nodes
 }
 
 // takenIn returns what a process took in [from, to).

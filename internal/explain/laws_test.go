@@ -322,7 +322,7 @@ func garbage(t *rapid.T) bpf.Event {
 		Kind: bpf.EventKind(small("kind", int(bpf.EventMonitor)+1)), Process: uint64(small("process", 4)), Other: uint64(small("other", 4)),
 		ID: uint64(small("id", 2)), Size: uint32(small("size", 2)), Inner: uint32(small("inner", 4)),
 		Label: int32(small("label", 1)), Prev: int32(small("prev", 1)), Cur: int32(small("cur", 1)), Alias: small("alias", 1) == 1,
-		Unwatched: small("unwatched", 1) == 1, State: uint8(small("state", 31)), Reductions: int32(small("reductions", 5000)),
+		Unwatched: small("unwatched", 1) == 1, Off: bpf.OffReason(small("off", 5)), Port: small("port", 1) == 1, State: uint8(small("state", 31)), Reductions: int32(small("reductions", 5000)),
 		From: int64(small("from", 200)), To: int64(small("to", 200)),
 	}
 }

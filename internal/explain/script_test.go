@@ -27,6 +27,7 @@ const vmPID = 42
 //	3 suspend 1 6     port 6, or the function    7 resume 1 2       of 2 suspensions, or 1
 //	3 hold 1>2        7 release 1>2              2 asks to suspend 1, and to resume it
 //	9 os @3 4            9 beside 1>2 4-8        from 4 on
+//	9 off @3 4 8 futex   from 4 on, and could run from 8 on; or blocked, stopped, traced, frozen
 func script(t testing.TB, text string) []bpf.Event {
 	t.Helper()
 	var events []bpf.Event
@@ -45,7 +46,7 @@ func scripted(t testing.TB, f []string) bpf.Event {
 		"watch": bpf.EventWatch, "unwatched": bpf.EventUnwatched, "start": bpf.EventSpanStart, "end": bpf.EventSpanEnd,
 		"in": bpf.EventIn, "out": bpf.EventOut, "gc+": bpf.EventGCStart, "gc-": bpf.EventGCEnd,
 		"nif+": bpf.EventNIFStart, "nif-": bpf.EventNIFEnd, "send": bpf.EventSend, "queued": bpf.EventQueued,
-		"receive": bpf.EventReceive, "suspend": bpf.EventSuspend, "exit": bpf.EventExit, "os": bpf.EventOSWait, "beside": bpf.EventNeighbour,
+		"receive": bpf.EventReceive, "suspend": bpf.EventSuspend, "exit": bpf.EventExit, "os": bpf.EventOffCPU, "off": bpf.EventOffCPU, "beside": bpf.EventNeighbour,
 		"able": bpf.EventReady, "monitor": bpf.EventMonitor,
 		"hold": bpf.EventHold, "release": bpf.EventRelease, "resume": bpf.EventResume,
 	}
@@ -63,7 +64,7 @@ func scripted(t testing.TB, f []string) bpf.Event {
 			if _, err := fmt.Sscanf(arg, "~%d.%d.%d", &e.Label, &e.Prev, &e.Cur); err != nil {
 				t.Fatal(arg, err)
 			}
-		case i == 0 && e.Kind != bpf.EventOSWait:
+		case i == 0 && e.Kind != bpf.EventOffCPU:
 			from, to, _ := strings.Cut(arg, ">")
 			e.Process = number[uint64](t, from)
 			if to != "" {
@@ -104,8 +105,8 @@ func argument(t testing.TB, e *bpf.Event, arg string) {
 		e.Other = number[uint64](t, arg)
 	case bpf.EventNIFStart, bpf.EventNIFEnd:
 		e.Text = arg
-	case bpf.EventOSWait:
-		e.From, e.To = number[int64](t, arg), e.Time
+	case bpf.EventOffCPU:
+		offCPU(t, e, arg)
 	case bpf.EventNeighbour:
 		from, to, _ := strings.Cut(arg, "-")
 		e.From, e.To = number[int64](t, from), number[int64](t, to)
@@ -135,6 +136,23 @@ func argument(t testing.TB, e *bpf.Event, arg string) {
 			return
 		}
 		e.Size = number[uint32](t, arg)
+	}
+}
+
+// offCPU reads an argument of an absence: its beginning, when it could run, and why not.
+func offCPU(t testing.TB, e *bpf.Event, arg string) {
+	t.Helper()
+	reasons := map[string]bpf.OffReason{"stopped": bpf.OffStopped, "traced": bpf.OffTraced, "frozen": bpf.OffFrozen}
+	n, err := strconv.ParseInt(arg, 10, 64)
+	switch {
+	case err == nil && e.To == 0:
+		e.From, e.To = n, n
+	case err == nil:
+		e.To = n
+	case reasons[arg] != 0:
+		e.Off = reasons[arg]
+	default:
+		e.Off, e.Text = bpf.OffBlocked, strings.TrimPrefix(arg, "blocked")
 	}
 }
 
@@ -188,7 +206,7 @@ func drawn(tr *trace.Trace) string {
 }
 
 var (
-	kindNames = [...]string{"root", "running", "ready", "gc", "mailbox", "nif", "port", "waiting", "oswait", "unexplained", "vm", "suspended"}
+	kindNames = [...]string{"root", "running", "ready", "gc", "mailbox", "nif", "port", "waiting", "oswait", "unexplained", "vm", "suspended", "blocked", "stopped"}
 	markNames = [...]string{"exact", "inferred", "ambiguous"}
 )
 

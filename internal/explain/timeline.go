@@ -12,7 +12,7 @@ type segment struct {
 	interval
 	change       // the state
 	until  int64 // the end of the state, which may be after the segment; forever if there is none yet
-	os     bool  // its thread waited for a processor
+	pause  pause // why it could not go on in that state, of no kind where it could
 }
 
 // segments returns the segments of a process in [from, to), in the order of time.
@@ -107,29 +107,18 @@ func (w *walk) holds(p *process) bool {
 
 func changedAt(c change) int64 { return c.at }
 
-// cutOut yields a segment, and apart from it the times in it when its thread waited for
-// a processor.
+// cutOut yields a segment, and apart from it the times in it when its thread did not run,
+// or the VM was stopped.
 func (v *vm) cutOut(s segment, yield func(segment) bool) bool {
-	switch s.state {
-	case running, ready, collects, native:
-	default:
-		return yield(s)
-	}
 	rest := s
-	waited := v.threads[s.thread]
-	for i := after(waited, s.from+1, func(w interval) int64 { return w.to }); i < len(waited) && waited[i].from < s.to; i++ {
-		w := rest
-		w.os = true
-		w.from, w.to = max(rest.from, waited[i].from), min(rest.to, waited[i].to)
-		if w.from >= w.to {
-			continue
-		}
-		before := rest
-		before.to = w.from
-		if before.from < before.to && !yield(before) || !yield(w) {
+	for _, p := range v.absences.of(s) {
+		before, part := rest, rest
+		before.to = p.from
+		part.interval, part.pause = p.interval, p
+		if before.from < before.to && !yield(before) || !yield(part) {
 			return false
 		}
-		rest.from = w.to
+		rest.from = p.to
 	}
 	return rest.from >= rest.to || yield(rest)
 }

@@ -28,6 +28,24 @@ func causesOfVM() []cause {
 		{scenario: "suspended_server", of: func(s trace.Share) bool {
 			return s.Kind == trace.Suspended && s.Name == "slow_callee" && s.OtherName == "suspender"
 		}},
+		{scenario: "native_sleep", of: func(s trace.Share) bool {
+			return s.Kind == trace.Blocked && s.Own && (s.Detail == "pselect6" || s.Detail == "clock_nanosleep")
+		}},
+	}
+}
+
+// causesAmong are the scenarios of which nobody knows how long it takes until the cause is
+// there: until a program stops the VM, and until a thread that waits for a lock sleeps.
+func causesAmong() []cause {
+	stopped := func(s trace.Share) bool { return s.Kind == trace.Stopped && s.Own && s.Detail == "by a signal" }
+	return []cause{
+		{
+			scenario: "table_lock",
+			of:       func(s trace.Share) bool { return s.Kind == trace.Blocked && s.Own && s.Detail == "futex" },
+			also:     ofKind(trace.OSWait),
+		},
+		{scenario: "stopped", of: stopped, also: ofKind(trace.OSWait)},
+		{scenario: "stopped_waiting", of: stopped, also: ofKind(trace.OSWait)},
 	}
 }
 
@@ -43,14 +61,22 @@ func TestCausesOfVM(t *testing.T) {
 		for _, c := range causesOfVM() {
 			t.Run(fmt.Sprintf("%s, seq_trace %v", c.scenario, seqTrace), func(t *testing.T) {
 				s.t = t
-				runCause(t, s, beam, c, seqTrace)
+				each, found := runCause(t, s, beam, c, seqTrace)
+				judge(t, c, each, found, s.notices())
+			})
+		}
+		for _, c := range causesAmong() {
+			t.Run(fmt.Sprintf("%s, seq_trace %v", c.scenario, seqTrace), func(t *testing.T) {
+				s.t = t
+				each, found := runCause(t, s, beam, c, seqTrace)
+				judgeSums(t, c, each, found)
 			})
 		}
 	}
 }
 
-// runCause carries out a scenario and judges what was found.
-func runCause(t *testing.T, s *source, beam *erlang.VM, c cause, seqTrace bool) {
+// runCause carries out a scenario, and returns what it measured and what was found.
+func runCause(t *testing.T, s *source, beam *erlang.VM, c cause, seqTrace bool) (map[uint64]span, map[uint64][]trace.Share) {
 	t.Helper()
 	s.batches = nil
 	each := eachOf(t, s.collectWhile(func() (string, error) {
@@ -62,5 +88,24 @@ func runCause(t *testing.T, s *source, beam *erlang.VM, c cause, seqTrace bool) 
 			found[i.ID] = sharesOf(t, i)
 		}
 	}
-	judge(t, c, each, found, s.notices())
+	return each, found
+}
+
+// judgeSums compares what the scenario measured with what was found of the cause, which need
+// not be the largest share.
+func judgeSums(t *testing.T, c cause, each map[uint64]span, found map[uint64][]trace.Share) {
+	t.Helper()
+	var share, cause int64
+	for id, own := range each {
+		for _, s := range found[id] {
+			t.Logf("#%d %6.2f ms %v of %v %s (%v) %s %s", id, float64(s.Duration)/1e6, s.Kind, s.Process, s.Name, s.Mark, s.Detail, s.Reason)
+			if c.of(s) || c.also(s) {
+				share += s.Duration
+			}
+		}
+		cause += own.cause
+	}
+	if 10*share < 9*cause || 10*share > 11*cause {
+		t.Errorf("%d ns were found, and %d measured", share, cause)
+	}
 }

@@ -16,6 +16,11 @@ func (s *VMSource) explain(st *stage, w Window, instances []Instance) error {
 	if !s.explains(o) {
 		return o.record.skip(o.collector.Events)
 	}
+	off, err := o.collector.OffCPU()
+	if err != nil {
+		return err
+	}
+	o.record.off(off)
 	if err := o.record.read(o.collector.Events); err != nil {
 		return err
 	}

@@ -219,12 +219,17 @@ func (s *VMSource) admitAll(ready []*preparedVM) error {
 func (s *VMSource) admit(p *preparedVM) error {
 	v, id := p.vm, VM{PID: p.vm.PID(), Node: p.vm.Node}
 	err := p.err
+	s.observeThreads(v.PID()) // before it has spans
 	if err == nil && p.file != nil {
 		err = errors.Join(s.attach(p), p.Close())
 	}
 	if err != nil {
+		s.forget(v.PID())
 		s.refused[v.Process] = VMStatus{VM: id, Exe: v.Exe.Name, Refused: err.Error()}
 		return err
+	}
+	if a := s.observations[0].files[s.fileOf(v)]; a != nil { // also where another VM runs the same file
+		s.names.callers.add(v, a.Target().Probes)
 	}
 	watch, err := v.Watch()
 	if errors.Is(err, unix.ESRCH) {
@@ -241,7 +246,6 @@ func (s *VMSource) admit(p *preparedVM) error {
 // attach attaches to the executable of a VM, unless that was done for another.
 func (s *VMSource) attach(p *preparedVM) error {
 	f := s.fileOf(p.vm)
-	s.names.callers.add(p.vm, p.target.Probes)
 	for _, o := range s.observations {
 		missing, err := o.attach(f, p.target)
 		if err != nil {

@@ -58,6 +58,13 @@ func (r *record) read(events func(func([]bpf.Event)) (bpf.Loss, error)) error {
 	return err
 }
 
+// off takes note of the threads that do not run at present.
+func (r *record) off(threads []bpf.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.log.Off(threads)
+}
+
 // skip passes over what a collector has recorded, and begins anew behind it: what happens
 // while nothing is to be explained is not all recorded.
 func (r *record) skip(events func(func([]bpf.Event)) (bpf.Loss, error)) error {

@@ -258,15 +258,31 @@ func (s *VMSource) adopt(pid int) {
 
 func (s *VMSource) add(o *observedVM) {
 	s.vms[o.id.PID] = o
+	s.observeThreads(o.id.PID)
 	for _, ob := range s.observations {
-		if err := ob.collector.ObserveThreads(o.id.PID); err != nil {
-			s.note("%v", err)
-		}
 		if ob.census != nil {
 			ob.census.add(o.id.PID)
 		}
 	}
 	s.openNames()
+}
+
+// observeThreads has the collectors observe the threads of a VM.
+func (s *VMSource) observeThreads(pid int) {
+	for _, ob := range s.observations {
+		if err := ob.collector.ObserveThreads(pid); err != nil {
+			s.note("%v", err)
+		}
+	}
+}
+
+// forget has the collectors forget a VM that they cannot observe.
+func (s *VMSource) forget(pid int) {
+	for _, ob := range s.observations {
+		if err := ob.collector.Forget(pid); err != nil {
+			s.note("%v", err)
+		}
+	}
 }
 
 // openNames begins to open the VMs where something is explained, or may be later. That
@@ -324,10 +340,10 @@ func (s *VMSource) takeOver(old *observation, p Plan) (o *observation, missing, 
 	if o, err = newObservation(p, s.cfg, s.names, len(s.vms)); err != nil {
 		return nil, nil, err
 	}
-	missing = o.attachLike(old)
 	for pid := range s.vms {
 		missing = errors.Join(missing, o.collector.ObserveThreads(pid))
 	}
+	missing = errors.Join(missing, o.attachLike(old))
 	if monotonic.Now() >= p.From {
 		return nil, nil, errors.Join(bpf.ErrLate, o.close())
 	}

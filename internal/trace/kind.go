@@ -16,6 +16,8 @@ var kindWords = [Kinds]struct{ people, machines string }{
 	Unexplained: {"unexplained", "unexplained"},
 	VMWait:      {"waiting for the VM", "vm"},
 	Suspended:   {"suspension", "suspended"},
+	Blocked:     {"blocked", "blocked"},
+	Stopped:     {"stopped", "stopped"},
 }
 
 // String returns what the kind is called for people, such as "mailbox wait".

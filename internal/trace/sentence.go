@@ -133,6 +133,21 @@ func (s *Share) What() string {
 			of = ""
 		}
 		return "the machine giving the scheduler" + of + " no processor"
+	case Blocked:
+		if s.Own {
+			of = ""
+		}
+		text := "the scheduler's thread" + of + " being blocked"
+		if s.Detail != "" {
+			text += " in " + safetext.Line(s.Detail)
+		}
+		return text
+	case Stopped:
+		text := "the VM being stopped"
+		if s.Detail != "" {
+			text += " " + safetext.Line(s.Detail)
+		}
+		return text
 	case Unexplained:
 		if s.Own || s.Process == 0 && s.Name == "" {
 			return s.Kind.String()

@@ -51,6 +51,10 @@ func TestSentence(t *testing.T) {
 			trace.Span{Kind: trace.Suspended, Process: other, Other: pid(5), OtherName: "debugger"},
 			"100 % of probe #12 was suspension of <0.123.0>, by <0.5.0> (debugger)",
 		},
+		{trace.Span{Kind: trace.Blocked, Process: own, Detail: "futex"}, "100 % of probe #12 was the scheduler's thread being blocked in futex"},
+		{trace.Span{Kind: trace.Blocked, Process: other}, "100 % of probe #12 was the scheduler's thread of <0.123.0> being blocked"},
+		{trace.Span{Kind: trace.Stopped, Process: own, Detail: "by a signal"}, "100 % of probe #12 was the VM being stopped by a signal"},
+		{trace.Span{Kind: trace.Stopped, Process: other}, "100 % of probe #12 was the VM being stopped"},
 		{trace.Span{Kind: trace.Suspended, Process: own}, "100 % of probe #12 was suspension of its own process"},
 		{
 			trace.Span{Kind: trace.Waiting, Process: pid(77), Name: "holder", Reason: "it was not watched then"},

@@ -35,6 +35,8 @@ const (
 	Unexplained             // nothing that was seen tells
 	VMWait                  // it was suspended until the VM had done something
 	Suspended               // it was suspended by another process, as by erlang:suspend_process
+	Blocked                 // its scheduler's thread slept: in native code or the VM's, not for want of work
+	Stopped                 // the operating system had stopped its scheduler's thread, or the VM
 	Kinds                   // how many there are
 )
 
@@ -82,8 +84,8 @@ type Span struct {
 	// taken while it was there.
 	Behind int
 
-	// Detail is the function of a NIF, the port of Port, or what the VM did of VMWait; ""
-	// where it is not known.
+	// Detail is the function of a NIF, the port of Port, what the VM did of VMWait, the
+	// system call of Blocked, or what stops the thread of Stopped; "" where it is not known.
 	Detail string
 
 	// Reason says why nothing better is known, for Unexplained and for Waiting without

@@ -14,7 +14,7 @@
 %%% timer, until that of a program. Why it takes so long cannot be known.
 -module(cause_alone).
 
--export([scenarios/0, prepare/2, one_scheduler/0]).
+-export([scenarios/0, prepare/2, one_scheduler/0, scheduler_thread/0, schedstat/1, shell/1]).
 
 -export_type([scenario/0]).
 
@@ -127,6 +127,8 @@ write_and_read(File, Block) ->
     {ok, <<_:?BLOCK/binary>>} = file:pread(File, 0, ?BLOCK).
 
 %% The program must not close its output before the port is closed: that closes it too.
+%% @doc A port of a program of the shell.
+-spec shell(iodata()) -> port().
 shell(Program) ->
     open_port({spawn_executable, os:find_executable("sh")}, [binary, {args, ["-c", Program]}]).
 
@@ -143,7 +145,8 @@ one_scheduler() ->
     Were = erlang:system_flag(schedulers_online, 1),
     fun() -> erlang:system_flag(schedulers_online, Were) end.
 
-%% The operating system's files about the thread of the first scheduler.
+%% @doc The operating system's files about the thread of the first scheduler.
+-spec scheduler_thread() -> file:filename().
 scheduler_thread() ->
     {ok, Threads} = file:list_dir("/proc/self/task"),
     [Thread] = [Path || Thread <- Threads, Path <- ["/proc/self/task/" ++ Thread],
@@ -153,8 +156,14 @@ scheduler_thread() ->
 
 %% How long the thread has waited for a processor so far, in nanoseconds.
 waited(Thread) ->
+    {_Ran, Waited} = schedstat(Thread),
+    Waited.
+
+%% @doc How long a thread has run so far, and has waited for a processor, in nanoseconds.
+-spec schedstat(file:filename()) -> {Ran :: non_neg_integer(), Waited :: non_neg_integer()}.
+schedstat(Thread) ->
     {ok, Text} = file:read_file(Thread ++ "/schedstat"),
-    [_Ran, Waited, _Times] = string:lexemes(Text, " \n"),
-    binary_to_integer(Waited).
+    [Ran, Waited, _Times] = string:lexemes(Text, " \n"),
+    {binary_to_integer(Ran), binary_to_integer(Waited)}.
 
 ms(Nanoseconds) -> erlang:convert_time_unit(Nanoseconds, nanosecond, millisecond).

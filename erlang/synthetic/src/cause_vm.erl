@@ -8,20 +8,27 @@
 %%% another one, which is registered as `suspender': while it waits for a message, while it
 %%% runs, and while it waits for the only scheduler. `suspended_server': the server
 %%% `slow_callee', which it calls, is suspended.
+%%%
+%%% `native_sleep': a function of the VM sleeps, and the scheduler's thread with it.
+%%% `table_lock': another process reads a large term from a table, which nobody can write
+%%% to meanwhile. What the thread ran itself, waiting, is not counted. `stopped', `stopped_waiting': a signal stops the VM, while the process
+%%% works, and while it waits for a time that is over when the VM goes on.
 -module(cause_vm).
 
 -export([scenarios/0, prepare/2]).
 
 -export_type([scenario/0]).
 
--type scenario() :: persistent_term | code | suspended | suspended_running | suspended_ready | suspended_server.
+-type scenario() :: persistent_term | code | suspended | suspended_running | suspended_ready | suspended_server
+                  | native_sleep | table_lock | stopped | stopped_waiting.
 
 -define(MODULE_LOADED, cause_vm_loaded).
 -define(PATIENCE, 60_000). % ms
 
 -spec scenarios() -> [scenario()].
 scenarios() ->
-    [persistent_term, code, suspended, suspended_running, suspended_ready, suspended_server].
+    [persistent_term, code, suspended, suspended_running, suspended_ready, suspended_server,
+     native_sleep, table_lock, stopped, stopped_waiting].
 
 -spec prepare(scenario(), causes:config()) -> causes:prepared().
 prepare(persistent_term, Config) ->
@@ -64,6 +71,51 @@ prepare(suspended_ready, #{work := Work, cause := Cause}) ->
                            {To, atomics:get(Over, 1)}
                    end),
     Prepared#{tidy := fun() -> Tidy(), Restore() end};
+prepare(native_sleep, #{work := Work, cause := Cause}) ->
+    Were = catch erts_debug:set_internal_state(available_internal_state, true),
+    Ms = ms(Cause),
+    Prepared = working(Work, fun(_) ->
+                                     synthetic_work:timed(fun() -> true = erts_debug:set_internal_state(sleep, Ms) end)
+                             end),
+    Prepared#{tidy => fun() -> Were =:= true orelse erts_debug:set_internal_state(available_internal_state, false) end};
+prepare(table_lock, #{work := Work, cause := Cause}) ->
+    Table = ets:new(table_lock, [public]),
+    true = ets:insert(Table, {large, large_term(Cause div 4)}),
+    _ = process_flag(scheduler, 1),
+    Reading = atomics:new(1, []),
+    Reader = spawn_opt(fun() -> reader(Table, Reading) end, [link, {scheduler, 2}]),
+    Thread = cause_alone:scheduler_thread(),
+    Prepared = working(Work, fun(_) ->
+                                     Reader ! read,
+                                     until_set(Reading),
+                                     {Before, _} = cause_alone:schedstat(Thread),
+                                     Took = synthetic_work:timed(fun() -> true = ets:insert(Table, {small}) end),
+                                     {After, _} = cause_alone:schedstat(Thread),
+                                     max(0, Took - (After - Before))
+                             end),
+    Prepared#{before => fun() ->
+                                ok = atomics:put(Reading, 1, 0),
+                                true = erlang:garbage_collect(Reader)
+                        end,
+              tidy => fun() -> cause_others:stop(Reader), ets:delete(Table) end};
+prepare(stopped, #{work := Work, cause := Cause}) ->
+    stopping(Work, Cause, fun(Stopper) ->
+                                  ok = stop(Stopper),
+                                  largest_leap(fun() -> gone_on(Stopper, 0) end)
+                          end);
+prepare(stopped_waiting, #{work := Work, cause := Cause}) ->
+    Watch = spawn_opt(fun stop_watch/0, [link, {scheduler, 2}]),
+    _ = process_flag(scheduler, 1),
+    Prepared = #{tidy := Tidy} =
+        stopping(Work, Cause, fun(Stopper) ->
+                                      Watch ! watch,
+                                      ok = stop(Stopper),
+                                      receive after ms(Cause div 2) -> ok end,
+                                      true = gone_on(Stopper, ?PATIENCE),
+                                      Watch ! {enough, self()},
+                                      receive {leap, Took} -> Took end
+                              end),
+    Prepared#{tidy := fun() -> Tidy(), cause_others:stop(Watch) end};
 prepare(suspended_server, #{work := Work, cause := Cause}) ->
     Callee = cause_server:start_link(slow_callee),
     Prepared = #{tidy := Tidy} =
@@ -77,6 +129,14 @@ prepare(suspended_server, #{work := Work, cause := Cause}) ->
                            {Finish(), Took}
                    end),
     Prepared#{tidy := fun() -> Tidy(), cause_others:stop(Callee) end}.
+
+%% Spans that begin with work, and go on with something else.
+working(Work, Do) ->
+    #{span => fun(State, Finish) ->
+                      synthetic_work:busy(Work),
+                      Took = Do(State),
+                      {Finish(), Took}
+              end}.
 
 %% Spans in which a process does something while a scheduler is busy with a multiplication
 %% that takes about as long as the cause is to.
@@ -131,6 +191,59 @@ suspending(Span) ->
     true = register(suspender, Suspender),
     #{span => fun(_, Finish) -> Span(Suspender, Finish) end,
       tidy => fun() -> cause_others:stop(Suspender) end}.
+
+%% A term that takes so long to be read from a table: nobody writes to it meanwhile.
+large_term(Nanoseconds) ->
+    Elements = 500_000,
+    Table = ets:new(trial, []),
+    true = ets:insert(Table, {trial, lists:seq(1, Elements)}),
+    Took = lists:min([synthetic_work:timed(fun() -> ets:lookup(Table, trial) end) || _ <- lists:seq(1, 5)]),
+    true = ets:delete(Table),
+    lists:seq(1, round(Elements * Nanoseconds / Took)).
+
+reader(Table, Reading) ->
+    receive
+        read ->
+            ok = atomics:put(Reading, 1, 1),
+            _ = ets:lookup(Table, large)
+    end,
+    reader(Table, Reading).
+
+%% Spans in which a program stops the VM for some time when it is told to, and says when it
+%% has let it go on.
+stopping(Work, Cause, Do) ->
+    Program = io_lib:format("read x; kill -STOP ~s; sleep ~.6f; kill -CONT ~s; echo on; read x", [os:getpid(), Cause / 1.0e9, os:getpid()]),
+    Prepared = working(Work, Do),
+    Prepared#{before => fun() -> cause_alone:shell(Program) end,
+              tidy => fun() -> ok end}.
+
+stop(Program) ->
+    true = port_command(Program, <<"go\n">>),
+    ok.
+
+gone_on(Program, Patience) ->
+    receive {Program, {data, _}} -> true after Patience -> false end.
+
+%% Watches the clock until that is enough; returns the largest step that it took at once. The
+%% VM was stopped then, as nothing else stops all of it for so long.
+largest_leap(Enough) -> largest_leap(Enough, erlang:monotonic_time(nanosecond), 0).
+
+largest_leap(Enough, Last, Largest0) ->
+    Now = erlang:monotonic_time(nanosecond),
+    Largest = max(Largest0, Now - Last),
+    case Enough() of
+        true -> Largest;
+        false -> largest_leap(Enough, Now, Largest)
+    end.
+
+stop_watch() ->
+    receive watch -> ok end,
+    Self = self(),
+    Leap = largest_leap(fun() -> receive {enough, From} -> Self ! {tell, From}, true after 0 -> false end end),
+    receive {tell, Pid} -> Pid ! {leap, Leap} end,
+    stop_watch().
+
+ms(Nanoseconds) -> erlang:convert_time_unit(Nanoseconds, nanosecond, millisecond).
 
 %% Suspends a process for so long, and tells how long that was.
 suspender() ->

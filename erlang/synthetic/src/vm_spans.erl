@@ -6,7 +6,7 @@
 -module(vm_spans).
 -behaviour(gen_server).
 
--export([story/1, congestion/0, nested/1, chain/1, crowd/1, tokens/1, contention/1, neighbour/1, pairs/1, suspensions/0, waits/0]).
+-export([story/1, congestion/0, nested/1, chain/1, crowd/1, tokens/1, contention/1, neighbour/1, pairs/1, suspensions/0, asleep/1, waits/0]).
 -export([forever/1]).
 -export([init/1, handle_call/3, handle_cast/2]).
 
@@ -185,6 +185,15 @@ suspensions() ->
     true = erlang:resume_process(Pid),
     receive {Pid, _} -> ok end,
     {Pid, self()}.
+
+%% @doc A process with a span calls a function of the VM that sleeps, and the scheduler's
+%% thread with it.
+-spec asleep(Ms :: pos_integer()) -> pid().
+asleep(Ms) ->
+    _ = catch erts_debug:set_internal_state(available_internal_state, true),
+    Pid = spawner(fun() -> fun() -> spanning(fun() -> erts_debug:set_internal_state(sleep, Ms) end) end end),
+    true = result(Pid),
+    Pid.
 
 wait_runnable(Pid) ->
     case process_info(Pid, [status, message_queue_len]) of
