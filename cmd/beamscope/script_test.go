@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -157,6 +158,8 @@ type frameLine struct {
 	Orphan       uint64         `json:"orphan"`
 	Late         uint64         `json:"late"`
 	Unobserved   bool           `json:"unobserved"`
+	Alias        string         `json:"alias"`
+	Silent       *float64       `json:"silent_s"`
 	Insufficient string         `json:"insufficient"`
 	QTA          *figures.QTA   `json:"qta"`
 	Triggers     []string       `json:"triggers"`
@@ -185,6 +188,9 @@ func frames(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	probes := args[2:]
 	lines := strictLines(ts, ts.ReadFile("stdout"))
+	for len(lines) > len(probes) && slices.ContainsFunc(lines[:len(probes)], func(l frameLine) bool { return l.Unobserved }) {
+		lines = lines[len(probes):] // it still attached
+	}
 	if len(lines) != count*len(probes) {
 		ts.Fatalf("%d lines, want %d windows of %d probes", len(lines), count, len(probes))
 	}
