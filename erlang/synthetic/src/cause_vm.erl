@@ -72,7 +72,7 @@ prepare(suspended_ready, #{work := Work, cause := Cause}) ->
                    end),
     Prepared#{tidy := fun() -> Tidy(), Restore() end};
 prepare(native_sleep, #{work := Work, cause := Cause}) ->
-    Were = catch erts_debug:set_internal_state(available_internal_state, true),
+    Were = erts_debug:set_internal_state(available_internal_state, true),
     Ms = ms(Cause),
     Prepared = working(Work, fun(_) ->
                                      synthetic_work:timed(fun() -> true = erts_debug:set_internal_state(sleep, Ms) end)

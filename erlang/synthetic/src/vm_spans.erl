@@ -190,7 +190,7 @@ suspensions() ->
 %% thread with it.
 -spec asleep(Ms :: pos_integer()) -> pid().
 asleep(Ms) ->
-    _ = catch erts_debug:set_internal_state(available_internal_state, true),
+    _ = erts_debug:set_internal_state(available_internal_state, true),
     Pid = spawner(fun() -> fun() -> spanning(fun() -> erts_debug:set_internal_state(sleep, Ms) end) end end),
     true = result(Pid),
     Pid.
