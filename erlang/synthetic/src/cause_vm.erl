@@ -108,7 +108,8 @@ prepare(stopped_waiting, #{work := Work, cause := Cause}) ->
     _ = process_flag(scheduler, 1),
     Prepared = #{tidy := Tidy} =
         stopping(Work, Cause, fun(Stopper) ->
-                                      Watch ! watch,
+                                      Watch ! {watch, self()},
+                                      receive watching -> ok end, % or part of the stop is missed
                                       ok = stop(Stopper),
                                       receive after ms(Cause div 2) -> ok end,
                                       true = gone_on(Stopper, ?PATIENCE),
@@ -237,8 +238,8 @@ largest_leap(Enough, Last, Largest0) ->
     end.
 
 stop_watch() ->
-    receive watch -> ok end,
     Self = self(),
+    receive {watch, Watched} -> Watched ! watching end,
     Leap = largest_leap(fun() -> receive {enough, From} -> Self ! {tell, From}, true after 0 -> false end end),
     receive {tell, Pid} -> Pid ! {leap, Leap} end,
     stop_watch().
