@@ -15,8 +15,8 @@ import (
 // other, for each diagram, and also where the observed instances are made of those behind
 // the calculated ΔQ. Distances are of the averages over windows, weighed by the observed
 // instances, of which there are n in a window and N in all. A window's spread is
-// √n/N for the observed ΔQ and n/N times that of the calculated one; windows are
-// independent, so that their spreads add as squares.
+// √n/N for the observed ΔQ and n/N times that of the calculated one; both, and those of
+// different windows, add as squares.
 type Comparison struct {
 	width  time.Duration
 	dMax   time.Duration
@@ -75,8 +75,8 @@ func (c *Comparison) Insert(x *DeltaQ, n uint64, y *DeltaQ, s Sampling) error {
 	}
 	p := &c.pairs[(c.oldest+c.held)%len(c.pairs)]
 	p.n = float64(n)
-	root := math.Sqrt(p.n) + float64(p.n*s.Root)
-	p.spread, p.bias = float64(root*root), float64(p.n*s.Bias)
+	p.spread = p.n + float64(float64(p.n*p.n)*s.Square)
+	p.bias = float64(p.n * s.Bias)
 	for k := range p.above {
 		a, b := c.within(x, k), c.within(y, k)
 		p.above[k], p.below[k] = float64((a.Lo-b.Hi)*p.n), float64((b.Lo-a.Hi)*p.n)

@@ -81,7 +81,7 @@ func sampled(m uint64) (s Sampling) {
 // A difference too small to be told from chance in one window is found when it lasts.
 // In sixteen windows of 2000 instances, 5 % are three bins later than calculated, and bins
 // do not hide that: the distance is 0.05. By hand, the spread of both samples together is
-// 2/√32000, so the chance is 5·2·exp(−2·(0.05·√32000/2)²) with the five tests
+// √2/√32000, so the chance is 5·2·exp(−2·(0.05·√32000/√2)²) with the five tests
 // over 1, 2, 4, 8 and 16 windows.
 func TestSmallDifferencesAddUp(t *testing.T) {
 	g, err := NewGrid(time.Millisecond, 4)
@@ -101,14 +101,14 @@ func TestSmallDifferencesAddUp(t *testing.T) {
 		}
 		return d
 	}
-	if d := insert(); d.Chance < 0.05 || d.Lasting != 0 {
+	if d := insert(); d.Chance <= RunChance || d.Lasting != 0 {
 		t.Errorf("one window: %+v", d)
 	}
 	for range 14 {
 		insert()
 	}
 	d := insert()
-	x := 0.05 * math.Sqrt(32000) / 2
+	x := 0.05 * math.Sqrt(32000) / math.Sqrt2
 	if want := 10 * math.Exp(-2*x*x); math.Abs(d.Chance/want-1) > 1e-9 || math.Abs(d.Distance.Lo-0.05) > 1e-12 || !d.Slower {
 		t.Errorf("%+v, want a distance of 0.05 by chance with %v", d, want)
 	}

@@ -49,8 +49,8 @@ func Diverge(x, y *DeltaQ) (Divergence, error) {
 // the distributions behind these samples would give. Its zero value is that of a ΔQ that
 // is calculated from no sample.
 type Sampling struct {
-	Root float64 // the sum of weight/√m over all samples
-	Bias float64 // a bound of the mean's distance that repeated use of a sample makes
+	Square float64 // the sum of weight²/m over all samples, which are independent of each other
+	Bias   float64 // a bound of the mean's distance that repeated use of a sample makes
 }
 
 // Add adds a sample of m instances. The weight says by how much the calculated ΔQ moves
@@ -59,16 +59,16 @@ type Sampling struct {
 // probability below a choice. Times is how often the sample is used: the mean of what k
 // uses of one sample give is off by (k−1)/2m for each use (a V-statistic's bias).
 func (s *Sampling) Add(weight, times float64, m uint64) {
-	s.Root += float64(weight / math.Sqrt(float64(m)))
+	s.Square += float64(weight*weight) / float64(m)
 	s.Bias += float64(weight*max(0, times-1)) / 2 / float64(m)
 }
 
 // chance bounds the probability of a distance by chance: 2exp(−2x²), where x is by how
 // many times the spread the distance is larger than the bias. For one sample, whose spread
 // is 1/√n, that is the inequality of Dvoretzky, Kiefer and Wolfowitz with Massart's
-// constant. Spreads of several samples are added, as if all of them were off in the same
-// direction at once: where they are independent the distance is smaller. For samples that
-// depend on each other in some other way it is no proven bound; TestChanceIsNoMoreThanSaid
+// constant. Spreads of several samples add as squares, because they are independent: of
+// two samples it is the test of Kolmogorov and Smirnov. For what is calculated of
+// several it is no proven bound; TestChanceIsNoMoreThanSaid
 // checks it by simulation.
 func chance(distance, spread, bias float64) float64 {
 	if spread == 0 {

@@ -73,7 +73,7 @@ func TestReplayJudgesAnew(t *testing.T) {
 	t.Parallel()
 	var file bytes.Buffer
 	r := start(t, requests, replayScope, session.Options{Record: recordTo(&file)})
-	r.next(12)
+	r.next(30)
 	r.stop()
 	live := r.reel()
 	if fired := live.fired(); len(fired) > 0 {

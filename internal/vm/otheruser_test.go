@@ -141,6 +141,7 @@ func TestFindBesideSilentOnes(t *testing.T) {
 		files.Silence()
 	}
 	other, pid := startLike(t)
+	var others int // that nobody can look at on this machine: the error is about the first of all
 	find := func() (usdt.Skipped, error) {
 		t.Helper()
 		found, skipped, err := Find(t.Context(), Target{Exe: other})
@@ -151,11 +152,12 @@ func TestFindBesideSilentOnes(t *testing.T) {
 		if len(found) > 0 || !errors.Is(err, ErrNone) {
 			t.Errorf("found %v, error %v", found, err)
 		}
-		all.Count -= skipped.Count
+		others = skipped.Count
+		all.Count -= others
 		return all, err
 	}
 	for range 3 { // until there are so many that nobody is asked any more
-		if skipped, err := find(); skipped.Count != 5 || !errors.Is(skipped.Err, guard.ErrNoAnswer) {
+		if skipped, err := find(); skipped.Count != 5 || others == 0 && !errors.Is(skipped.Err, guard.ErrNoAnswer) {
 			t.Errorf("skipped %v, error %v", skipped, err)
 		}
 	}
