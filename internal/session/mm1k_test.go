@@ -30,6 +30,7 @@ const (
 // the divergence that counts is that beyond what they may hide. Bounds are wide, so
 // that chance puts the truth of independent windows outside of them once in 10⁵ times.
 const sharedScope = `
+history: 300
 window: 1s
 hold_off: 2m
 standard_errors: 4.417
