@@ -264,7 +264,7 @@ func TestAgainstOurs(t *testing.T) {
 		a.Bins, b.Bins = nil, nil
 		a.VM, b.VM = outcome.VM{}, outcome.VM{}
 		a.Dropped, b.Dropped = 0, 0 // a script does not tell what fails its conditions
-		if s.Name == "mailbox" { // ours knows a message by its address, a script by its place in the order
+		if s.Name == "mailbox" {    // ours knows a message by its address, a script by its place in the order
 			if a.Inferred != 0 || b.Inferred != b.Instances() {
 				t.Errorf("mailbox: %d of ours are inferred, and %d of theirs, want 0 and %d", a.Inferred, b.Inferred, b.Instances())
 			}
