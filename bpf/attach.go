@@ -81,6 +81,14 @@ type Attachment struct {
 	links  map[tap][]link.Link
 
 	missing error // see Missing
+	sight   Sight
+}
+
+// A Sight says what outcomes with Explain cannot see at a target: an error for why, nil where
+// it is seen.
+type Sight struct {
+	Processes error // when processes begin and stop to run
+	Threads   error // when schedulers' threads do not run
 }
 
 // A tap is what links are there for: the spans of a label, the events of the rule of
@@ -132,6 +140,7 @@ func (c *Collector) Attach(t Target) (*Attachment, error) {
 		return nil, errors.Join(err, a.close())
 	}
 	a.missing = errors.Join(a.missing, a.lacks(noTraces))
+	a.sight.Threads = noTraces
 	c.targets = append(c.targets, a)
 	return a, nil
 }
@@ -142,6 +151,13 @@ func (a *Attachment) Missing() error {
 	a.c.mu.Lock()
 	defer a.c.mu.Unlock()
 	return a.missing
+}
+
+// Sight returns what outcomes with Explain cannot see at the target.
+func (a *Attachment) Sight() Sight {
+	a.c.mu.Lock()
+	defer a.c.mu.Unlock()
+	return a.sight
 }
 
 // lacks says of an error that something is missing for outcomes with Explain.
@@ -303,7 +319,11 @@ func (c *Collector) attachWanted() error {
 	wanted := c.wanted()
 	var errs []error
 	if len(c.targets) > 0 {
-		errs = append(errs, c.openDetailTraces())
+		err := c.openDetailTraces()
+		errs = append(errs, err)
+		for _, a := range c.targets {
+			a.sight.Threads = err
+		}
 	}
 	for _, a := range c.targets {
 		_, had := a.links[detailTap()]
@@ -416,14 +436,18 @@ func (a *Attachment) openTap(t tap) error {
 // openDetails opens the links of the details that the target has, as many as it can, and
 // says which ones it lacks.
 func (a *Attachment) openDetails() error {
-	var errs []error
+	var errs, scheduling []error
 	links := []link.Link{}
 	for _, d := range details() {
 		opened, err := a.openDetail(d)
 		errs = append(errs, err)
+		if d.program == kernelProgDetailIn || d.program == kernelProgDetailOut {
+			scheduling = append(scheduling, err)
+		}
 		links = append(links, opened...)
 	}
 	a.links[detailTap()] = links
+	a.sight.Processes = errors.Join(scheduling...)
 	return errors.Join(errs...)
 }
 

@@ -26,6 +26,13 @@ type Instance struct {
 	ID         uint64    // of the span
 	Start, End int64     // nanoseconds of CLOCK_MONOTONIC
 	Owner      trace.PID // that started it, 0 where it is not known
+
+	// Unscheduled says why it is not seen when the VM's processes begin and stop to run; ""
+	// where it is.
+	Unscheduled string
+
+	// Threadless says that it is not seen when schedulers' threads do not run.
+	Threadless bool
 }
 
 // maxProcesses is how many processes are kept of a VM of which nothing is left in the

@@ -47,12 +47,16 @@ func (p path) to(pid trace.PID, mark trace.Mark) path {
 
 // A walk goes from process to process.
 type walk struct {
-	log      *Log
-	pid      int // of the VM
-	vm       *vm
-	start    int64 // of the instance
-	end      int64
-	owner    *process // that started it
+	log   *Log
+	pid   int // of the VM
+	vm    *vm
+	start int64 // of the instance
+	end   int64
+	owner *process // that started it
+
+	unscheduled string // why it is not seen when processes begin and stop to run, "" where it is
+	threadless  bool   // it is not seen when schedulers' threads do not run
+
 	episodes map[*process]episode
 }
 
@@ -64,7 +68,15 @@ func (w *walk) explain(p *process, from, to int64, by path) []node {
 	g := gatherer{limit: (w.end - w.start) / shortParts}
 	for s := range w.segments(p, from, to) {
 		if s.state == waits && s.pause.kind == trace.Root {
-			g.add(w.wait(p, s, by)...)
+			if s.guess == "" {
+				g.add(w.wait(p, s, by)...)
+				continue
+			}
+			guessed := by
+			guessed.mark = max(by.mark, trace.Inferred)
+			for _, n := range w.wait(p, s, guessed) {
+				g.add(n.guessed(s.guess))
+			}
 			continue
 		}
 		n := leaf(p, s, by)

@@ -197,7 +197,7 @@ func TestKinds(t *testing.T) {
 			60 end 1 7`,
 		start: 10, end: 60, want: `
 			10-20 running 1
-			20-30 ready 1
+			20-30 ready 1 inferred: ` + guessReductions + `
 			30-40 running 1
 			40-50 unexplained 1 inferred: woken without a message: by a timer or a signal, which the VM did not tell
 			50-60 running 1`,

@@ -23,9 +23,17 @@ const (
 	whyForgotten   = "too long ago: not kept"
 	whyNotRecorded = "before the recording began"
 	whySilent      = "nothing was seen of it yet"
+	whyBegunUnseen = "when it began to run was not seen: its scheduler had been waiting since before the probes were attached"
 
 	whySuspendedUnseen = "it was suspended for a part of this time, and since when was not seen"
 )
+
+// guessReductions is on what it rests, where the VM does not tell more, whether a process
+// waits that has stopped to run.
+const guessReductions = "guessed by its reductions"
+
+// guessThread is why it is not certain that a process that ran did.
+const guessThread = "its scheduler's thread may have slept: that was not seen"
 
 // A state is what a process does.
 type state uint8
@@ -367,6 +375,7 @@ func (p *process) change(e *bpf.Event) {
 			p.back(p.beforeGC, e.Time)
 		}
 	case bpf.EventNIFStart:
+		p.begunUnseen(e)
 		p.readyUntil(e)
 		p.beforeNIF = now
 		p.set(change{at: e.Time, state: native, thread: e.Thread, detail: e.Text})
@@ -383,8 +392,32 @@ func (p *process) change(e *bpf.Event) {
 	default:
 		// It does something: should that not be known yet, it has begun to run.
 		if now.state != collects && now.state != native && now.state != running {
+			p.begunUnseen(e)
 			p.run(e)
 		}
+	}
+}
+
+// begunUnseen takes into account that the process runs at an event, and was not seen to begin.
+// Since when is known where messages were fetched for it: a scheduler does that right before.
+// Otherwise part of the time was what it did before, and part of it not.
+func (p *process) begunUnseen(e *bpf.Event) {
+	n := len(p.changes)
+	if n == 0 {
+		return
+	}
+	last := p.changes[n-1]
+	if last.state != waits && last.state != ready && last.state != suspended {
+		return
+	}
+	if i := after(p.fetched, last.at, func(at int64) int64 { return at }); i < len(p.fetched) && p.fetched[i] < e.Time {
+		p.readyUntil(e)
+		p.set(change{at: p.fetched[i], state: running, thread: e.Thread})
+		return
+	}
+	if e.Time-last.at > near {
+		p.changes[n-1] = change{at: last.at, detail: whyBegunUnseen}
+		p.blanks = append(p.blanks, last.at)
 	}
 }
 
@@ -429,9 +462,11 @@ func (p *process) back(before change, at int64) {
 
 // out stops to run.
 func (p *process) out(e *bpf.Event) {
+	p.begunUnseen(e)
 	c := change{at: e.Time, state: waits}
 	switch {
 	case e.State&bpf.StateKnown == 0:
+		c.guess = guessReductions
 		if e.Reductions >= preempted {
 			c.state = ready
 		}

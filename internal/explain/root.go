@@ -35,7 +35,7 @@ func (l *Log) Explain(i Instance) *trace.Trace {
 	if v := l.vms[i.VM]; v == nil {
 		root.children = []node{unexplained(root.Start, root.End, i.Owner, trace.Exact, reasonNoEvent)}
 	} else {
-		w := &walk{log: l, pid: i.VM, vm: v, start: i.Start, end: i.End, episodes: make(map[*process]episode)}
+		w := &walk{log: l, pid: i.VM, vm: v, start: i.Start, end: i.End, unscheduled: i.Unscheduled, threadless: i.Threadless, episodes: make(map[*process]episode)}
 		owner := v.processes[i.Owner]
 		e := v.spans[spanKey{i.Outcome, i.ID}]
 		if e == nil {

@@ -40,13 +40,28 @@ func (w *walk) segments(p *process, from, to int64) iter.Seq[segment] {
 			if i+1 < len(p.changes) {
 				until = p.changes[i+1].at
 			}
-			s := segment{change: p.changes[i], until: until}
+			s := segment{change: w.known(p.changes[i]), until: until}
 			s.interval = interval{max(from, s.at), min(to, until)}
 			if s.from < s.to && !w.lapsed(p, s, yield) {
 				return
 			}
 		}
 	}
+}
+
+// known returns what is known of a state. Where it is not seen when processes begin and stop to
+// run, only what has events of its own is.
+func (w *walk) known(c change) change {
+	if w.unscheduled != "" {
+		switch c.state {
+		case running, ready, waits, suspended:
+			return change{at: c.at, detail: w.unscheduled}
+		}
+	}
+	if w.threadless && c.guess == "" && (c.state == running || c.state == collects) {
+		c.guess = guessThread
+	}
+	return c
 }
 
 // lapsed yields a segment without the times in it when the process was not watched. One
@@ -129,7 +144,7 @@ func (w *walk) state(p *process, at int64) state {
 	if i == 0 || at < w.log.begin {
 		return unknown
 	}
-	s := p.changes[i-1].state
+	s := w.known(p.changes[i-1]).state
 	if s == exited {
 		return s
 	}

@@ -27,14 +27,37 @@ func (s *VMSource) explain(st *stage, w Window, instances []Instance) error {
 	s.noteUnrecorded(o.record.takeLost())
 	names := s.traceNames()
 	traceAll(worstExplained(st, instances), instances, MaxSpans, func(i *Instance) *trace.Trace {
-		t := o.record.explain(explain.Instance{
+		in := explain.Instance{
 			VM: i.VM.PID, Outcome: o.collector.Outcome(st.spec(i.Outcome).kernelID()), ID: i.ID, Start: i.Start, End: i.End, Owner: i.Process,
-		})
+		}
+		s.blindfold(o, &in)
+		t := o.record.explain(in)
 		nameTrace(t, names(i.VM.PID))
 		return t
 	})
 	o.record.forget(w.To - s.longestExplained(o) - int64(w.Duration()))
 	return nil
+}
+
+// whyUnscheduled is why little is known where the probes are missing that tell when processes
+// run.
+const whyUnscheduled = "whether it ran or waited is not known: process-in and process-out cannot be had of this VM"
+
+// blindfold says what cannot be seen of the VM of an instance.
+func (s *VMSource) blindfold(o *observation, i *explain.Instance) {
+	v := s.vms[i.VM]
+	if v == nil {
+		return
+	}
+	a := o.files[v.file]
+	if a == nil {
+		return
+	}
+	sight := a.Sight()
+	if sight.Processes != nil {
+		i.Unscheduled = whyUnscheduled
+	}
+	i.Threadless = sight.Threads != nil
 }
 
 // noteUnwatched says, once, that there was no room to watch processes.
