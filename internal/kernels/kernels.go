@@ -6,8 +6,11 @@
 package kernels
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -70,6 +73,16 @@ func (r Result) Version() string {
 	return parts[0] + "." + parts[1]
 }
 
+// number returns the parts of the version as numbers. A part that is no number is 0.
+func (r Result) number() []int {
+	var parts []int
+	for p := range strings.SplitSeq(r.Version(), ".") {
+		n, _ := strconv.Atoi(p)
+		parts = append(parts, n)
+	}
+	return parts
+}
+
 // A Config says what there is in the file system of a guest.
 type Config struct {
 	Root    string `json:"root"`    // of the Erlang installation, above lib
@@ -85,8 +98,12 @@ const ConfigFile = "/guest.json"
 // nothing more at the end.
 const Mark = "@@kernels "
 
-// Table returns results as a table in Markdown, a row for each.
+// Table returns results as a table in Markdown, a row for each, ordered by version and
+// processor.
 func Table(results []Result) string {
+	results = slices.SortedStableFunc(slices.Values(results), func(a, b Result) int {
+		return cmp.Or(slices.Compare(a.number(), b.number()), strings.Compare(a.Arch, b.Arch))
+	})
 	var b strings.Builder
 	b.WriteString("| Linux | processor |")
 	for _, s := range Subjects() {

@@ -3,6 +3,8 @@ package kernels
 import (
 	"bytes"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -19,6 +21,23 @@ func TestParse(t *testing.T) {
 		if _, err := parse(console); !errors.Is(err, ErrGuest) {
 			t.Errorf("%q: %v", console, err)
 		}
+	}
+}
+
+// The rows are in the order of the versions as numbers.
+func TestTableOrder(t *testing.T) {
+	table := Table([]Result{
+		{Release: "6.12.9", Arch: "arm64"}, {Release: "7.2.1", Arch: "arm64"},
+		{Release: "6.12.8", Arch: "amd64"}, {Release: "6.1.0", Arch: "amd64"},
+	})
+	var got []string
+	for _, row := range strings.Split(table, "\n")[2:] {
+		kernel, _, _ := strings.Cut(row, " | no")
+		got = append(got, kernel)
+	}
+	want := []string{"| 6.1 | x86-64", "| 6.12 | x86-64", "| 6.12 | arm64", "| 7.2 | arm64", ""}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
