@@ -100,8 +100,9 @@ prepare(table_lock, #{work := Work, cause := Cause}) ->
               tidy => fun() -> cause_others:stop(Reader), ets:delete(Table) end};
 prepare(stopped, #{work := Work, cause := Cause}) ->
     stopping(Work, Cause, fun(Stopper) ->
+                                  Before = erlang:monotonic_time(nanosecond),
                                   ok = stop(Stopper),
-                                  largest_leap(fun() -> gone_on(Stopper, 0) end)
+                                  largest_leap(Before, fun() -> gone_on(Stopper, 0) end)
                           end);
 prepare(stopped_waiting, #{work := Work, cause := Cause}) ->
     Watch = spawn_opt(fun stop_watch/0, [link, {scheduler, 2}]),
@@ -210,10 +211,12 @@ reader(Table, Reading) ->
     end,
     reader(Table, Reading).
 
-%% Spans in which a program stops the VM for some time when it is told to, and says when it
-%% has let it go on.
+%% Spans in which a program stops the VM for some time when it reads a line, and prints one
+%% when it has let it go on. The time counts from when all threads have stopped.
 stopping(Work, Cause, Do) ->
-    Program = io_lib:format("read x; kill -STOP ~s; sleep ~.6f; kill -CONT ~s; echo on; read x", [os:getpid(), Cause / 1.0e9, os:getpid()]),
+    VM = os:getpid(),
+    Program = io_lib:format("read x; kill -STOP ~s; until [ -z \"$(grep -L '^State:.T' /proc/~s/task/*/status)\" ]; do :; done; "
+                            "sleep ~.6f; kill -CONT ~s; echo on; read x", [VM, VM, Cause / 1.0e9, VM]),
     Prepared = working(Work, Do),
     Prepared#{before => fun() -> cause_alone:shell(Program) end,
               tidy => fun() -> ok end}.
@@ -225,22 +228,23 @@ stop(Program) ->
 gone_on(Program, Patience) ->
     receive {Program, {data, _}} -> true after Patience -> false end.
 
-%% Watches the clock until that is enough; returns the largest step that it took at once. The
-%% VM was stopped then, as nothing else stops all of it for so long.
-largest_leap(Enough) -> largest_leap(Enough, erlang:monotonic_time(nanosecond), 0).
+%% Watches the clock until that is enough; returns the largest step since a time before the
+%% VM was stopped. Nothing else stops all of it for so long.
+largest_leap(Before, Enough) -> largest_leap(Enough, Before, 0).
 
 largest_leap(Enough, Last, Largest0) ->
+    Done = Enough(),
     Now = erlang:monotonic_time(nanosecond),
     Largest = max(Largest0, Now - Last),
-    case Enough() of
+    case Done of
         true -> Largest;
         false -> largest_leap(Enough, Now, Largest)
     end.
 
 stop_watch() ->
     Self = self(),
-    receive {watch, Watched} -> Watched ! watching end,
-    Leap = largest_leap(fun() -> receive {enough, From} -> Self ! {tell, From}, true after 0 -> false end end),
+    Before = receive {watch, Watched} -> Now = erlang:monotonic_time(nanosecond), Watched ! watching, Now end,
+    Leap = largest_leap(Before, fun() -> receive {enough, From} -> Self ! {tell, From}, true after 0 -> false end end),
     receive {tell, Pid} -> Pid ! {leap, Leap} end,
     stop_watch().
 
