@@ -81,7 +81,7 @@ func TestReplayJudgesAnew(t *testing.T) {
 	}
 
 	other := parse(t, strings.NewReplacer("f:probe(worker_1, worker_2)", "worker_1 -> worker_2",
-		"p50: 50ms", "p50: 0.5ms", "load: 160", "divergence: true, qta: true").Replace(replayScope))
+		"history: 5", "history: 30", "p50: 50ms", "p50: 0.5ms", "load: 160", "divergence: true, qta: true").Replace(replayScope))
 	anew := reel(replay(t, file.Bytes(), session.Replay{Config: &other}))
 	for _, kind := range []string{"qta", "divergence"} {
 		if anew.firing(kind) == nil {
