@@ -101,12 +101,14 @@ func TestDebugFile(t *testing.T) {
 	if err := read(); err != nil {
 		t.Error(err)
 	}
-	other := filepath.Join(root, "other.debug")
-	for name, prepare := range map[string]func() error{
-		"a link in the root":     func() error { return errors.Join(os.Rename(path, other), os.Symlink(debugRoot+"/other.debug", path)) },
-		"a link through the top": func() error { return os.Symlink("../../../../../../../../../.."+debugRoot+"/other.debug", path) },
+	if err := os.Rename(path, filepath.Join(root, "other.debug")); err != nil {
+		t.Fatal(err)
+	}
+	for name, link := range map[string]string{
+		"a link in the root":     debugRoot + "/other.debug",
+		"a link through the top": "../../../../../../../../../.." + debugRoot + "/other.debug",
 	} {
-		if err := prepare(); err != nil {
+		if err := os.Symlink(link, path); err != nil {
 			t.Fatal(err)
 		}
 		if err := read(); err != nil {
