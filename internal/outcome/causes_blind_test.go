@@ -19,7 +19,7 @@ import (
 // to have run or waited, whatever it did. Collections of garbage have probes of their own.
 func TestCausesUnscheduled(t *testing.T) {
 	vmtest.NeedEBPF(t)
-	otp := vmtest.Private(t)
+	otp := knownOTP(t)
 	forgetSymbol(t, otp.Emulator(), "erts_schedule")
 	beam := vmtest.StartOn(t, otp, erlang.Options{})
 	s := newSourceEvery(t, vm.Target{PID: beam.PID()}, 500*time.Millisecond, []outcome.Spec{{

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -42,6 +43,50 @@ func TestNothingExactIsWrong(t *testing.T) {
 	}
 }
 
+// Nor is it on VMs of which less can be seen: of other releases, and without symbols.
+func TestNothingExactIsWrongElsewhere(t *testing.T) {
+	for _, on := range []struct {
+		release  int
+		stripped bool
+	}{{25, true}, {27, false}, {29, false}, {29, true}} {
+		t.Run(fmt.Sprintf("OTP %d, stripped %v", on.release, on.stripped), func(t *testing.T) {
+			otp, err := vmtest.Release(t, on.release).Private(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if on.stripped {
+				strip(t, otp.Emulator())
+			}
+			nothingExactIsWrongOn(t, otp)
+		})
+	}
+}
+
+// The scenarios for VMs of which less can be seen.
+var elsewhereScenarios = strings.Fields(`sleep_ticked timeout_ticked pauses reports asleep later hibernated port_answer`)
+
+func nothingExactIsWrongOn(t *testing.T, otp erlang.OTP) {
+	beam := vmtest.StartOn(t, otp, erlang.Options{})
+	vmtest.Favour(t, beam)
+	s := newWaits(t, beam)
+	for _, seqTrace := range []bool{false, true} {
+		t.Run(fmt.Sprintf("seq_trace %v", seqTrace), func(t *testing.T) {
+			for i, r := range s.runs(t, beam, elsewhereScenarios, seqTrace) {
+				t.Run(elsewhereScenarios[i], func(t *testing.T) { r.judge(t, 0.03, 0) })
+			}
+		})
+	}
+}
+
+// strip removes the symbols of a program that it does not need to run.
+func strip(t *testing.T, path string) {
+	t.Helper()
+	vmtest.NeedProgram(t, "strip")
+	if out, err := exec.Command("strip", path).CombinedOutput(); err != nil {
+		t.Fatalf("strip: %v: %s", err, out)
+	}
+}
+
 // withPeer starts a VM that is connected to another node.
 func withPeer(t *testing.T) *erlang.VM {
 	t.Helper()
@@ -55,11 +100,22 @@ func withPeer(t *testing.T) *erlang.VM {
 		o.Args = append(o.Args, more...)
 		return o
 	}
-	otp := vmtest.Private(t)
+	otp := knownOTP(t)
 	vmtest.StartOn(t, otp, options("asked@localhost"))
 	beam := vmtest.StartOn(t, otp, options("asking@localhost", "-dist_listen", "false"))
 	vmtest.Call(t, beam, "vm_events", "join", "['asked@localhost']")
 	return beam
+}
+
+// knownOTP returns an Erlang/OTP with an emulator of its own, of the release whose processes
+// beamscope knows the flags of. On others it finds fewer causes.
+func knownOTP(t *testing.T) erlang.OTP {
+	t.Helper()
+	otp, err := vmtest.Release(t, 25).Private(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return otp
 }
 
 // A waits is a source that explains spans.
@@ -294,7 +350,7 @@ const (
 )
 
 // ignorant are reasons that say that nothing is known.
-var ignorant = regexp.MustCompile(`not watched|nothing was seen|overwritten|not kept|before the recording|was not seen|not certain|no process of this node was seen`)
+var ignorant = regexp.MustCompile(`ran or waited is not known|not watched|nothing was seen|overwritten|not kept|before the recording|was not seen|not certain|no process of this node was seen`)
 
 // judged judges what a span says of a part of the time of a process.
 func judged(sp *trace.Span, p part) judgement {
