@@ -29,10 +29,10 @@ outcomes:
   request: {wrapper: request}
 `
 
-// Windows of the explained system: all is well up to the last of them.
-const slowWindow = 7
+// The window of the explained system that is looked at: it has been slow for five windows.
+const slowWindow = 14
 
-// explaining feeds windows of orders that are explained: in the last one they wait for a
+// explaining feeds windows of orders that are explained: in the last ones they wait for a
 // queue, and a trigger fires.
 func explaining(t *testing.T, h *harness) {
 	t.Helper()
@@ -63,11 +63,14 @@ func explaining(t *testing.T, h *harness) {
 // explainedBatch is a window of the explained system.
 func explainedBatch(system *scope.System, n int) *outcome.Batch {
 	vm := outcome.VM{PID: 1801, Node: "shop@host"}
-	b := &outcome.Batch{Time: time.Date(2026, 11, 21, 12, 3, n, 0, time.UTC)}
+	b := &outcome.Batch{Time: time.Date(2026, 11, 21, 12, 2, 57+n, 0, time.UTC)}
 	b.Window = outcome.Window{From: int64(n) * 1e9, To: int64(n+1) * 1e9}
 	orders, wait, whole := uint64(60), 1*time.Millisecond, 40*time.Millisecond
+	if n > slowWindow-5 { // for so long as it takes to be shown
+		orders, wait, whole = 160, 30*time.Millisecond, 40*time.Millisecond
+	}
 	if n == slowWindow {
-		orders, wait, whole = 160, 77*time.Millisecond, 100*time.Millisecond
+		wait, whole = 77*time.Millisecond, 100*time.Millisecond
 	}
 	for _, p := range system.Probes {
 		c := outcome.Counts{Outcome: p.Spec.Name, VM: vm, Bins: make([]uint64, p.Spec.Bins), Successes: orders}
@@ -115,8 +118,8 @@ const shifted = "since 12:03:07 UTC mailbox wait of queue_2 (inferred) grew from
 // The selected probe says below the table where its time went, and so does what fired.
 func TestExplainedLine(t *testing.T) {
 	h := explanations(t, 140, 40)
-	h.shows("order: "+shifted, "i why", "▶ 12:03:07 load of order: "+shifted+"; 78 % of order #701 was mailbox wait")
-	h.keys(",")
+	h.shows("order: "+shifted, "i why", "▶ 12:03:07 load of order: "+shifted+"; 78 % of order #1001 was mailbox wait")
+	h.keys(",,,,,")
 	h.shows("order: 85 % of the time of 3 instances was running of <0.140.0>, inferred")
 	h.key(tcell.KeyDown)
 	h.hides("i why", "order: 85 %")
@@ -141,31 +144,31 @@ func TestExplainedLineOfNothing(t *testing.T) {
 		t.Errorf("the plot moved from line %d to %d", before, after)
 	}
 	h.keys("i")
-	h.shows("#701") // of the windows before
+	h.shows("#1401") // of the windows before
 }
 
 // The key lists the instances of the last windows, and shows where the time of one went.
 func TestExplainedInstances(t *testing.T) {
 	h := explanations(t, 120, 50)
 	h.keys("i")
-	h.shows("worst of order", "12:03:06.000      #701 failure   100ms 78 % mailbox wait of queue_2",
-		"#1 failure  40.0ms", "#700 success", "78 % of order #701 was mailbox wait of <0.123.0> (queue_2), behind 812 messages, inferred",
+	h.shows("worst of order", "12:03:10.000     #1401 failure   100ms 78 % mailbox wait of queue_2",
+		"#1 failure  40.0ms", "#1400 success", "78 % of order #1401 was mailbox wait of <0.123.0> (queue_2), behind 812 messages, inferred",
 		"Enter where its time went")
 	text := h.text()
-	if at := strings.Index(text, "#1 failure"); at < strings.Index(text, "#701 failure") || at > strings.Index(text, "#0 success") {
+	if at := strings.Index(text, "#1 failure"); at < strings.Index(text, "#1401 failure") || at > strings.Index(text, "#0 success") {
 		t.Errorf("the worst are not first:\n%s", text)
 	}
 	h.key(tcell.KeyEnter)
-	h.shows("order #701: failure after 100ms, start 12:03:06.000, shop@host (pid 1801), <0.85.0> (shop:order/1)",
+	h.shows("order #1401: failure after 100ms, start 12:03:10.000, shop@host (pid 1801), <0.85.0> (shop:order/1)",
 		"   ├─ ~ mailbox wait of <0.123.0> (queue_2), behind 812 me", "the shares of its time",
 		"78 %   78.0ms  was mailbox wait of <0.123.0> (queue_2), behind 812 messages",
-		"all that is explained in the window of 12:03:07", shifted, "usually, in 7 quiet windows before",
+		"all that is explained in the window of 12:03:11", shifted, "usually, in 10 quiet windows before",
 		"78 % █████████▍      5 % ▋             mailbox wait of queue_2 (inferred)")
 	h.key(tcell.KeyEscape)
 	h.shows("worst of order")
 	h.hides("the shares of its time")
-	h.mouse("#700 success", tview.MouseLeftDown, tview.MouseLeftClick, tview.MouseLeftDoubleClick)
-	h.shows("order #700: success after 100ms")
+	h.mouse("#1400 success", tview.MouseLeftDown, tview.MouseLeftClick, tview.MouseLeftDoubleClick)
+	h.shows("order #1400: success after 100ms")
 	h.key(tcell.KeyEscape, tcell.KeyEscape)
 	h.hides("worst of order")
 }
@@ -184,7 +187,7 @@ func TestExplainedScrolls(t *testing.T) {
 	}
 	h.shows("~ mailbox wait of <0.123.0> (que")
 	h.mouseAt(30, 10, tview.MouseScrollDown, tview.MouseScrollDown)
-	h.hides("order #701: failure")
+	h.hides("order #1401: failure")
 }
 
 // Where there is nothing to list, it says why, and what to do.
@@ -335,7 +338,7 @@ func snapshotOf(t *testing.T, h *harness) string {
 			t.Fatal(err)
 		}
 	}
-	f := h.d.live.Frame(slowWindow)
+	f := h.d.live.Frame(slowWindow - 4)
 	x := f.Fired[0]
 	if err := k.Fire(&recording.Cause{Time: f.Window.To, Number: f.Number, Trigger: x.Trigger, Setting: x.Setting, Probe: x.Probe, VM: x.VM, Text: x.Cause, Explanation: x.Explanation}); err != nil {
 		t.Fatal(err)
@@ -369,12 +372,12 @@ func TestSnapshotExplanation(t *testing.T) {
 		}
 	}
 	h.mouse("failure      100ms", tview.MouseLeftDown, tview.MouseLeftClick)
-	h.shows("78 % of order #701 was mailbox wait")
+	h.shows("78 % of order #1401 was mailbox wait")
 	h.key(tcell.KeyEnter)
-	h.shows("order #701: failure after 100ms", "the shares of its time")
+	h.shows("order #1401: failure after 100ms", "the shares of its time")
 	h.key(tcell.KeyEscape)
 	h.keys("i")
-	h.shows("worst of order", "#702 success")
+	h.shows("worst of order", "#1402 success")
 }
 
 // The list is of one VM where the row is of one.
@@ -407,12 +410,12 @@ func TestExplainedVMs(t *testing.T) {
 	}
 	h.keys("i")
 	h.shows("#9001")
-	h.hides("#702", "of VM")
+	h.hides("#1402", "of VM")
 
 	// A list of all of them says whose each is.
 	h.key(tcell.KeyEscape)
 	h.do(func() { h.d.listExplained("order", h.d.explainedInstances("order", outcome.VM{})) })
-	h.shows("of VM", "#9000 failure   100ms pid 1802", "#701 failure   100ms shop@host (pid 1801) 78 % mailbox wait of queue_2")
+	h.shows("of VM", "#9000 failure   100ms pid 1802", "#1401 failure   100ms shop@host (pid 1801) 78 % mailbox wait of queue_2")
 }
 
 // A share is drawn in eighths of a column.

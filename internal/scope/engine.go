@@ -255,7 +255,7 @@ func (e *Engine) Step(b *outcome.Batch) (*Frame, error) {
 // the outcome behind it of which the slowest one is, and says so.
 func (e *Engine) explanation(x *Firing) string {
 	if at, ok := e.rows[seriesKey{x.Probe, x.VM}]; ok && e.frame.Probes[at].Explained != nil {
-		return e.frame.Probes[at].explanation()
+		return e.explainedBy(&e.frame.Probes[at])
 	}
 	var slowest *Probe
 	var longest time.Duration
@@ -273,7 +273,17 @@ func (e *Engine) explanation(x *Firing) string {
 	if slowest == nil {
 		return ""
 	}
-	return slowest.Name + ": " + slowest.explanation()
+	return slowest.Name + ": " + e.explainedBy(slowest)
+}
+
+// explainedBy says where the time of a probe's instances went, and what has grown: what has
+// settled, or else in this window alone, as a trigger has found this window unusual.
+func (e *Engine) explainedBy(p *Probe) string {
+	shift := p.Explained.Shift
+	if shift == nil {
+		shift = e.series[seriesKey{p.Name, p.VM}].explained.sudden
+	}
+	return p.explanation(shift)
 }
 
 // observe makes the frame's rows: one for each probe and VM. A probe of which nothing

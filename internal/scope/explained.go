@@ -79,7 +79,7 @@ type Explained struct {
 	Causes int // that Others is of
 
 	Quiet int    // windows before that had explained instances: what is usual is of them
-	Shift *Shift // nil where nothing has grown
+	Shift *Shift // nil where nothing has grown for some windows in a row
 }
 
 // UsualOthers returns what share all causes without a share of their own had in the quiet
@@ -95,11 +95,12 @@ func (x *Explained) UsualOthers() float64 {
 	return max(rest, 0) // rounding
 }
 
-// A Shift is the cause whose share has grown most against the quiet windows before.
+// A Shift is the cause whose share has grown most against the quiet windows before. One that is
+// part of [Explained] has shown in several windows in a row, and stays until it is over.
 type Shift struct {
 	Cause    Cause
 	Since    time.Time // wall time of the end of the window from which on it is closer to To
-	From, To float64   // shares in the quiet windows before that one, and now
+	From, To float64   // shares in the quiet windows before that one, and now: the median of the last windows
 
 	Doubt // about what it is now
 }
@@ -157,15 +158,12 @@ func (p *Probe) WorstExplained() *outcome.Instance {
 	return &p.Instances[at]
 }
 
-// explanation says why the instances of the window took so long: what has grown, and then
-// what the worst one's time went to. It is "" where none is explained.
-func (p *Probe) explanation() string {
-	if p.Explained == nil {
-		return ""
-	}
+// explanation says why the instances of the window took so long: what has grown, nil where
+// nothing has, and then what the worst one's time went to.
+func (p *Probe) explanation(grown *Shift) string {
 	var parts []string
-	if p.Explained.Shift != nil {
-		parts = append(parts, p.Explained.Shift.String())
+	if grown != nil {
+		parts = append(parts, grown.String())
 	}
 	if i := p.WorstExplained(); i != nil {
 		parts = append(parts, i.Trace.Sentence(i.Name()))

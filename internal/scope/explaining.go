@@ -16,24 +16,34 @@ const (
 
 // What a shift takes.
 const (
-	leastQuiet  = 5   // windows
-	leastGrowth = 0.1 // of a share
+	leastQuiet  = 10  // quiet windows before it
+	leastGrowth = 0.1 // of a share; once it is shown, half of that
+	settling    = 5   // windows in a row in which it shows before it is shown
+
+	// outliers is the part of the quiet windows that may have a share as large as one of
+	// these windows in a row. In n windows that nothing sets apart, all without outliers, the
+	// last ones are the largest by chance once in n! / (settling! (n-settling)!).
+	outliers = 0.05
+
+	// suddenQuiet is how many quiet windows a growth takes that is told of one window, where
+	// a trigger has found this window unusual.
+	suddenQuiet = 5
 )
 
 // An explaining is where the time of a probe's explained instances goes, window by
 // window.
 type explaining struct {
-	now   Explained
-	shift Shift        // memory for that of now
-	tally Tally        // of now
-	past  []pastWindow // the oldest first
+	now    Explained
+	shift  Shift        // memory for that of now
+	sudden *Shift       // what has grown in this window alone; nil where nothing has
+	tally  Tally        // of now
+	past   []pastWindow // the oldest first
 }
 
 // A pastWindow is a window that had explained instances.
 type pastWindow struct {
 	time  time.Time // wall time of its end
 	quiet bool
-	cut   bool // others between it and the one before it are not kept any more
 	total time.Duration
 	times []causeTime
 }
@@ -66,11 +76,7 @@ func (x *explaining) explain(instances []outcome.Instance, end time.Time) *Expla
 		s := &x.now.Shares[i]
 		s.Usual, _ = usual(x.past, s.Cause)
 	}
-	x.now.Shift = nil
-	if shift, ok := x.grown(before, end); ok {
-		x.shift = shift
-		x.now.Shift = &x.shift
-	}
+	x.now.Shift, x.sudden = x.settled(before, end), x.grown(end)
 	return &x.now
 }
 
@@ -114,26 +120,111 @@ func usual(past []pastWindow, c Cause) (share float64, windows int) {
 	return float64(spent) / float64(total), windows
 }
 
-// grown returns the cause whose share has grown most against the quiet windows; false
-// where none has grown by enough, or there are too few. Before is the shift of the window
-// before, nil where it had none.
-func (x *explaining) grown(before *Shift, end time.Time) (Shift, bool) {
-	if x.now.Quiet < leastQuiet {
-		return Shift{}, false
+// grown returns the cause whose share has grown most in this window against the quiet ones;
+// nil where none has grown by enough, or there are too few.
+func (x *explaining) grown(end time.Time) *Shift {
+	if x.now.Quiet < suddenQuiet {
+		return nil
 	}
 	most := slices.MaxFunc(x.now.Shares, func(a, b Share) int { return cmp.Compare(a.Of-a.Usual, b.Of-b.Usual) })
 	if most.Of-most.Usual < leastGrowth {
-		return Shift{}, false
+		return nil
 	}
-	return x.since(most, before, end), true
+	s := x.since(Shift{Cause: most.Cause, Doubt: most.Doubt, Since: end, From: most.Usual, To: most.Of})
+	return &s
 }
 
-// since returns since when the share of a cause is what it is: from the first window of
-// those in a row up to now in which it is closer to what it is now than to what it was in
-// the quiet windows before that one. These go into what it has grown from; so the more
+// settled returns the shift to show: that of the window before, nil where it had none, until
+// that is over; then one that has shown in all of the last windows.
+func (x *explaining) settled(before *Shift, end time.Time) *Shift {
+	s, ok := Shift{}, false
+	if before != nil {
+		s, ok = x.lasting(*before)
+	}
+	if !ok {
+		s, ok = x.risen(end)
+	}
+	if !ok {
+		return nil
+	}
+	x.shift = s
+	return &x.shift
+}
+
+// lasting returns a shift as it is now; false where it is over.
+func (x *explaining) lasting(s Shift) (Shift, bool) {
+	s.To, _ = x.lately(s.Cause)
+	if from, _ := usual(x.past, s.Cause); s.To-from < leastGrowth/2 {
+		return Shift{}, false
+	}
+	if at, ok := x.tally.index[s.Cause]; ok {
+		s.Doubt = x.tally.times[at].doubt()
+	}
+	return s, true
+}
+
+// risen returns the cause whose share has grown most in the last windows against the quiet
+// ones before them. In each of the last windows, the share is larger than in nearly all of
+// the quiet ones. It is false where there is no such cause, or too few windows.
+func (x *explaining) risen(end time.Time) (found Shift, ok bool) {
+	row := len(x.past) - (settling - 1)
+	if row < 0 || quiet(x.past[:row]) < leastQuiet {
+		return Shift{}, false
+	}
+	for i := range x.now.Shares {
+		s := &x.now.Shares[i]
+		to, least := x.lately(s.Cause)
+		if least <= 0 || to < leastGrowth {
+			continue
+		}
+		from, _ := usual(x.past[:row], s.Cause)
+		if to-from < max(leastGrowth, found.To-found.From) || !unusual(x.past[:row], s.Cause, least) {
+			continue
+		}
+		found, ok = Shift{Cause: s.Cause, Doubt: s.Doubt, Since: end, From: from, To: to}, true
+	}
+	if !ok {
+		return Shift{}, false
+	}
+	return x.since(found), true
+}
+
+// lately returns the median and the least share of a cause in the last windows, this one
+// among them.
+func (x *explaining) lately(c Cause) (median, least float64) {
+	var shares [settling]float64
+	if at, ok := x.tally.index[c]; ok {
+		shares[0] = float64(x.tally.times[at].time) / float64(x.now.Total)
+	}
+	n := 1
+	for i := len(x.past) - 1; i >= 0 && n < settling; i-- {
+		shares[n] = x.past[i].share(c)
+		n++
+	}
+	slices.Sort(shares[:n])
+	return shares[n/2], shares[0]
+}
+
+// unusual tells whether a share of a cause is larger than in the quiet ones of some windows,
+// but for outliers.
+func unusual(past []pastWindow, c Cause, share float64) bool {
+	windows, as := 0, 0
+	for i := range past {
+		if w := &past[i]; w.quiet {
+			windows++
+			if w.share(c) >= share {
+				as++
+			}
+		}
+	}
+	return float64(as) <= outliers*float64(windows)
+}
+
+// since returns a shift with the time since when it is what it is: from the first window of
+// those in a row up to now in which its share is closer to what it is now than to what it was
+// in the quiet windows before that one. These go into what it has grown from; so the more
 // windows belong to the row, the fewer do.
-func (x *explaining) since(most Share, before *Shift, end time.Time) Shift {
-	s := Shift{Cause: most.Cause, Doubt: most.Doubt, Since: end, From: most.Usual, To: most.Of}
+func (x *explaining) since(s Shift) Shift {
 	first := len(x.past)
 	for {
 		at := first
@@ -142,12 +233,6 @@ func (x *explaining) since(most Share, before *Shift, end time.Time) Shift {
 		}
 		if at == first {
 			return s
-		}
-		for _, w := range x.past[at:first] {
-			if w.cut && before != nil && before.Cause == s.Cause && before.Since.Before(x.past[at].time) {
-				s.Since, s.From = before.Since, before.From // as was known when it was all there
-				return s
-			}
 		}
 		first = at
 		s.Since = x.past[first].time
@@ -175,6 +260,5 @@ func (x *explaining) keep(end time.Time, quiet bool) {
 		return
 	}
 	oldest := slices.IndexFunc(x.past, same)
-	x.past[oldest+1].cut = true
 	x.past = slices.Delete(x.past, oldest, oldest+1)
 }
