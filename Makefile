@@ -1,7 +1,7 @@
 # Every target installs what it needs and is missing, as far as it may.
 
 .DEFAULT_GOAL := build
-.PHONY: build generate otp demo test fuzz kernels bench lint
+.PHONY: build generate otp demo test fuzz mutants kernels bench lint
 
 build:
 	@scripts/need.sh go
@@ -26,6 +26,11 @@ test:
 # Looks for inputs that break what reads foreign data, 10 s for each target.
 fuzz:
 	@scripts/fuzz.sh
+
+# Changes the code in one place at a time, and prints the changes that no test notices.
+# MUTANTS='-seed 2 dq' is handed on: see docs/tests.md. Half an hour on two processors.
+mutants:
+	@scripts/mutants.sh $(MUTANTS)
 
 # Tries other kernels in an emulator, and writes what works there into README.md. Some
 # minutes.

@@ -14,10 +14,18 @@ import (
 
 const depth = 6
 
+// seeds is how many diagrams a test draws.
+func seeds() uint64 {
+	if testing.Short() {
+		return 300
+	}
+	return 1500
+}
+
 // Whatever is composed of whatever, the bounds contain the exact figures, at each point
 // in time. Delays and timeouts lie anywhere in bins of several widths.
 func TestBoundsContainExact(t *testing.T) {
-	for seed := range uint64(1500) {
+	for seed := range seeds() {
 		f := newForest(t, seed, 500*time.Nanosecond, 2, 3, 4, 5)
 		f.evaluate(f.draw(int(seed)%(depth+1)), f.contains)
 		if t.Failed() {
@@ -30,7 +38,7 @@ func TestBoundsContainExact(t *testing.T) {
 // delays but for the rounding that is documented: no bound is inflated.
 func TestBoundsAreTight(t *testing.T) {
 	deepest := 0
-	for seed := range uint64(1500) {
+	for seed := range seeds() {
 		f := newForest(t, seed, time.Microsecond, 1)
 		root := f.draw(int(seed) % (depth + 1))
 		deepest = max(deepest, root.depth)

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"strconv"
+	"strings"
+)
+
+// A mutant is a change of one place of a file.
+type mutant struct {
+	file     string
+	line     int
+	from, to int // offsets of what is replaced
+	old, new string
+	context  string // the line, without the space around it
+	source   []byte // of the file
+	body     *span  // of the function; nil outside of functions
+	target   *target
+	id       int // from 1
+}
+
+// A span is from an offset to another.
+type span struct{ from, to int }
+
+// String is the place and the change, as equivalent.txt has it but for the line's number.
+func (m mutant) String() string { return fmt.Sprintf("%s:%d: %s", m.file, m.line, m.change()) }
+
+func (m mutant) change() string {
+	return fmt.Sprintf("%s → %s in: %s", oneLine(m.old), oneLine(m.new), m.context)
+}
+
+func oneLine(s string) string {
+	if s = strings.Join(strings.Fields(s), " "); s == "" {
+		return "nothing"
+	}
+	return s
+}
+
+// A changer collects the mutants of a file.
+type changer struct {
+	files   *token.FileSet
+	source  []byte
+	twins   map[string]string // fields of the same type in one struct
+	target  *target
+	body    *span
+	mutants []mutant
+}
+
+// operators are what an operator becomes.
+var operators = map[token.Token][]string{
+	token.LSS: {"<=", ">="}, token.LEQ: {"<", ">"}, token.GTR: {">=", "<="}, token.GEQ: {">", "<"},
+	token.EQL: {"!="}, token.NEQ: {"=="},
+	token.ADD: {"-"}, token.SUB: {"+"}, token.MUL: {"/"}, token.QUO: {"*"}, token.REM: {"/"},
+	token.SHL: {">>"}, token.SHR: {"<<"}, token.AND: {"|"}, token.OR: {"&"}, token.LAND: {"||"}, token.LOR: {"&&"},
+	token.ADD_ASSIGN: {"-="}, token.SUB_ASSIGN: {"+="}, token.INC: {"--"}, token.DEC: {"++"},
+}
+
+// names are what a name becomes: a function that rounds the other way, or another truth.
+var names = map[string]string{
+	"mulDown": "mulUp", "mulUp": "mulDown", "addDown": "addUp", "addUp": "addDown", "subDown": "subUp", "subUp": "subDown",
+	"divDown": "divUp", "divUp": "divDown", "rootDown": "rootUp", "rootUp": "rootDown", "down": "up", "up": "down",
+	"min": "max", "max": "min", "true": "false", "false": "true", "nextIf": "previousIf", "previousIf": "nextIf",
+}
+
+// rounded are functions that are taken away where they only round.
+var rounded = map[string]string{
+	"mulDown": "*", "mulUp": "*", "addDown": "+", "addUp": "+", "subDown": "-", "subUp": "-", "divDown": "/", "divUp": "/", "ceilDiv": "/",
+}
+
+// declarations collects the mutants of all that a file declares.
+func (c *changer) declarations(f *ast.File) {
+	for _, d := range f.Decls {
+		c.body = nil
+		if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil {
+			c.body = &span{c.files.Position(f.Body.Pos()).Offset, c.files.Position(f.Body.End()).Offset}
+			ast.Inspect(f.Body, c.visit)
+		} else {
+			ast.Inspect(d, c.visit)
+		}
+	}
+}
+
+func (c *changer) visit(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.GenDecl:
+		return n.Tok == token.CONST || n.Tok == token.VAR
+	case *ast.BinaryExpr:
+		c.binary(n)
+	case *ast.AssignStmt:
+		c.replaceToken(n.TokPos, n.Tok)
+		if n.Tok != token.DEFINE {
+			c.replace(n, "")
+		}
+	case *ast.IncDecStmt:
+		c.replaceToken(n.TokPos, n.Tok)
+		c.replace(n, "")
+	case *ast.ExprStmt:
+		c.replace(n, "")
+	case *ast.IfStmt:
+		c.replace(n.Cond, "!("+c.text(n.Cond)+")")
+	case *ast.BranchStmt:
+		c.replace(n, "")
+	case *ast.BasicLit:
+		c.literal(n)
+	case *ast.CallExpr:
+		c.call(n)
+	case *ast.SelectorExpr:
+		if twin, ok := c.twins[n.Sel.Name]; ok {
+			c.replace(n.Sel, twin)
+		}
+	case *ast.Ident:
+		if other, ok := names[n.Name]; ok {
+			c.replace(n, other)
+		}
+	}
+	return true
+}
+
+func (c *changer) binary(n *ast.BinaryExpr) {
+	c.replaceToken(n.OpPos, n.Op)
+	if n.Op == token.LAND || n.Op == token.LOR {
+		c.replace(n, c.text(n.X))
+		c.replace(n, c.text(n.Y))
+	}
+}
+
+func (c *changer) replaceToken(pos token.Pos, t token.Token) {
+	for _, other := range operators[t] {
+		c.add(pos, pos+token.Pos(len(t.String())), other)
+	}
+}
+
+// literal changes a number: by one where it is whole, and else to 0 or a thousandth.
+func (c *changer) literal(n *ast.BasicLit) {
+	switch n.Kind {
+	case token.INT:
+		v, err := strconv.ParseInt(n.Value, 0, 64)
+		if err != nil {
+			return
+		}
+		c.replace(n, strconv.FormatInt(v+1, 10))
+		if v > 0 {
+			c.replace(n, strconv.FormatInt(v-1, 10))
+		}
+	case token.FLOAT:
+		c.replace(n, "0")
+		c.replace(n, "("+n.Value+"/1000)")
+	}
+}
+
+// call takes away what a function of two arguments does besides arithmetic, or one of them.
+func (c *changer) call(n *ast.CallExpr) {
+	f, ok := n.Fun.(*ast.Ident)
+	if !ok || len(n.Args) != 2 {
+		return
+	}
+	a, b := c.text(n.Args[0]), c.text(n.Args[1])
+	if op, ok := rounded[f.Name]; ok {
+		c.replace(n, "(("+a+")"+op+"("+b+"))")
+	}
+	if f.Name == "min" || f.Name == "max" {
+		c.replace(n, a)
+		c.replace(n, b)
+	}
+}
+
+func (c *changer) text(n ast.Node) string {
+	return string(c.source[c.files.Position(n.Pos()).Offset:c.files.Position(n.End()).Offset])
+}
+
+func (c *changer) replace(n ast.Node, with string) { c.add(n.Pos(), n.End(), with) }
+
+func (c *changer) add(from, to token.Pos, with string) {
+	start, end := c.files.Position(from), c.files.Position(to)
+	line := strings.LastIndexByte(string(c.source[:start.Offset]), '\n') + 1
+	text, _, _ := strings.Cut(string(c.source[line:]), "\n")
+	c.mutants = append(c.mutants, mutant{
+		file: start.Filename, line: start.Line, from: start.Offset, to: end.Offset,
+		old: string(c.source[start.Offset:end.Offset]), new: with,
+		context: strings.TrimSpace(text), source: c.source, body: c.body, target: c.target,
+	})
+}
+
+// fieldsToSwap gives each field that shares its line, and so its type, with others of its
+// struct the next of these. A field name of two structs is left out.
+func fieldsToSwap(parsed []*ast.File) map[string]string {
+	twins, seen := map[string]string{}, map[string]int{}
+	for _, f := range parsed {
+		ast.Inspect(f, func(n ast.Node) bool {
+			s, ok := n.(*ast.StructType)
+			if !ok {
+				return true
+			}
+			for _, field := range s.Fields.List {
+				for i, name := range field.Names {
+					seen[name.Name]++
+					if len(field.Names) > 1 {
+						twins[name.Name] = field.Names[(i+1)%len(field.Names)].Name
+					}
+				}
+			}
+			return true
+		})
+	}
+	for name := range twins {
+		if seen[name] > 1 && name != "lo" && name != "hi" && name != "Lo" && name != "Hi" {
+			delete(twins, name)
+		}
+	}
+	return twins
+}

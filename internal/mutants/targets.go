@@ -1,0 +1,90 @@
+package main
+
+import (
+	"go/ast"
+	"go/build"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A target is code to be changed, and the tests that ought to notice.
+type target struct {
+	dir   string
+	name  string   // of the package
+	files []string // all where there are none
+	tests []tests  // the quickest first
+}
+
+// Tests are those of a package.
+type tests struct {
+	dir  string
+	args []string
+}
+
+// Tests of package bpf that need neither an Erlang VM nor the kernel.
+const withoutKernel = "^Test(LogOrder|LogBeingWritten|LogLost|LossOfOneStripe|LossUntilTheNextRecord|LogReadWhileWritten|LogClosed|" +
+	"EventKinds|OffReasons|OffCPUDetails|DecodeEvent|Label|LayoutRowsAreDisjoint|Arena|LayoutStripes|OptionsCheck|KernelArguments|" +
+	"FindBlock|BlockIsWhereItsArgumentsAre|DecodeInstance|Explain|ExplainRefusal)$"
+
+var (
+	exactTests   = tests{dir: "internal/exact"}
+	diagramTests = tests{dir: "diagram"}
+	scopeTests   = tests{dir: "internal/scope"}
+
+	// Two tests look at the files of the tree, where there is no mutant.
+	dqTests = tests{"dq", []string{"-test.skip", "^Test(SameBitsOnAllProcessors|NoProductCanBeFused)$", "-rapid.seed=1"}}
+
+	targets = []target{
+		{dir: "dq", tests: []tests{exactTests, dqTests, diagramTests, scopeTests}},
+		{dir: "dq/internal/quad", tests: []tests{{dir: "dq/internal/quad"}, dqTests}},
+		{dir: "diagram", tests: []tests{exactTests, diagramTests}},
+		{dir: "internal/scope", tests: []tests{scopeTests}},
+		{dir: "internal/pairing", tests: []tests{{"internal/pairing", []string{"-rapid.seed=1"}}}},
+		{dir: "bpf", files: []string{"arena.go", "arguments.go", "features.go", "label.go", "layout.go", "log.go", "offcpu.go"},
+			tests: []tests{{"bpf", []string{"-test.run", withoutKernel}}}},
+	}
+)
+
+func (t *target) is(name string) bool {
+	return filepath.Clean(name) == t.dir
+}
+
+// mutants are those of all files of the target that are built here and not generated.
+func (t *target) mutants() ([]mutant, error) {
+	p, err := build.ImportDir(t.dir, 0)
+	if err != nil {
+		return nil, err
+	}
+	t.name = p.Name
+	files := token.NewFileSet()
+	var parsed []*ast.File
+	var sources [][]byte
+	for _, name := range p.GoFiles {
+		if strings.HasSuffix(name, "_gen.go") {
+			continue
+		}
+		source, err := os.ReadFile(filepath.Join(t.dir, name))
+		if err != nil {
+			return nil, err
+		}
+		f, err := parser.ParseFile(files, filepath.Join(t.dir, name), source, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		parsed, sources = append(parsed, f), append(sources, source)
+	}
+	twins := fieldsToSwap(parsed)
+	var all []mutant
+	for i, f := range parsed {
+		if name := filepath.Base(files.Position(f.Pos()).Filename); len(t.files) == 0 || slices.Contains(t.files, name) {
+			c := &changer{files: files, source: sources[i], twins: twins, target: t}
+			c.declarations(f)
+			all = append(all, c.mutants...)
+		}
+	}
+	return all, nil
+}
