@@ -92,9 +92,9 @@ const patterns = "⠀⠁⠂⠃⠄⠅⠆⠇⠈⠉⠊⠋⠌⠍⠎⠏⠐⠑⠒⠓�
 // A Pen draws lines that hang together. Its pattern goes on from each line to the
 // next, and counts dots, so that dashes are as long on steep lines as on flat ones.
 type Pen struct {
-	canvas  *Canvas
-	style   tcell.Style
-	on, off int
+	canvas *Canvas
+	style  tcell.Style
+	dash   Dash
 
 	x, y  float64 // where it is
 	down  bool    // and that it is somewhere
@@ -102,10 +102,22 @@ type Pen struct {
 	count int     // dots since it was put down
 }
 
-// Pen returns a pen that draws so many dots and leaves out so many in turns; off is 0
-// for a solid line.
-func (c *Canvas) Pen(style tcell.Style, on, off int) Pen {
-	return Pen{canvas: c, style: style, on: on, off: off}
+// A Dash is the pattern of a line: how many dots it draws, leaves out, draws and leaves
+// out, in turns. The zero Dash is a solid line, and so is one that leaves out none.
+type Dash [4]int
+
+// Draws tells whether the line draws the dot that is so many dots from its beginning.
+func (d Dash) Draws(dot int) bool {
+	if d[1] <= 0 && d[3] <= 0 {
+		return true
+	}
+	at := dot % (d[0] + d[1] + d[2] + d[3])
+	return at < d[0] || at >= d[0]+d[1] && at < d[0]+d[1]+d[2]
+}
+
+// Pen returns a pen that draws lines of a pattern.
+func (c *Canvas) Pen(style tcell.Style, dash Dash) Pen {
+	return Pen{canvas: c, style: style, dash: dash}
 }
 
 // MoveTo puts the pen down at a point, where its pattern begins. It draws nothing yet.
@@ -176,7 +188,7 @@ func middle(i int, from, to float64) float64 {
 // dot draws the next dot, unless the pen is on it already or its pattern leaves it out.
 func (p *Pen) dot(x, y int) {
 	if at := [2]int{x, y}; p.count == 0 || at != p.last {
-		if p.off <= 0 || p.count%(p.on+p.off) < p.on {
+		if p.dash.Draws(p.count) {
 			p.canvas.Set(x, y, p.style)
 		}
 		p.last = at

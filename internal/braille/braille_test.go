@@ -116,7 +116,7 @@ func TestLines(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var c braille.Canvas
 			c.Resize(4, 1)
-			pen := c.Pen(tcell.StyleDefault, tt.on, tt.off)
+			pen := c.Pen(tcell.StyleDefault, braille.Dash{tt.on, tt.off})
 			for _, p := range tt.points {
 				pen.LineTo(p.x, p.y)
 			}
@@ -131,7 +131,7 @@ func TestLines(t *testing.T) {
 func TestMoveTo(t *testing.T) {
 	var c braille.Canvas
 	c.Resize(4, 1)
-	pen := c.Pen(tcell.StyleDefault, 1, 2)
+	pen := c.Pen(tcell.StyleDefault, braille.Dash{1, 2})
 	pen.MoveTo(0.5, 0.5)
 	pen.LineTo(7.5, 0.5)
 	pen.MoveTo(1.5, 2.5)
@@ -146,11 +146,28 @@ func TestMoveTo(t *testing.T) {
 	}
 }
 
+// A line of dashes and dots.
+func TestDashes(t *testing.T) {
+	var c braille.Canvas
+	c.Resize(6, 1)
+	pen := c.Pen(tcell.StyleDefault, braille.Dash{3, 1, 1, 1})
+	pen.MoveTo(0.5, 0.5)
+	pen.LineTo(11.5, 0.5)
+	want := `
+###.#.###.#.
+............
+............
+............`
+	if diff := cmp.Diff(want, dots(t, &c)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 // A thousand steps that lie in few columns are drawn as high as they are.
 func TestManyStepsInAColumn(t *testing.T) {
 	var c braille.Canvas
 	c.Resize(1, 2)
-	pen := c.Pen(tcell.StyleDefault, 1, 0)
+	pen := c.Pen(tcell.StyleDefault, braille.Dash{})
 	for i := range 1001 {
 		pen.LineTo(float64(i)/1000*2, 8-8*min(1, math.Floor(float64(i)/10)/10))
 	}
@@ -193,7 +210,8 @@ func TestNothingOutside(t *testing.T) {
 		screen.Fill('.', tcell.StyleDefault)
 		var c braille.Canvas
 		c.Resize(5, 3)
-		pen := c.Pen(tcell.StyleDefault, rapid.IntRange(0, 3).Draw(t, "on"), rapid.IntRange(0, 3).Draw(t, "off"))
+		dots := rapid.IntRange(0, 3)
+		pen := c.Pen(tcell.StyleDefault, braille.Dash{dots.Draw(t, "on"), dots.Draw(t, "off"), dots.Draw(t, "on again"), dots.Draw(t, "off again")})
 		for range rapid.IntRange(1, 5).Draw(t, "lines") {
 			if rapid.Bool().Draw(t, "move") {
 				pen.MoveTo(coordinate.Draw(t, "x"), coordinate.Draw(t, "y"))
@@ -218,7 +236,7 @@ func TestNoGarbage(t *testing.T) {
 	c.Resize(60, 20)
 	n := testing.AllocsPerRun(10, func() {
 		c.Resize(50, 20)
-		pen := c.Pen(tcell.StyleDefault, 3, 1)
+		pen := c.Pen(tcell.StyleDefault, braille.Dash{3, 1})
 		for x := range 100 {
 			pen.LineTo(float64(x), float64(x*x%80))
 		}

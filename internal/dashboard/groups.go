@@ -166,7 +166,7 @@ func groupColumns(p *scope.Probe, width int) []groupColumn {
 		{"share", 7, 60, func(g *outcome.Group) string { return groupShare(g, all) }},
 		quantile(0.5, 100),
 		quantile(0.99, 45),
-		{"failed", 7, 110, func(g *outcome.Group) string { return fmt.Sprint(g.Failures) }},
+		{"failure", 7, 110, func(g *outcome.Group) string { return fmt.Sprint(g.Failures) }},
 		{"timeout", 7, 70, func(g *outcome.Group) string { return fmt.Sprint(g.Timeouts) }},
 	}
 	if p.Counts.Amount > 0 {
@@ -238,7 +238,7 @@ func groupName(g *outcome.Group) string {
 // drawGroups draws the groups of a probe in the box of a plot.
 func drawGroups(screen tcell.Screen, v *plotView, p *scope.Probe) {
 	v.drawBox(screen)
-	v.drawTitle(screen)
+	v.drawTitle(screen, v.facts)
 	x, y, width, height := v.GetRect()
 	x, y, width, height = x+1, y+1, width-2, height-2
 	if width < 1 || height < 1 {

@@ -104,7 +104,7 @@ func grouping(t *testing.T, width, height int, change ...func(*Options)) *harnes
 // the plot.
 func TestGroupKey(t *testing.T) {
 	h := grouping(t, 120, 50)
-	h.shows("pause «gc»", "g who", "─ pause «gc» · n=103 ─")
+	h.shows("pause «gc»", "g who", "─ pause «gc» · n=103 · log ─")
 	h.hides("by process")
 	h.keys("g")
 	h.shows("by process", "<0.9.0> code_server:init/1", "others", "amount")

@@ -28,6 +28,7 @@ type plotView struct {
 	selected  bool // the keys act on it
 	hidden    uint // roles, as bits
 	log       bool
+	chosen    bool // the scale was, by a person
 	zoomed    bool
 	window    plot.Axis // that is seen, where zoomed
 	low, high float64   // probabilities that are seen
@@ -36,11 +37,17 @@ type plotView struct {
 	dragX     int  // which was here
 
 	canvas braille.Canvas
+	steps  braille.Canvas // the requirements alone
 	delays delayMarks
 	shares shareMarks
 	edges  edgeDots
 	taken  []area // by words in the plot
-	corner int    // where the legend was last
+
+	// Where the legend is among the curves, empty where it is not there, and where it was
+	// before. It is above them where it was found that there is no room.
+	legendAt, legendWas area
+	crowded             bool
+	lastDrawn           drawnAs
 }
 
 // A cursor is a delay at which curves are read: one that was chosen, or the one at
@@ -64,6 +71,7 @@ func (v *plotView) show(title string, series []plot.Series) {
 	for i := range series {
 		v.stairs = append(v.stairs, series[i].Requirement())
 	}
+	v.chooseScale()
 	v.facts = v.theme.facts(v.facts[:0], series)
 	v.legend = v.entries(v.legend[:0])
 }
@@ -120,9 +128,11 @@ func (v *plotView) full() plot.Axis {
 	return a
 }
 
-// earliest returns a round delay more than 0 before which nothing can be seen of any
-// curve. It is round so that the axis does not move with every window.
+// earliest returns a round delay more than 0, and some time before anything can be seen of any
+// curve: a curve that begins at the edge could not be told from it. It is round so that the
+// axis does not move with every window.
 func (v *plotView) earliest() time.Duration {
+	const room = 0.6
 	first := time.Duration(1<<63 - 1)
 	for i := range v.series {
 		for _, c := range v.series[i].Curves {
@@ -134,6 +144,7 @@ func (v *plotView) earliest() time.Duration {
 			first = min(first, from)
 		}
 	}
+	first = time.Duration(room * float64(first))
 	power := time.Duration(1)
 	for power <= first/10 {
 		power *= 10
@@ -236,8 +247,43 @@ func (v *plotView) zoomProbability(factor float64) {
 // reset shows everything again, on the scale that it is on.
 func (v *plotView) reset() { v.zoomed, v.low, v.high = false, 0, 1 }
 
-// toggleLog changes between a linear and a logarithmic scale of delays.
-func (v *plotView) toggleLog() { v.log = !v.log }
+// toggleLog changes between a linear and a logarithmic scale of delays, for good.
+func (v *plotView) toggleLog() { v.log, v.chosen = !v.log, true }
+
+// A curve hugs the left edge of a linear scale where all but a few successes are within so
+// small a part of it, and does not any more where they take so large a part. Between the
+// two the scale stays as it is.
+const (
+	few         = 0.05
+	hugs, frees = 1.0 / 12, 1.0 / 4
+)
+
+// chooseScale makes the scale logarithmic where the curves would hug the left edge of a
+// linear one, unless a person has chosen one or looks at a part.
+func (v *plotView) chooseScale() {
+	if v.chosen || v.zoomed || v.cursor.on {
+		return
+	}
+	var reach, end time.Duration
+	for i := range v.series {
+		s := &v.series[i]
+		end = max(end, s.DMax)
+		c := s.Curve(plot.Observed)
+		if c == nil || len(c.Y) == 0 || c.Y[len(c.Y)-1] <= 0 {
+			continue
+		}
+		most := (1 - few) * c.Y[len(c.Y)-1]
+		at := slices.IndexFunc(c.Y, func(y float64) bool { return y >= most })
+		reach = max(reach, time.Duration(at)*c.Width)
+	}
+	switch part := float64(reach) / float64(end); {
+	case reach <= 0 || end <= 0:
+	case part < hugs:
+		v.log = true
+	case part > frees:
+		v.log = false
+	}
+}
 
 // leading returns the curve that the cursor follows: the first that was observed, or
 // else the first that there is.

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/gdamore/tcell/v2"
@@ -47,19 +48,38 @@ type chart struct {
 	edges *edgeDots
 }
 
+// A drawnAs is what a place for the legend depends on besides the curves.
+type drawnAs struct {
+	width, height, entries int
+	cursor                 cursor
+	log, zoomed            bool
+	window                 plot.Axis
+	low, high              float64
+}
+
 // Draw implements [tview.Primitive].
 func (v *plotView) Draw(screen tcell.Screen) {
+	_, _, width, height := v.GetInnerRect()
+	as := drawnAs{width, height, len(v.legend), v.cursor, v.log, v.zoomed, v.window, v.low, v.high}
+	if as != v.lastDrawn {
+		v.lastDrawn, v.legendWas, v.crowded = as, area{}, false // it stays where it was only while nothing else moves
+	}
+	if placed := v.draw(screen); !placed && !v.crowded {
+		v.crowded = true
+		v.draw(screen)
+	}
+}
+
+// draw draws all, and tells whether there was a place for the legend.
+func (v *plotView) draw(screen tcell.Screen) (placed bool) {
 	v.drawBox(screen)
-	v.drawTitle(screen)
+	v.drawTitle(screen, v.plotFacts())
 	g := v.layout()
 	if g.width <= 0 || g.height <= 0 {
-		return
-	}
-	if width, height := v.canvas.Size(); width != g.width || height != g.height {
-		v.corner = 0 // it stays where it was only while nothing else moves
+		return true
 	}
 	v.canvas.Resize(g.width, g.height)
-	v.taken = v.taken[:0]
+	v.taken, v.legendAt = v.taken[:0], area{}
 	c := chart{&v.canvas, xScale{v.axis(), g.width}, yScale{v.low, v.high, g.height}, &v.edges}
 	v.drawCurves(c)
 	v.canvas.Draw(screen, g.x, g.y)
@@ -67,7 +87,7 @@ func (v *plotView) Draw(screen tcell.Screen) {
 		v.drawAxes(screen, g, c)
 		v.drawReadout(screen, g)
 	}
-	v.drawWords(screen, g, c)
+	return v.drawWords(screen, g, c)
 }
 
 // drawBox clears the view and draws its border: as [tview.Box] does, which makes a
@@ -104,7 +124,7 @@ func (v *plotView) drawBox(screen tcell.Screen) {
 }
 
 // drawTitle writes the title onto the border, and behind it what else has to be known.
-func (v *plotView) drawTitle(screen tcell.Screen) {
+func (v *plotView) drawTitle(screen tcell.Screen, facts []words) {
 	const least = 3 // columns
 	x, y, width, height := v.GetRect()
 	end := x + width - 2
@@ -118,20 +138,29 @@ func (v *plotView) drawTitle(screen tcell.Screen) {
 		}
 	}
 	piece(" ", tcell.StyleDefault)
-	piece(figures.Middle(v.title, max(end-x-v.factsWidth(), least)), v.theme.Style(strong))
-	for _, w := range v.facts {
+	piece(figures.Middle(v.title, max(end-x-v.factsWidth(facts), least)), v.theme.Style(strong))
+	for _, w := range facts {
 		piece(" · ", v.theme.Style(dim))
 		piece(w.text, w.style)
 	}
 	piece(" ", tcell.StyleDefault)
 }
 
-// factsWidth is how many columns the facts take behind the title, with a space behind
-// them; but not more than half of the view.
-func (v *plotView) factsWidth() int {
+// plotFacts returns what has to be known of a plot: the facts about the series, and that the
+// scale is logarithmic.
+func (v *plotView) plotFacts() []words {
+	if !v.log {
+		return v.facts
+	}
+	return append(slices.Clip(v.facts), words{"log", v.theme.Style(dim)})
+}
+
+// factsWidth is how many columns facts take behind the title, with a space behind them; but
+// not more than half of the view.
+func (v *plotView) factsWidth(facts []words) int {
 	_, _, width, _ := v.GetRect()
 	n := 1
-	for _, w := range v.facts {
+	for _, w := range facts {
 		n += uniseg.StringWidth(" · " + w.text)
 	}
 	return min(n, width/2)
@@ -141,12 +170,12 @@ func (v *plotView) factsWidth() int {
 // top.
 func (v *plotView) drawCurves(c chart) {
 	if t, ok := v.cursorDelay(); ok {
-		c.upright(t, 0, 1, tcell.StyleDefault, 1, 1)
+		c.upright(t, 0, 1, tcell.StyleDefault, braille.Dash{1, 1})
 	}
 	for i := range v.series {
 		s := &v.series[i]
 		if s.DMax > 0 {
-			c.upright(s.DMax, v.low, v.high, v.theme.Style(required), 3, 2)
+			c.upright(s.DMax, v.low, v.high, v.theme.Style(required), braille.Dash{3, 2})
 		}
 		if v.visible(plot.Observed) {
 			v.hatch(c, i)
@@ -175,8 +204,8 @@ func (v *plotView) stroke(i int, r plot.Role) stroke {
 }
 
 // upright draws a line at a delay.
-func (c chart) upright(t time.Duration, from, to float64, style tcell.Style, on, off int) {
-	pen := c.Pen(style, on, off)
+func (c chart) upright(t time.Duration, from, to float64, style tcell.Style, dash braille.Dash) {
+	pen := c.Pen(style, dash)
 	pen.MoveTo(c.x.dot(t), c.y.dot(from))
 	pen.LineTo(c.x.dot(t), c.y.dot(to))
 }
@@ -187,7 +216,7 @@ func (c chart) curve(f *plot.Curve, s stroke, bounds bool) {
 		if bound == nil || !bounds {
 			continue
 		}
-		pen := c.Pen(s.style, 1, 3)
+		pen := c.Pen(s.style, braille.Dash{1, 3})
 		c.trace(f, bound, func(x, y, middle float64) {
 			if math.Abs(y-middle) <= 1 {
 				pen.MoveTo(x, y)
@@ -196,7 +225,7 @@ func (c chart) curve(f *plot.Curve, s stroke, bounds bool) {
 			}
 		})
 	}
-	pen := c.Pen(s.style, s.on, s.off)
+	pen := c.Pen(s.style, s.dash)
 	c.trace(f, f.Y, func(x, y, _ float64) { pen.LineTo(x, y) })
 }
 
@@ -250,16 +279,16 @@ func at(values []float64, width, t time.Duration) float64 {
 	return values[k] + share*(values[k+1]-values[k])
 }
 
-// drawStairs draws a requirement, twice as thick where it is missed.
+// drawStairs draws a requirement: where it is missed solid, and twice as thick.
 func (v *plotView) drawStairs(c chart, stairs []plot.Stretch) {
 	before := 0.0
 	for _, s := range stairs {
-		style := v.theme.Style(required)
+		line := v.theme.requiredStroke()
 		if s.Missed {
-			style = v.theme.Style(bad)
+			line = stroke{style: v.theme.Style(bad)}
 		}
 		for thick := 0.0; thick == 0 || s.Missed && thick < 2; thick++ {
-			pen := c.Pen(style, 1, 0)
+			pen := c.Pen(line.style, line.dash)
 			pen.MoveTo(c.x.dot(s.From)+thick, c.y.dot(before)+thick)
 			pen.LineTo(c.x.dot(s.From)+thick, c.y.dot(s.P)+thick)
 			pen.LineTo(c.x.dot(min(s.To, c.x.axis.To)), c.y.dot(s.P)+thick)
@@ -315,7 +344,7 @@ func (v *plotView) drawFailed(c chart) {
 		return
 	}
 	x, style := math.Floor(c.x.dot(s.DMax))+3.5, v.failedStyle(s)
-	pen := c.Pen(style, 1, 0)
+	pen := c.Pen(style, braille.Dash{})
 	pen.MoveTo(x-1, c.y.dot(1))
 	pen.LineTo(x, c.y.dot(1))
 	pen.LineTo(x, c.y.dot(1-s.Failed))
@@ -382,19 +411,20 @@ func (v *plotView) drawReadout(screen tcell.Screen, g layout) {
 	}
 }
 
-// drawWords writes what is said within the plot, each where it hides least.
-func (v *plotView) drawWords(screen tcell.Screen, g layout, c chart) {
+// drawWords writes what is said within the plot, each where it hides least, and tells whether
+// there was a place for the legend.
+func (v *plotView) drawWords(screen tcell.Screen, g layout, c chart) (placed bool) {
 	w := writer{v, screen, g}
 	if !v.drawn(plot.Observed) && v.visible(plot.Observed) {
 		w.nothing()
 	}
 	if g.gutter == 0 || len(v.series) == 0 {
-		return
+		return true
 	}
 	w.numbers(c)
 	w.dMax(c)
 	w.failing(c)
-	w.legend(c)
+	return w.legend(c)
 }
 
 // A writer writes words into a plot.
@@ -491,41 +521,45 @@ func (w writer) failing(c chart) {
 		return
 	}
 	row := int(c.y.dot(1-s.Failed))/braille.CellHeight + 1
-	w.beside(c, s.DMax, row, 1, howFailed(s)+" "+percent(s.Failed), w.failedStyle(s))
+	if !w.beside(c, s.DMax, row, 1, howFailed(s)+" "+percent(s.Failed), w.failedStyle(s)) {
+		w.beside(c, s.DMax, row, 1, percent(s.Failed), w.failedStyle(s))
+	}
 }
 
-// howFailed says what became of those that did not succeed: all of them timed out, or
-// said that they failed, or some of them did this and some that.
+// howFailed says how those ended that did not succeed.
 func howFailed(s *plot.Series) string {
 	switch {
 	case dq.AtLeast(s.TimedOut, s.Failed):
-		return "timed out"
+		return "timeout"
 	case s.TimedOut == 0:
-		return "failed"
+		return "failure"
 	}
-	return "fails"
+	return "failure+timeout"
 }
 
 // beside writes words to the left of a delay, in a row or the next ones in a direction,
-// where there is room.
-func (w writer) beside(c chart, t time.Duration, row, direction int, text string, style tcell.Style) {
+// and tells whether there is room.
+func (w writer) beside(c chart, t time.Duration, row, direction int, text string, style tcell.Style) bool {
 	width := uniseg.StringWidth(text)
 	x := int(math.Floor(c.x.dot(t)/braille.CellWidth)) - width
 	if x < 0 || x+width > w.layout.width || 4*width > 3*w.layout.width {
-		return
+		return false
 	}
 	row = max(0, min(w.layout.height-1, row))
 	w.write(x, w.leastHidden(area{x, row, width, 1}, direction), text, style)
+	return true
 }
 
-// legend writes the legend: into the emptiest corner, or above.
-func (w writer) legend(c chart) {
+// legend writes the legend, among the curves or above, and tells whether there was a place
+// for it where it was to be.
+func (w writer) legend(c chart) (placed bool) {
 	switch {
 	case w.layout.legendRow:
 		w.legendAbove()
 	case w.legendFits(w.layout.area):
-		w.legendWithin(c)
+		return w.legendWithin(c)
 	}
+	return true
 }
 
 func (w writer) legendAbove() {
@@ -535,38 +569,88 @@ func (w writer) legendAbove() {
 	}
 }
 
-// legendWithin writes the legend into the corner where it hides least; into that where
-// it was before rather than into one that is as good.
-func (w writer) legendWithin(c chart) {
+// legendWithin writes the legend among the curves: where it was before or into a corner, or
+// else wherever it hides least. It tells whether there is such a place.
+func (w writer) legendWithin(c chart) (placed bool) {
 	width, height := w.legendSize()
-	best, least := area{}, math.MaxInt
-	corner := w.corner
-	whole := area{0, 0, w.layout.width, w.layout.height}
-	for i, a := range w.corners(c, width, height) {
-		if a.overlap(whole) < width*height {
-			continue
-		}
-		n := 2 * w.hides(a)
-		if i != corner {
-			n++
-		}
-		if n < least {
-			best, least, w.corner = a, n, i
-		}
+	w.drawSteps(c)
+	best, ok := w.best(w.corners(c, width, height))
+	if !ok {
+		best, ok = w.best(w.everywhere(width, height))
 	}
-	if 4*least > width*height { // more than an eighth would be hidden
-		return
+	if !ok {
+		return false
 	}
 	for i := range w.plotView.legend {
-		w.plotView.legend[i].draw(w.screen, w.layout.x+best.x, w.layout.y+best.y+i)
+		x, y := w.layout.x+best.x, w.layout.y+best.y+i
+		for column := range width {
+			w.screen.Put(x+column, y, " ", tcell.StyleDefault)
+		}
+		w.plotView.legend[i].draw(w.screen, x, y)
 	}
 	w.taken = append(w.taken, best)
+	w.legendAt, w.legendWas = best, best
+	return true
+}
+
+// drawSteps draws the requirements alone.
+func (w writer) drawSteps(c chart) {
+	w.steps.Resize(w.layout.width, w.layout.height)
+	c.Canvas = &w.steps
+	for _, stairs := range w.stairs {
+		w.drawStairs(c, stairs)
+	}
+}
+
+// best returns the place where the legend hides least and has least beside it, and that where
+// it was rather than one that is as good. It is false where it would hide more than an eighth
+// everywhere, or a part of a QTA, or be beside one that ends there.
+func (w writer) best(places []area) (best area, ok bool) {
+	least := math.MaxInt
+	whole := area{0, 0, w.layout.width, w.layout.height}
+	for _, a := range places {
+		size := a.width * a.height
+		if size == 0 || a.overlap(whole) < size || w.besideQTA(a) {
+			continue
+		}
+		n := w.hides(a) + w.hides(area{a.x - 1, a.y, a.width + 2, a.height})
+		if a != w.legendWas {
+			n++
+		}
+		if n < least && 4*n <= size {
+			best, least, ok = a, n, true
+		}
+	}
+	return best, ok
+}
+
+// besideQTA tells whether there is a part of a requirement in an area, or one column beside it.
+func (w writer) besideQTA(a area) bool {
+	for y := a.y; y < a.y+a.height; y++ {
+		for x := a.x - 1; x <= a.x+a.width; x++ {
+			if !w.steps.Blank(x, y) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// everywhere returns areas of a size all over the plot.
+func (w writer) everywhere(width, height int) []area {
+	var all []area
+	for y := 0; y+height <= w.layout.height; y++ {
+		for x := 1; x+width < w.layout.width; x += 2 {
+			all = append(all, area{x, y, width, height})
+		}
+	}
+	return all
 }
 
 // corners returns the areas of a size in the corners, the lower right one first. They
 // leave room for what is written in the lowest row, and for the line of dMax.
-// Last come places beside the lower right corner.
-func (w writer) corners(c chart, width, height int) [6]area {
+// Last come places beside the lower right corner, and where the legend was.
+func (w writer) corners(c chart, width, height int) []area {
 	const beside = 14
 	end := w.layout.width
 	for i := range w.series {
@@ -576,7 +660,7 @@ func (w writer) corners(c chart, width, height int) [6]area {
 	}
 	right, bottom := end-width-1, w.layout.height-height-1
 	at := func(x, y int) area { return area{x, y, width, height} }
-	return [...]area{at(right, bottom), at(1, 0), at(right, 1), at(1, bottom), at(right-beside, bottom+1), at(right-beside, bottom)}
+	return []area{at(right, bottom), at(1, 0), at(right, 1), at(1, bottom), at(right-beside, bottom+1), at(right-beside, bottom), at(w.legendWas.x, w.legendWas.y)}
 }
 
 // draw writes an entry of the legend, and returns how many columns it took.

@@ -68,14 +68,15 @@ func (v *plotView) layout() layout {
 
 // legendAbove tells whether the legend needs a line of its own, and has a use for it.
 func (v *plotView) legendAbove(a area) bool {
-	if a.height < legendHeight || len(v.legend) == 0 || v.legendFits(a) {
+	if a.height < legendHeight || len(v.legend) == 0 || !v.crowded && v.legendFits(a) {
 		return false
 	}
 	width := 0
 	for i := range v.legend {
 		width += v.legend[i].width() + legendGap
 	}
-	return width-legendGap <= a.width
+	gutter := v.shares.find(v.low, v.high, a.height-1).width + 1
+	return width-legendGap <= a.width-gutter
 }
 
 // legendFits tells whether there may be room for the legend among the curves.

@@ -140,16 +140,16 @@ func TestZoomProbability(t *testing.T) {
 	}
 }
 
-// On a logarithmic scale there is no 0, and the axis does not begin before there is
-// anything to see.
+// On a logarithmic scale there is no 0, and the axis begins a little before there is anything
+// to see.
 func TestLog(t *testing.T) {
 	for name, tt := range map[string]struct {
 		series plot.Series
 		from   time.Duration
 	}{
-		"from the first bin on":   {simple(t, nil), 5 * ms},
-		"from the first edge on":  {made(t, nil, ms, 0, 0, 0, 0, 0, 0, 0, 0, 1, 5, 0, 0, 0), 5 * ms},
-		"without a success":       {made(t, nil, ms, 1, 0, 0, 0, 0), 500 * time.Microsecond},
+		"from the first bin on":   {simple(t, nil), 2 * ms},
+		"from the first edge on":  {made(t, nil, ms, 0, 0, 0, 0, 0, 0, 0, 0, 1, 5, 0, 0, 0), 2 * ms},
+		"without a success":       {made(t, nil, ms, 1, 0, 0, 0, 0), 200 * time.Microsecond},
 		"without anything at all": {made(t, nil, ms, 0, 0, 0, 0, 0), 2 * ms},
 	} {
 		v := view(tt.series)
@@ -161,6 +161,40 @@ func TestLog(t *testing.T) {
 		if a := v.axis(); a.From != 0 || a.Log {
 			t.Errorf("%s: and back: %+v", name, a)
 		}
+	}
+}
+
+// A plot whose curve would hug the left edge has a logarithmic scale, and one that does not a
+// linear one. It does not change its mind where a curve is between the two, nor where a
+// person has chosen.
+func TestScaleIsChosen(t *testing.T) {
+	// slow is a series of 100 bins of which all instances end in the last of so many.
+	slow := func(bins int) []plot.Series {
+		counts := make([]uint64, 100)
+		counts[bins-1] = 50
+		return []plot.Series{made(t, nil, ms, 0, counts...)}
+	}
+	v := view(slow(50)[0])
+	for _, step := range []struct {
+		bins int
+		log  bool
+	}{{50, false}, {20, false}, {10, false}, {8, true}, {10, true}, {24, true}, {26, false}, {10, false}, {1, true}, {100, false}} {
+		v.show("a", slow(step.bins))
+		if v.axis().Log != step.log {
+			t.Errorf("where all end within %d %% of the scale, it is logarithmic: %v, want %v", step.bins, v.axis().Log, step.log)
+		}
+	}
+	v.show("a", slow(2))
+	v.toggleLog()
+	v.show("a", slow(1))
+	if v.axis().Log {
+		t.Error("it is not the scale that was chosen")
+	}
+	v = view(slow(50)[0])
+	v.cursorAt(0.5)
+	v.show("a", slow(1))
+	if v.axis().Log {
+		t.Error("the scale changes below the cursor")
 	}
 }
 
@@ -274,9 +308,9 @@ func TestReadoutOfMean(t *testing.T) {
 // What failed says in which way, where it was one.
 func TestHowFailed(t *testing.T) {
 	for want, s := range map[string]plot.Series{
-		"timed out": {Failed: 0.1, TimedOut: 0.1},
-		"failed":    {Failed: 0.1},
-		"fails":     {Failed: 0.1, TimedOut: 0.05},
+		"timeout":         {Failed: 0.1, TimedOut: 0.1},
+		"failure":         {Failed: 0.1},
+		"failure+timeout": {Failed: 0.1, TimedOut: 0.05},
 	} {
 		if got := howFailed(&s); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -148,7 +148,7 @@ func (v *plotView) entries(to []entry) []entry {
 		}
 	}
 	if judged {
-		s := stroke{style: v.theme.Style(required), on: 1}
+		s := v.theme.requiredStroke()
 		to = append(to, entry{mark, s.sample(), "QTA"})
 	}
 	return to
@@ -181,7 +181,7 @@ func (v *plotView) probeEntry(i int) entry {
 	case s.Instances == 0:
 		e.name += ", no instances"
 	case s.Failed > 0:
-		e.name += ", " + percent(s.Failed) + " fail"
+		e.name += ", " + howFailed(s) + " " + percent(s.Failed)
 	}
 	return e
 }
@@ -193,7 +193,7 @@ func (s stroke) sample() words {
 	for i := range cells {
 		pattern := rune(0x2800)
 		for j, bit := range []rune{0x04, 0x20} { // the third dots from above
-			if s.off == 0 || (2*i+j)%(s.on+s.off) < s.on {
+			if s.dash.Draws(2*i + j) {
 				pattern |= bit
 			}
 		}

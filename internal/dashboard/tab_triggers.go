@@ -181,7 +181,7 @@ func meaning(kind string) (short, long string) {
 	case "divergence":
 		return "off the calculated", "observed and calculated ΔQ are apart by more than bins and chance explain, three windows in a row. True is 0.05, or say how far in probability"
 	case "failure":
-		return "more instances fail", "a larger share of the instances fails or times out, as in 0.05 or 5%"
+		return "fewer succeed", "a larger share of the instances fails or times out, as in 0.05 or 5%"
 	case "hazard":
 		return "QTA nearly missed", "the observed or the calculated ΔQ violates the QTA, or has less slack in probability, twice in a row. True is no slack, or a share, as in 0.1"
 	case "load":

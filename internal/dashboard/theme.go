@@ -3,6 +3,7 @@ package dashboard
 import (
 	"github.com/gdamore/tcell/v2"
 
+	"github.com/beamscope/beamscope/internal/braille"
 	"github.com/beamscope/beamscope/internal/plot"
 	"github.com/beamscope/beamscope/internal/tui"
 )
@@ -28,25 +29,30 @@ type theme struct{ *tui.Theme }
 // A stroke is how the line of a curve looks: a colour, and a pattern of dots for
 // terminals and people without colours.
 type stroke struct {
-	style   tcell.Style
-	on, off int // dots drawn, and then left out, in turns; off is 0 for a solid line
+	style tcell.Style
+	dash  braille.Dash
 }
 
 // roleStroke returns the stroke of a curve in a plot of one probe: there the colour
 // says what the curve is.
 func (t *theme) roleStroke(r plot.Role) stroke {
-	s := stroke{style: tcell.StyleDefault.Foreground(t.Color(r.Paint())), on: 1}
+	s := stroke{style: tcell.StyleDefault.Foreground(t.Color(r.Paint()))}
 	switch r {
 	case plot.Calculated:
-		s.on, s.off = 4, 2
+		s.dash = braille.Dash{4, 2}
 	case plot.Mean:
-		s.on, s.off = 1, 2
+		s.dash = braille.Dash{1, 2}
 	case plot.CalculatedMean:
-		s.on, s.off = 1, 4
+		s.dash = braille.Dash{1, 4}
 	case plot.Earlier:
-		s.on, s.off = 2, 2
+		s.dash = braille.Dash{2, 2}
 	}
 	return s
+}
+
+// requiredStroke returns the stroke of a QTA, of dashes and dots.
+func (t *theme) requiredStroke() stroke {
+	return stroke{style: t.Style(required), dash: braille.Dash{3, 1, 1, 1}}
 }
 
 // probeStroke returns the stroke of a curve in a plot of several probes: there the

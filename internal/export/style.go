@@ -59,7 +59,7 @@ func strokeOf(p *Plot, index int, r plot.Role) stroke {
 
 // requiredStyle is that of the steps of a QTA, dMaxStyle that of the line at dMax.
 func requiredStyle() draw.LineStyle {
-	return draw.LineStyle{Color: plot.RequiredPaint.RGB(), Width: 1.2}
+	return draw.LineStyle{Color: plot.RequiredPaint.RGB(), Width: 1.2, Dashes: []vg.Length{6, 1.5, 1.2, 1.5, 1.2, 1.5}}
 }
 
 func dMaxStyle() draw.LineStyle {

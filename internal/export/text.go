@@ -92,7 +92,7 @@ func (c columns) head() {
 	if c.judged {
 		c.cell("QTA")
 	}
-	c.cells("success", "failed", "timeout", "lost", "orphan", "late")
+	c.cells("success", "failure", "timeout", "lost", "orphan", "late")
 	if c.amounts {
 		c.cell("amount")
 	}
@@ -205,7 +205,7 @@ func (t *Text) Close() error {
 	}
 	safetext.Fprintln(t.w, "totals")
 	tw := tabwriter.NewWriter(t.w, 8, 0, 1, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tw, "probe\tVM\tstarts\tends\tok\tfailed\ttimeout\tlost\torphan\tlate\t")
+	fmt.Fprintln(tw, "probe\tVM\tstarts\tends\tsuccess\tfailure\ttimeout\tlost\torphan\tlate\t")
 	for _, c := range t.totals {
 		safetext.Fprintf(tw, "%s\t%v\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t\n", c.Outcome, c.VM, c.Starts, c.Ends,
 			c.Successes, c.Failures, c.Timeouts, lost(c), c.Orphans, c.Lates)
