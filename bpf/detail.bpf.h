@@ -217,6 +217,7 @@ const volatile __u32 process_save;
 const volatile __u32 process_seq_clock;
 const volatile __u32 process_seq_lastcnt;
 const volatile __u32 process_suspensions;
+const volatile __u32 process_timer;
 
 /* Where a message has the first of its words: its term, its token and where it is from. */
 const volatile __u32 message_words;
@@ -391,6 +392,21 @@ static __always_inline __u32 read_timer(__u64 process)
 	return flags & F_TIMO ? STATE_KNOWN | STATE_TIMED_OUT : STATE_KNOWN;
 }
 
+/* What erl_process.h of OTP 25 has for the timer of a receive whose time is over:
+ * ERTS_PTMR_TIMEDOUT. It is there before the process is given to a scheduler. */
+#define PTMR_TIMED_OUT 1
+
+/* Whether the time of a receive is over, of a process that is given to a scheduler; 0 where
+ * it cannot be told. */
+static __always_inline __u32 read_over(__u64 process)
+{
+	__u64 timer;
+
+	if (!process_timer || bpf_probe_read_user(&timer, sizeof(timer), (void *)(process + process_timer)))
+		return 0;
+	return timer == PTMR_TIMED_OUT ? STATE_KNOWN | STATE_TIMED_OUT : STATE_KNOWN;
+}
+
 /* The state of a process; 0 where it cannot be told. */
 static __always_inline __u32 read_state(__u64 process)
 {
@@ -487,7 +503,7 @@ int detail_ready(void *ctx)
 		return 0;
 	if (!w->ready_ns)
 		*(volatile __u64 *)&w->ready_ns = d.now;
-	log_plain(LOG_READY, d.now, d.key.pid, d.key.process, 0);
+	log_plain(LOG_READY, d.now, d.key.pid, d.key.process, read_over(param(ctx, 1)));
 	return 0;
 }
 

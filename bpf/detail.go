@@ -19,6 +19,7 @@ type ProcessLayout struct {
 	Save                             uint32 // pointer to a pointer to the message that a receive looks at
 	SeqTraceClock, SeqTraceLastCount uint32 // the token of a message to an alias; 64 bits each
 	Suspensions                      uint32 // how many times it is suspended; 32 bits
+	Timer                            uint32 // the timer of a receive, 1 where its time is over; 64 bits
 	Message                          uint32 // where a message, not the process, has its term; 64 bits, and its token and origin follow
 }
 

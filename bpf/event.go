@@ -29,7 +29,8 @@ const (
 	EventMonitor   // Process begins to monitor the process Other, 0 where that is of another node
 )
 
-// States of [Event.State], and whether there is one. Of EventIn there are only the last two.
+// States of [Event.State], and whether there is one. EventIn has only the last two, EventReady
+// only the last.
 const (
 	StateKnown     = 1 << iota // the others say something
 	StateActive                // the process could go on: it was preempted, or moves to another scheduler
@@ -103,7 +104,7 @@ type Event struct {
 	Port   bool
 	Caller int64
 
-	State      uint8 // of EventOut and EventIn: a set of States
+	State      uint8 // of EventOut, EventIn and EventReady: a set of States
 	Reductions int32 // of EventOut
 	From, To   int64 // nanoseconds of CLOCK_MONOTONIC
 	Text       string

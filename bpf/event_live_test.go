@@ -324,6 +324,14 @@ func testWaits(t *testing.T, r *recorder) {
 	if len(timers) < len(want) || !slices.Equal(timers[:len(want)], want) {
 		t.Errorf("it went on with timers %b, want %b", timers, want)
 	}
+	timers = nil
+	for _, e := range ofKind(own, bpf.EventReady) {
+		timers = append(timers, e.State)
+	}
+	want = []uint8{known | bpf.StateTimedOut, known, known, known}
+	if len(timers) < len(want) || !slices.Equal(timers[:len(want)], want) {
+		t.Errorf("it was ready with timers %b, want %b", timers, want)
+	}
 
 	type origin struct {
 		Origin bpf.Origin

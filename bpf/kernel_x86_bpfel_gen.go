@@ -515,6 +515,7 @@ const (
 	kernelVarProcessState       = "process_state"
 	kernelVarProcessSuspensions = "process_suspensions"
 	kernelVarProcessTable       = "process_table"
+	kernelVarProcessTimer       = "process_timer"
 	kernelVarRule               = "rule"
 	kernelVarRunqueueOutcome    = "runqueue_outcome"
 	kernelVarStripeCells        = "stripe_cells"
@@ -674,6 +675,7 @@ type kernelVariableSpecs struct {
 	ProcessState       *ebpf.VariableSpec `ebpf:"process_state"`
 	ProcessSuspensions *ebpf.VariableSpec `ebpf:"process_suspensions"`
 	ProcessTable       *ebpf.VariableSpec `ebpf:"process_table"`
+	ProcessTimer       *ebpf.VariableSpec `ebpf:"process_timer"`
 	Rule               *ebpf.VariableSpec `ebpf:"rule"`
 	RunqueueOutcome    *ebpf.VariableSpec `ebpf:"runqueue_outcome"`
 	StripeCells        *ebpf.VariableSpec `ebpf:"stripe_cells"`
@@ -817,6 +819,7 @@ type kernelVariables struct {
 	ProcessState       *ebpf.Variable `ebpf:"process_state"`
 	ProcessSuspensions *ebpf.Variable `ebpf:"process_suspensions"`
 	ProcessTable       *ebpf.Variable `ebpf:"process_table"`
+	ProcessTimer       *ebpf.Variable `ebpf:"process_timer"`
 	Rule               *ebpf.Variable `ebpf:"rule"`
 	RunqueueOutcome    *ebpf.Variable `ebpf:"runqueue_outcome"`
 	StripeCells        *ebpf.Variable `ebpf:"stripe_cells"`

@@ -69,7 +69,7 @@ func subjectPrograms() ([]subjectNeed, error) {
 	}
 	terms := siteTerms{form: dtrace.TermsByNumber}
 	const some = 8 // offset of a member, for the programs that read it to be whole
-	layout := ProcessLayout{State: some, Flags: some, Save: some, SeqTraceClock: some, SeqTraceLastCount: some, Suspensions: some, Message: some}
+	layout := ProcessLayout{State: some, Flags: some, Save: some, SeqTraceClock: some, SeqTraceLastCount: some, Suspensions: some, Timer: some, Message: some}
 	for _, d := range detailPrograms() {
 		details = append(details, variant{program: d, args: newArguments(args), terms: terms, layout: layout})
 	}

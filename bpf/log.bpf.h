@@ -58,7 +58,8 @@ struct record {
 	__u64 place; /* 1 + its number in its stripe, 0 while it is being written */
 	__u64 now;
 	__u64 process;
-	__u64 other; /* a process, the number of a port, the hash of a text, the id of a span */
+	__u64 other; /* a process, the number of a port, the hash of a text, the id of a span; the
+		      * state of LOG_READY */
 	__u32 pid;   /* of the VM */
 	__u32 tid;
 	__u8 kind;

@@ -220,6 +220,8 @@ func decodeEvent(r *kernelRecord, texts *textReader) (Event, bool) {
 	case EventIn:
 		e.Again = r.Flags&logAgain != 0
 		e.State = uint8(r.Details[0])
+	case EventReady:
+		e.State, e.Other = uint8(r.Other), 0
 	case EventOut:
 		e.State, e.Reductions = uint8(r.Details[0]), int32(r.Details[1])
 	case EventNIFStart:
@@ -237,7 +239,7 @@ func decodeEvent(r *kernelRecord, texts *textReader) (Event, bool) {
 		e.From, e.To = int64(r.Details[0]), int64(r.Details[1])
 	case EventSuspend:
 		e.Port, e.Caller = r.Flags&logPort != 0, int64(r.Details[0])
-	case EventWatch, EventUnwatched, EventGCStart, EventGCEnd, EventNIFEnd, EventExit, EventResume, EventHold, EventRelease, EventReady, EventMonitor:
+	case EventWatch, EventUnwatched, EventGCStart, EventGCEnd, EventNIFEnd, EventExit, EventResume, EventHold, EventRelease, EventMonitor:
 	default:
 		return Event{}, false
 	}

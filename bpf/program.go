@@ -144,6 +144,7 @@ func (v variant) set(spec *ebpf.CollectionSpec) error {
 		kernelVarProcessSeqClock:    v.layout.SeqTraceClock,
 		kernelVarProcessSeqLastcnt:  v.layout.SeqTraceLastCount,
 		kernelVarProcessSuspensions: v.layout.Suspensions,
+		kernelVarProcessTimer:       v.layout.Timer,
 	}); err != nil {
 		return err
 	}

@@ -66,26 +66,45 @@ func (w *walk) explain(p *process, from, to int64, by path) []node {
 		return nil
 	}
 	g := gatherer{limit: (w.end - w.start) / shortParts}
-	for s := range w.segments(p, from, to) {
-		if s.state == waits && s.pause.kind == trace.Root {
-			if s.guess == "" {
-				g.add(w.wait(p, s, by)...)
-				continue
-			}
-			guessed := by
-			guessed.mark = max(by.mark, trace.Inferred)
-			for _, n := range w.wait(p, s, guessed) {
-				g.add(n.guessed(s.guess))
-			}
-			continue
+	var wait segment // the last one, not yet explained
+	end := func() {
+		if wait.from < wait.to {
+			g.add(w.waits(p, wait, by)...)
 		}
-		n := leaf(p, s, by)
-		if s.state == ready && n.Mark == trace.Exact && w.inWait(p, s) {
-			n.Mark = trace.Inferred
-		}
-		g.add(n)
+		wait = segment{}
 	}
+	for s := range w.segments(p, from, to) {
+		until, mark := w.inWait(p, s)
+		if s.from < until {
+			if wait.from >= wait.to || wait.to != s.from || s.state == waits && s.guess != wait.guess {
+				end()
+				wait = s
+			}
+			wait.to = until
+		}
+		if until < s.to {
+			end()
+			n := leaf(p, s, by)
+			n.Start, n.Mark = until, max(n.Mark, mark)
+			g.add(n)
+		}
+	}
+	end()
 	return g.nodes
+}
+
+// waits explains a segment in which a process waits for a message, and looks meanwhile at
+// others, if any come.
+func (w *walk) waits(p *process, s segment, by path) []node {
+	if s.guess == "" {
+		return w.wait(p, s, by)
+	}
+	by.mark = max(by.mark, trace.Inferred)
+	nodes := w.wait(p, s, by)
+	for i := range nodes {
+		nodes[i] = nodes[i].guessed(s.guess)
+	}
+	return nodes
 }
 
 // leaf makes a span of a segment in which the process did not wait for another one.

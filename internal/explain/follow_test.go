@@ -81,7 +81,7 @@ func TestFollow(t *testing.T) {
 		start: 10, end: 120020, want: `
 			10-22 running 1
 			22-110000 waiting 0 ambiguous: woken by a message of <0.2.0> or <0.3.0>
-			110000-120000 ready 1
+			110000-120000 ready 1 inferred
 			120000-120020 running 1`,
 	}, {
 		name: "it is scheduled in for a system task while it waits", events: `
@@ -566,10 +566,9 @@ func TestFollow(t *testing.T) {
 			90 end 1 7`,
 		start: 10, end: 90, want: `
 			10-22 running 1
-			22-40 waiting 2 inferred by 2>1 80..87
+			22-42 waiting 2 inferred by 2>1 80..87
 				22-30 ready 2 inferred
-				30-40 running 2 inferred
-			40-42 ready 1 inferred
+				30-42 running 2 inferred
 			42-44 running 1
 			44-80 waiting 2 inferred by 2>1 80..87
 				44-80 running 2 inferred
@@ -593,7 +592,7 @@ func TestFollow(t *testing.T) {
 		start: 10, end: 90, want: `
 			10-20 running 1
 			20-80 waiting 0 ambiguous: woken by a message of <0.2.0> or <0.3.0>
-			80-85 ready 1
+			80-85 ready 1 inferred
 			85-90 running 1`,
 	}, {
 		name: "two that send at the same time, of different sizes", events: `
@@ -612,9 +611,9 @@ func TestFollow(t *testing.T) {
 			90 end 1 7`,
 		start: 10, end: 90, want: `
 			10-20 running 1
-			20-80 waiting 3 inferred by 3>1 81..87
-				20-80 running 3 inferred
-			80-85 ready 1
+			20-81 waiting 3 inferred by 3>1 81..87
+				20-81 running 3 inferred
+			81-85 ready 1 inferred
 			85-90 running 1`,
 	}, {
 		name: "the wait of one that is not watched when it answers", events: `
@@ -670,10 +669,10 @@ func TestFollow(t *testing.T) {
 			37 out 1 wait`,
 		start: 10, end: 90, want: `
 			10-22 running 1
-			22-33 waiting 2 inferred by 1>2 20..32: assumed: it sent the last message there
+			22-35 waiting 2 inferred by 1>2 20..32: assumed: it sent the last message there
 				22-30 ready 2 inferred
-				30-33 running 2 inferred
-			33-35 ready 1 inferred
+				30-34 running 2 inferred
+				34-35 waiting 1 inferred by 2>1 33..0: ` + reasonAssumed + `; they wait for each other
 			35-37 running 1
 			37-90 waiting 2 inferred by 1>2 20..32: assumed: it sent the last message there
 				37-90 waiting 1 inferred by 2>1 33..0: assumed: it sent the last message there; they wait for each other`,

@@ -479,7 +479,7 @@ func TestOverwrittenInPart(t *testing.T) {
 		{name: "who was said to take a message", owner: 2, start: 13, end: 70, want: `
 			13-20 unexplained 2: nothing was seen of it yet
 			20-50 unexplained 2` + why + `
-			50-60 ready 2
+			50-60 ready 2 inferred
 			60-70 running 2`},
 		{name: "who has exited meanwhile", owner: 3, start: 13, end: 70, want: `
 			13-50 unexplained 3: not watched then

@@ -55,6 +55,7 @@ type change struct {
 	state  state
 	thread int    // of running, collects and native; of ready, that on which it ended
 	detail string // the native function, why it is unknown
+	over   bool   // of ready: the time of the receive it waits in is over
 	why    suspension
 	guess  string // on what it rests that it came into the state then; "" where that is certain
 }
@@ -271,9 +272,14 @@ func (p *process) ready(e *bpf.Event) {
 		p.silent = p.current().at
 		p.infer(e)
 	}
+	over := e.State&bpf.StateTimedOut != 0
 	switch p.current().state {
 	case waits:
-		p.set(change{at: e.Time, state: ready})
+		p.set(change{at: e.Time, state: ready, over: over})
+	case ready:
+		if over { // a message has made it ready before
+			p.set(change{at: e.Time, state: ready, over: true})
+		}
 	case running:
 		p.early = e.Time
 	case suspended:

@@ -19,7 +19,7 @@ const vmPID = 42
 //	0 start 1 7          90 end 2 7              span 7
 //	0 in 1 @3 again      9 out 1 wait            on thread 3; or ready, port, dirty, reds=N
 //	5 in 1 over          9 out 1 timer           the time of a receive: over, not yet, none; untold
-//	5 able 1             9 monitor 1>2           a scheduler has it; it monitors 2
+//	5 able 1 over        9 monitor 1>2           a scheduler has it, the time of its receive is over; it monitors 2
 //	5 send 1>2 4         5 send 1>2 alias        size 4; then a token: ~9.1.2; or unwatched
 //	7 receive 2 4 from=1                         or port=1, atom=1, down=1
 //	6 queued 2 4 #1      7 receive 2 4 #1        1 in the private queue
@@ -51,7 +51,7 @@ func scripted(t testing.TB, f []string) bpf.Event {
 		"hold": bpf.EventHold, "release": bpf.EventRelease, "resume": bpf.EventResume,
 	}
 	e.Kind = kinds[f[1]]
-	if e.Kind == bpf.EventIn {
+	if e.Kind == bpf.EventIn || e.Kind == bpf.EventReady {
 		e.State = bpf.StateKnown
 	}
 	for i, arg := range f[2:] {
@@ -86,7 +86,7 @@ func argument(t testing.TB, e *bpf.Event, arg string) {
 			return
 		}
 		e.ID = number[uint64](t, arg)
-	case bpf.EventIn:
+	case bpf.EventIn, bpf.EventReady:
 		switch arg {
 		case "again":
 			e.Again = true

@@ -101,6 +101,7 @@ type simProc struct {
 	over      bool       // it goes on because the timer has fired
 	ever      bool       // a variable says that it waits for ever
 	waits     []interval // of this receive
+	woken     interval   // since when it is ready, and when it runs, after the last of them
 	timer     int        // how often it slept
 	busy      int64      // until when it sends a message
 	token     token
@@ -209,8 +210,13 @@ func (s *sim) enter(p *simProc, to state) {
 // runnable puts a process into the run queue.
 func (s *sim) runnable(p *simProc) {
 	if p.state == waits && p.then != nil {
-		s.emit(p, bpf.Event{Kind: bpf.EventReady, Thread: 800})
+		state := uint8(bpf.StateKnown)
+		if p.slept {
+			state |= bpf.StateTimedOut
+		}
+		s.emit(p, bpf.Event{Kind: bpf.EventReady, Thread: 800, State: state})
 		p.waits[len(p.waits)-1].to = s.now
+		p.woken = interval{from: s.now}
 	}
 	s.enter(p, ready)
 	s.ready = append(s.ready, p)
@@ -231,6 +237,7 @@ func (s *sim) schedule() {
 		p.over = p.slept && p.then != nil
 		s.emit(p, bpf.Event{Kind: bpf.EventIn, State: bpf.StateKnown | p.timers()})
 		s.enter(p, running)
+		p.woken.to = s.now
 		s.after(s.rnd.Int64N(500), func() { s.step(p) })
 	}
 }
@@ -239,11 +246,20 @@ func (s *sim) schedule() {
 func (s *sim) out(p *simProc, to state, flags uint8) {
 	s.emit(p, bpf.Event{Kind: bpf.EventOut, State: bpf.StateKnown | flags | p.timers()})
 	if to == waits {
+		p.wokenUntil(s.now)
 		p.waits = append(p.waits, interval{from: s.now})
 	}
 	s.enter(p, to)
 	s.free = append(s.free, p.thread)
 	s.after(0, s.schedule)
+}
+
+// wokenUntil says that the process, which was woken, waited on until a time, but for what it
+// ran.
+func (p *simProc) wokenUntil(at int64) {
+	if at = min(at, p.woken.to); p.woken.from < at && len(p.waits) > 0 {
+		p.waits = append(p.waits, interval{p.woken.from, at})
+	}
 }
 
 // timers returns what the flags of a process tell of the time of its receive.
@@ -262,7 +278,7 @@ func (s *sim) left(p *simProc, timer bool) {
 	for _, w := range p.waits {
 		s.waits[p.pid] = append(s.waits[p.pid], simWait{w, timer})
 	}
-	p.then, p.waits = nil, nil
+	p.then, p.waits, p.woken = nil, nil, interval{}
 	p.slept, p.timing, p.over, p.ever = false, false, false, false
 	p.timer++
 }
@@ -434,6 +450,7 @@ func (s *sim) taking(p *simProc) {
 	p.inner = slices.Delete(slices.Clone(p.inner), p.looked, p.looked+1)
 	p.token = m.token
 	then := p.then
+	p.wokenUntil(m.at)
 	s.left(p, false)
 	then(m)
 	s.step(p)

@@ -395,7 +395,7 @@ func TestSuspensions(t *testing.T) {
 			10-20 running 1
 			20-30 unexplained 1 inferred: ` + reasonSignal + `
 			30-70 suspended 1 by 2
-			70-81 ready 1
+			70-81 ready 1 inferred
 			81-90 running 1`,
 	}} {
 		s.run(t)

@@ -19,15 +19,14 @@ func TestTimeout(t *testing.T) {
 			40001 able 1
 			40005 in 1
 			40006 out 1 timer
-			90000 able 1
+			90000 able 1 over
 			90010 in 1 over
 			90020 queued 1 4 #1
 			90021 receive 1 4 #1
 			90030 end 1 7`,
 		start: 10, end: 90030, want: `
 			10-20 running 1
-			20-40000 unexplained 1` + sleeps + `
-			40000-40005 ready 1 inferred
+			20-40005 unexplained 1` + sleeps + `
 			40005-40006 running 1
 			40006-90000 unexplained 1` + sleeps + `
 			90000-90010 ready 1
@@ -37,7 +36,7 @@ func TestTimeout(t *testing.T) {
 			0 watch 1
 			10 start 1 7
 			20 out 1 timer
-			40000 able 1
+			40000 able 1 over
 			50000 send 5>1 unwatched 4
 			90010 in 1 over
 			90020 queued 1 4 #1
@@ -65,6 +64,51 @@ func TestTimeout(t *testing.T) {
 			40000-90010 ready 1 inferred
 			90010-90030 running 1`,
 	}, {
+		name: "the time is over after a message has made it ready, and before it runs", events: `
+			0 watch 1
+			10 start 1 7
+			20 out 1 timer
+			40000 send 5>1 unwatched 4
+			40001 able 1
+			70000 able 1 over
+			90010 in 1 over
+			90020 queued 1 4 #1
+			90021 receive 1 4 #1
+			90030 end 1 7`,
+		start: 10, end: 90030, want: `
+			10-20 running 1
+			20-70000 unexplained 1` + sleeps + `
+			70000-90010 ready 1
+			90010-90030 running 1`,
+	}, {
+		name: "it has no processor until it looks at a message, nor while it does", events: `
+			0 watch 1
+			10 start 1 7
+			20 out 1 timer
+			40000 send 5>1 unwatched 4
+			40001 able 1
+			50000 off @1 40100 40100
+			50005 in 1
+			60000 off @1 50006 50006
+			60006 out 1 timer
+			90000 able 1 over
+			90005 off @1 90001 90001
+			90010 in 1 over
+			90020 queued 1 4 #1
+			90021 receive 1 4 #1
+			90030 end 1 7`,
+		start: 10, end: 90030, want: `
+			10-20 running 1
+			20-50005 unexplained 1` + sleeps + `
+			50005-50006 running 1
+			50006-60000 unexplained 1` + sleeps + `
+			60000-60006 running 1
+			60006-90000 unexplained 1` + sleeps + `
+			90000-90001 ready 1
+			90001-90005 oswait 1
+			90005-90010 ready 1
+			90010-90030 running 1`,
+	}, {
 		name: "a call that times out, and then a message that came meanwhile", events: `
 			0 watch 1
 			0 watch 2
@@ -81,16 +125,15 @@ func TestTimeout(t *testing.T) {
 			40005 in 1
 			40006 queued 1 4 #1
 			40007 out 1 timer
-			90000 able 1
+			90000 able 1 over
 			90010 in 1 over
 			90021 receive 1 4 #1
 			90030 end 1 7`,
 		start: 10, end: 90030, want: `
 			10-22 running 1
-			22-40000 waiting 2 inferred by 1>2 20..32: ` + reasonTimeout + `
+			22-40005 waiting 2 inferred by 1>2 20..32: ` + reasonTimeout + `
 				22-30 ready 2 inferred
-				30-40000 running 2 inferred
-			40000-40005 ready 1 inferred
+				30-40005 running 2 inferred
 			40005-40007 running 1
 			40007-90000 waiting 2 inferred by 1>2 20..32: ` + reasonTimeout + `
 				40007-90000 running 2 inferred
@@ -103,7 +146,7 @@ func TestTimeout(t *testing.T) {
 			19 monitor 1>0
 			20 send 1>281474976710661 9
 			22 out 1 timer
-			90000 able 1
+			90000 able 1 over
 			90010 in 1 over
 			90030 end 1 7`,
 		start: 10, end: 90030, want: `
@@ -130,7 +173,7 @@ func TestTimeout(t *testing.T) {
 			41 queued 1 4 #1
 			42 receive 1 4 #1
 			50 out 1 timer
-			90000 able 1
+			90000 able 1 over
 			90010 in 1 over
 			90030 end 1 7`,
 		start: 10, end: 90030, want: `
@@ -150,10 +193,10 @@ func TestTimeout(t *testing.T) {
 			19 monitor 1>2
 			20 send 1>2 9
 			22 out 1 timer
-			40000 able 1
+			40000 able 1 over
 			40010 in 1 over
 			40020 out 1 timer
-			90000 able 1
+			90000 able 1 over
 			90010 in 1 over
 			90030 end 1 7`,
 		start: 10, end: 90030, want: `
@@ -171,7 +214,7 @@ func TestTimeout(t *testing.T) {
 			10 start 1 7
 			20 send 1>2 9
 			22 out 1 timer
-			90000 able 1
+			90000 able 1 over
 			90010 in 1 over
 			90030 end 1 7`,
 		start: 10, end: 90030, want: `
@@ -230,11 +273,10 @@ func TestTimeout(t *testing.T) {
 			300000030 end 1 7`,
 		start: 10, end: 300000030, want: `
 			10-20 running 1
-			20-40000 unexplained 1 inferred: ` + reasonUntold + `
-			40000-40005 ready 1 inferred
+			20-40005 unexplained 1 inferred: ` + reasonUntold + `
 			40005-40006 running 1
 			40006-90000000 unexplained 1 inferred: ` + reasonUntold + `
-			90000000-300000000 ready 1
+			90000000-300000000 ready 1 inferred
 			300000000-300000030 running 1`,
 	}, {
 		name: "not told: a call times out, and a message is taken that it had fetched before", events: `
@@ -252,8 +294,7 @@ func TestTimeout(t *testing.T) {
 			90030 end 1 7`,
 		start: 10, end: 90030, want: `
 			10-22 running 1
-			22-40000 unexplained 1 inferred: ` + reasonUntold + `
-			40000-40005 ready 1 inferred
+			22-40005 unexplained 1 inferred: ` + reasonUntold + `
 			40005-40007 running 1
 			40007-90010 unexplained 1 inferred: ` + reasonUntold + `
 			90010-90030 running 1`,
@@ -278,8 +319,11 @@ func TestOvertaken(t *testing.T) {
 		32 receive 2 9 #1
 		80000 send 2>1 4
 		80001 able 1`
-	const until = "10-22 running 1\n22-80000 waiting 2 inferred by 2>1 "
-	const does = "\n\t22-30 ready 2 inferred\n\t30-80000 running 2 inferred\n80000-"
+	// It waited until a time, when the message had not been sent or it began to look.
+	explained := func(until, taken, rest string) string {
+		return "10-22 running 1\n22-" + until + " waiting 2 inferred by 2>1 " + taken +
+			"\n\t22-30 ready 2 inferred\n\t30-" + until + " running 2 inferred\n" + until + "-" + rest
+	}
 	for _, s := range []scenario{{
 		name: "a report just before the answer", events: before + `
 			90000 send 2>1 5
@@ -288,7 +332,7 @@ func TestOvertaken(t *testing.T) {
 			95001 queued 1 5 #2
 			95002 receive 1 5 #2
 			95010 end 1 7`,
-		start: 10, end: 95010, want: until + "90000..95002" + does + "95000 ready 1\n95000-95010 running 1",
+		start: 10, end: 95010, want: explained("90000", "90000..95002", "95000 ready 1 inferred\n95000-95010 running 1"),
 	}, {
 		name: "the answer comes when it runs already", events: before + `
 			80100 in 1
@@ -297,7 +341,7 @@ func TestOvertaken(t *testing.T) {
 			90001 queued 1 5 #2
 			90002 receive 1 5 #2
 			95010 end 1 7`,
-		start: 10, end: 95010, want: until + "90000..90002" + does + "80100 ready 1\n80100-95010 running 1",
+		start: 10, end: 95010, want: explained("80100", "90000..90002", "95010 running 1"),
 	}, {
 		name: "the answer comes when it runs and has not yet looked", events: before + `
 			80100 in 1
@@ -306,7 +350,7 @@ func TestOvertaken(t *testing.T) {
 			90001 queued 1 5 #2
 			90002 receive 1 5 #2
 			95010 end 1 7`,
-		start: 10, end: 95010, want: until + "89000..90002" + does + "80100 ready 1\n80100-95010 running 1",
+		start: 10, end: 95010, want: explained("80100", "89000..90002", "95010 running 1"),
 	}, {
 		name: "not told: a report just before the answer", events: before + `
 			90000 send 2>1 5
@@ -315,7 +359,7 @@ func TestOvertaken(t *testing.T) {
 			95001 queued 1 5 #2
 			95002 receive 1 5 #2
 			95010 end 1 7`,
-		start: 10, end: 95010, want: until + "90000..95002" + does + "95000 ready 1\n95000-95010 running 1",
+		start: 10, end: 95010, want: explained("90000", "90000..95002", "95000 ready 1 inferred\n95000-95010 running 1"),
 	}} {
 		t.Run(s.name, func(t *testing.T) { s.run(t) })
 	}
@@ -391,7 +435,7 @@ func TestWokenByOneOf(t *testing.T) {
 			10-20 running 1
 			20-80 waiting 3 inferred by 3>1 0..87
 				20-80 running 3 inferred
-			80-85 ready 1
+			80-85 ready 1 inferred
 			85-90 running 1`}.run(t)
 }
 
@@ -441,7 +485,7 @@ func TestWokenOpen(t *testing.T) {
 		start: 10, end: 90, want: `
 			10-20 running 1
 			20-80 unexplained 1: it could go on, and what woke it was not seen
-			80-90 ready 1`}.run(t)
+			80-90 ready 1 inferred`}.run(t)
 }
 
 // The VM may collect the garbage of a process while that waits: it waits on, unless something
@@ -454,7 +498,7 @@ func TestCollectedWhileItWaits(t *testing.T) {
 		30 gc+ 1 @2
 		40 gc- 1 @2`
 	scenario{events: before + `
-		80 able 1
+		80 able 1 over
 		82 in 1 over
 		90 end 1 7`,
 		start: 10, end: 90, want: `

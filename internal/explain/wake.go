@@ -49,31 +49,107 @@ func (w *walk) wakeOf(p *process, s segment) wake {
 	return e.wake
 }
 
-// inWait reports whether a process that can go on is still in the wait before: it was woken
-// by something that it did not wait for, and would have waited on if it had come to run.
-func (w *walk) inWait(p *process, s segment) bool {
+// inWait returns until when a process waits in a segment, and how certain it is that it does
+// not in the rest. Whatever wakes a process that waits, it looks at the messages that have
+// come, and waits on if it wants none of them. That look belongs to the wait, and so does the
+// time until a scheduler and a processor are free for it.
+func (w *walk) inWait(p *process, s segment) (until int64, rest trace.Mark) {
+	switch {
+	case s.state == waits && s.pause.kind == trace.Root:
+		return s.to, trace.Exact
+	case !s.looks():
+		return s.from, trace.Exact
+	}
 	i := after(p.changes, s.at, changedAt)
-	for i < len(p.changes) && p.changes[i].state != ready {
+	for i < len(p.changes) && p.changes[i].at == s.at && p.changes[i].state != s.state {
 		i++
 	}
-	if i == 0 || i >= len(p.changes) || p.changes[i].at != s.at || p.changes[i-1].state != waits {
-		return false
+	if i >= len(p.changes) || p.changes[i].at != s.at {
+		return s.from, trace.Exact
 	}
-	e, ok := w.episodes[p]
-	if !ok || s.at < e.from || s.at >= e.to {
-		e = p.episode(p.changes[i-1].at, s.at)
-		w.episodes[p] = e
+	e, last, ok := w.episodeAt(p, i)
+	if !ok {
+		return s.from, trace.Exact
 	}
-	for _, c := range p.changes[i:] {
+	for _, c := range p.changes[i+1:] {
 		if c.at >= e.to {
 			break
 		}
 		if c.state == waits {
-			return true
+			return s.to, trace.Exact
 		}
 	}
-	came := after(p.arrived, s.at, sentAt)
-	return e.wake.how == byTimer && came < len(p.arrived) && p.arrived[came].at == s.at
+	if s.state == running {
+		return s.from, trace.Exact
+	}
+	return p.readyAfter(e, i, last, s)
+}
+
+// looks reports whether the segment may be one in which a process that waits is about to look
+// at what has come, or does so and has no processor.
+func (s segment) looks() bool {
+	switch s.pause.kind {
+	case trace.Root:
+		return s.state == ready
+	case trace.OSWait, trace.Blocked:
+		return s.state == ready || s.state == running
+	}
+	return false
+}
+
+// readyAfter is inWait for a segment of the change i, in which the process is ready behind
+// an episode; last is when its last wait began.
+func (p *process) readyAfter(e episode, i int, last int64, s segment) (until int64, rest trace.Mark) {
+	fetched := after(p.fetched, e.to, itself) - after(p.fetched, last, itself)
+	switch k := e.wake; k.how {
+	case byTimer, byOpen, notYet:
+		if i+1 < len(p.changes) && p.changes[i+1].over {
+			return s.to, trace.Exact
+		}
+		if !s.over {
+			return s.from, trace.Inferred
+		}
+	case byMessage:
+		if k.send.at > s.from {
+			return min(k.send.at, s.to), k.mark
+		}
+		if fetched > 1 {
+			return s.from, k.mark
+		}
+	case byExit:
+	default:
+		if k.how != byUnseen || fetched > 1 {
+			return s.from, trace.Inferred
+		}
+	}
+	return s.from, trace.Exact
+}
+
+// episodeAt returns the episode of a process that a change is within by which it becomes
+// ready, or runs, behind a wait; and when that wait began.
+func (w *walk) episodeAt(p *process, i int) (e episode, since int64, ok bool) {
+	j := i - 1
+	for j > 0 && p.changes[j].interrupts() {
+		j--
+	}
+	if j < 0 || p.changes[j].state != waits {
+		return e, 0, false
+	}
+	at, since := p.changes[i].at, p.changes[j].at
+	if e, ok = w.episodes[p]; ok && e.from <= at && at < e.to {
+		return e, since, true
+	}
+	if e = p.episode(since, p.changes[j+1].at); at >= e.to {
+		return e, 0, false
+	}
+	w.episodes[p] = e
+	return e, since, true
+}
+
+// interrupts reports whether a process may be in the state in the midst of a wait, without
+// having run.
+func (c change) interrupts() bool {
+	return c.state == ready || c.state == collects || c.state == suspended
 }
 
 // episode finds out what a wait that began at since, and was interrupted at until for the

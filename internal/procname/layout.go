@@ -45,6 +45,7 @@ type processLayout struct {
 
 	seqTraceClock, seqTraceLastCount uint64 // of messages with a token
 	suspensions                      uint64
+	timer                            uint64 // of a receive
 }
 
 // regProcLayout is of struct reg_proc.
@@ -105,6 +106,7 @@ func (l *layout) members() []member {
 		{process, "seq_trace_clock", 8, &p.seqTraceClock, nil},
 		{process, "seq_trace_lastcnt", 8, &p.seqTraceLastCount, nil},
 		{process, "rcount", 4, &p.suspensions, nil},
+		{process, "common.timer", 8, &p.timer, nil},
 
 		{"erl_mesg", "m", 8, &l.message, nil},
 

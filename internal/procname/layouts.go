@@ -64,6 +64,7 @@ type Members struct {
 	Save                             uint32 // pointer to a pointer to the message that a receive looks at
 	SeqTraceClock, SeqTraceLastCount uint32 // 64 bits each: what the token of the next message is made of
 	Suspensions                      uint32 // 32 bits: how many times it is suspended
+	Timer                            uint32 // 64 bits: the timer of a receive, 1 where its time is over
 	Message                          uint32 // in struct erl_mesg: the term, the token, and where the message is from
 }
 
@@ -82,6 +83,7 @@ func (l *Layouts) Process(ctx context.Context, p usdt.Process, f *usdt.File) (Me
 		SeqTraceClock:     uint32(known.process.seqTraceClock),
 		SeqTraceLastCount: uint32(known.process.seqTraceLastCount),
 		Suspensions:       uint32(known.process.suspensions),
+		Timer:             uint32(known.process.timer),
 		Message:           uint32(known.message),
 	}, nil
 }

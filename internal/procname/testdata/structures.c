@@ -43,6 +43,7 @@ struct process {
 	struct {
 		uint32_t flags;
 		Eterm id;
+		uint64_t timer;
 		union {
 			struct {
 				uint16_t interval;
@@ -125,6 +126,7 @@ const uint64_t offsets[] = {
 	offsetof(struct process, seq_trace_clock),
 	offsetof(struct process, seq_trace_lastcnt),
 	offsetof(struct process, rcount),
+	offsetof(struct process, common.timer),
 	offsetof(struct erl_mesg, m),
 	offsetof(struct reg_proc, p),
 	offsetof(struct reg_proc, name),
