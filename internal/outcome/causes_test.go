@@ -175,8 +175,8 @@ func judge(t *testing.T, c cause, each map[uint64]span, found map[uint64][]trace
 		if shares[0].Behind < c.behind {
 			t.Errorf("#%d was behind %d messages, at least %d", id, shares[0].Behind, c.behind)
 		}
+		logShares(t, id, shares)
 		for _, s := range shares {
-			t.Logf("#%d %6.2f ms %v of %v %s %s (%v) %s %s behind %d", id, float64(s.Duration)/1e6, s.Kind, s.Process, s.Name, s.OtherName, s.Mark, s.Detail, s.Reason, s.Behind)
 			if c.of(s) || c.also != nil && c.also(s) {
 				share += s.Duration
 			}
@@ -188,6 +188,14 @@ func judge(t *testing.T, c cause, each map[uint64]span, found map[uint64][]trace
 		float64(share)/1e6, float64(total)/1e6, float64(cause)/1e6, 100*(float64(share)/float64(cause)-1))
 	if 10*share < 9*cause || 10*share > 11*cause {
 		t.Errorf("its share is not within a tenth of what was measured")
+	}
+}
+
+// logShares logs the shares of an instance.
+func logShares(t *testing.T, id uint64, shares []trace.Share) {
+	t.Helper()
+	for _, s := range shares {
+		t.Logf("#%d %6.2f ms %v of %v %s %s (%v) %s %s behind %d", id, ms(s.Duration), s.Kind, s.Process, s.Name, s.OtherName, s.Mark, s.Detail, s.Reason, s.Behind)
 	}
 }
 
@@ -205,18 +213,24 @@ func overload(t *testing.T, beam *erlang.VM) {
 		}
 	}
 	for range 3 {
-		cmd := exec.Command("sh", "-c", "while :; do :; done")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			cmd.Process.Kill()
-			cmd.Wait()
-		})
-		bind(t, cmd.Process.Pid, &one)
+		bind(t, busyProgram(t), &one)
 	}
 	bind(t, beam.PID(), &one)
 	t.Cleanup(func() { bind(t, beam.PID(), &before) })
+}
+
+// busyProgram starts a program that computes until the test ends, and returns its pid.
+func busyProgram(t *testing.T) int {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", "while :; do :; done")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	return cmd.Process.Pid
 }
 
 // bind has all threads of a process run on these processors.

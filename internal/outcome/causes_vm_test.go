@@ -97,8 +97,8 @@ func judgeSums(t *testing.T, c cause, each map[uint64]span, found map[uint64][]t
 	t.Helper()
 	var share, cause int64
 	for id, own := range each {
+		logShares(t, id, found[id])
 		for _, s := range found[id] {
-			t.Logf("#%d %6.2f ms %v of %v %s (%v) %s %s", id, float64(s.Duration)/1e6, s.Kind, s.Process, s.Name, s.Mark, s.Detail, s.Reason)
 			if c.of(s) || c.also(s) {
 				share += s.Duration
 			}

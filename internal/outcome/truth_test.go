@@ -3,6 +3,7 @@ package outcome_test
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,6 +42,86 @@ func TestNothingExactIsWrong(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Nor is it where the VM, and the machine, have more to do than they can.
+func TestNothingExactIsWrongUnderLoad(t *testing.T) {
+	beam := vmtest.StartOn(t, knownOTP(t), erlang.Options{Args: []string{"+S", "2:2"}})
+	s := newWaits(t, beam)
+	busyBeside(t, beam)
+	var sum tally
+	for _, seqTrace := range []bool{false, true} {
+		t.Run(fmt.Sprintf("seq_trace %v", seqTrace), func(t *testing.T) {
+			for i, r := range s.runs(t, beam, waitScenarios, seqTrace) {
+				t.Run(waitScenarios[i], func(t *testing.T) { sum.add(r.judge(t, 0.03, 0)) })
+			}
+		})
+	}
+	t.Log(sum)
+}
+
+// The scenarios that measure their cause as a whole, without those that take many turns on a
+// scheduler, each of which is long here.
+var causesUnderLoad = strings.Fields(`
+	file_io port_busy neighbour mailbox busy_server callee lock handed_over sleep timer port_message
+	persistent_term suspended suspended_running native_sleep`)
+
+// Nor do causes get more time, marked exact, than they took, and nothing else gets theirs.
+func TestKnownCausesUnderLoad(t *testing.T) {
+	beam := vmtest.StartOn(t, knownOTP(t), erlang.Options{Args: []string{"+S", "3:3"}})
+	s := newWaits(t, beam)
+	busyBeside(t, beam)
+	all := slices.DeleteFunc(slices.Concat(causes(), causesOfVM()), func(c cause) bool {
+		return !slices.Contains(causesUnderLoad, c.scenario)
+	})
+	for _, seqTrace := range []bool{false, true} {
+		t.Run(fmt.Sprintf("seq_trace %v", seqTrace), func(t *testing.T) {
+			for some := range slices.Chunk(all, most) {
+				var names []string
+				for _, c := range some {
+					names = append(names, c.scenario)
+				}
+				for i, r := range s.some(t, beam, names, fmt.Sprintf("spans => 1, work => 2, cause => 80, messages => 30, seq_trace => %v", seqTrace)) {
+					t.Run(names[i], func(t *testing.T) { r.judgeCause(t, some[i]) })
+				}
+			}
+		})
+	}
+}
+
+// judgeCause fails if shares that are marked exact give the cause more time than the scenario
+// measured, or give more than the rest to what cannot be the cause. A process may be ready or
+// without a processor in both.
+func (r told) judgeCause(t *testing.T, c cause) {
+	t.Helper()
+	for _, sp := range r.spans {
+		shares := sharesOf(t, *sp.instance)
+		var caused, others int64
+		for _, s := range shares {
+			switch {
+			case s.Mark != trace.Exact:
+			case c.of(s):
+				caused += s.Duration
+			case s.Kind == trace.Running || s.Kind == trace.Waiting || s.Kind == trace.Unexplained && !ignorant.MatchString(s.Reason):
+				others += s.Duration
+			}
+		}
+		duration := sp.instance.End - sp.instance.Start
+		limit := duration/20 + 2_000_000
+		if caused <= sp.cause+limit && others <= duration-sp.cause+limit {
+			continue
+		}
+		t.Errorf("#%d: the cause took %.2f of %.2f ms; it is given %.2f ms, marked exact, and others %.2f ms", sp.id, ms(sp.cause), ms(duration), ms(caused), ms(others))
+		logShares(t, sp.id, shares)
+	}
+}
+
+// busyBeside has two processes for each scheduler of the VM compute, and a program of the
+// operating system beside it, until the test ends.
+func busyBeside(t *testing.T, beam *erlang.VM) {
+	t.Helper()
+	vmtest.Eval(t, beam, `[spawn(fun Busy() -> truth:busy(1000000), Busy() end) || _ <- lists:seq(1, 2 * erlang:system_info(schedulers))]`)
+	busyProgram(t)
 }
 
 // Nor is it on VMs of which less can be seen: of other releases, and without symbols.
@@ -136,6 +217,7 @@ type told struct {
 type toldSpan struct {
 	id       uint64
 	from     int64 // by the VM's clock
+	cause    int64 // how long the cause took, as measured, ns
 	instance *outcome.Instance
 }
 
@@ -147,22 +229,26 @@ type phase struct {
 	from, due, to int64
 }
 
+// most is how many scenarios are carried out before their windows are collected.
+const most = 8
+
 // runs carries out scenarios, a few at a time.
 func (s waits) runs(t *testing.T, beam *erlang.VM, scenarios []string, seqTrace bool) []told {
 	t.Helper()
-	const most = 8
+	options := fmt.Sprintf("spans => 2, work => 2, cause => 120, seq_trace => %v", seqTrace)
 	var all []told
 	for some := range slices.Chunk(scenarios, most) {
-		all = append(all, s.some(t, beam, some, seqTrace)...)
+		all = append(all, s.some(t, beam, some, options)...)
 	}
 	return all
 }
 
-func (s waits) some(t *testing.T, beam *erlang.VM, scenarios []string, seqTrace bool) []told {
+// some carries out scenarios with options of the module causes.
+func (s waits) some(t *testing.T, beam *erlang.VM, scenarios []string, options string) []told {
 	t.Helper()
 	s.t, s.batches = t, nil
-	options := fmt.Sprintf("[[%s], #{spans => 2, work => 2, cause => 120, seq_trace => %v}]", strings.Join(scenarios, ","), seqTrace)
-	text := s.collectWhile(func() (string, error) { return beam.Call(t.Context(), "causes", "run_all", options) })
+	args := fmt.Sprintf("[[%s], #{%s}]", strings.Join(scenarios, ","), options)
+	text := s.collectWhile(func() (string, error) { return beam.Call(t.Context(), "causes", "run_all", args) })
 	found := make(map[uint64]*outcome.Instance)
 	for _, b := range s.batches {
 		for i := range b.Instances {
@@ -199,7 +285,7 @@ func readTold(t *testing.T, result string, found map[uint64]*outcome.Instance) t
 		if found[id] == nil {
 			t.Fatalf("#%d was not seen", id)
 		}
-		r.spans = append(r.spans, toldSpan{id, from, found[id]})
+		r.spans = append(r.spans, toldSpan{id, from, each[3*i+2], found[id]})
 	}
 	for _, m := range phaseForm.FindAllStringSubmatch(result, -1) {
 		times := vmtest.Integers(t, strings.Join(m[4:], " "))
@@ -234,9 +320,33 @@ type statement struct {
 // that could be either.
 type verdict struct{ right, wrong int64 }
 
+// A tally is for how long, in nanoseconds, statements are right and wrong, by their marks.
+type tally map[trace.Mark]verdict
+
+func (s *tally) add(o tally) {
+	if *s == nil {
+		*s = make(tally)
+	}
+	for mark, v := range o {
+		sum := (*s)[mark]
+		(*s)[mark] = verdict{sum.right + v.right, sum.wrong + v.wrong}
+	}
+}
+
+func (s tally) String() string {
+	var parts []string
+	for _, mark := range slices.Sorted(maps.Keys(s)) {
+		v := s[mark]
+		parts = append(parts, fmt.Sprintf("%v: right for %.1f ms, wrong for %.1f ms", mark, ms(v.right), ms(v.wrong)))
+	}
+	return strings.Join(parts, "; ")
+}
+
 // judge fails if a statement that is marked exact is wrong for longer than a part of a
-// span, or less than a part is found of what its process waited for.
-func (r told) judge(t *testing.T, wrong, found float64) {
+// span, or less than a part is found of what its process waited for. It returns for how long
+// statements are right and wrong.
+func (r told) judge(t *testing.T, wrong, found float64) tally {
+	sum := make(tally)
 	for _, sp := range r.spans {
 		tr := sp.instance.Trace
 		if tr == nil {
@@ -248,6 +358,7 @@ func (r told) judge(t *testing.T, wrong, found float64) {
 		limit := int64(wrong*float64(duration)) + 2_000_000
 		bad := false
 		for what, v := range verdicts {
+			sum.add(tally{what.mark: v})
 			if what.mark == trace.Exact && v.wrong > limit {
 				bad = true
 				t.Errorf("#%d: %v of %v (%s), exact, is wrong for %.2f of %.2f ms", sp.id, what.kind, what.process, what.reason, ms(v.wrong), ms(duration))
@@ -261,6 +372,7 @@ func (r told) judge(t *testing.T, wrong, found float64) {
 			r.log(t, sp)
 		}
 	}
+	return sum
 }
 
 func ms(ns int64) float64 { return float64(ns) / 1e6 }
