@@ -52,6 +52,7 @@ func startDeep(t *testing.T) (pid int) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer dir.Close() // and not before, when nothing refers to it any more
 	// Through a link, as the path is too long to be given.
 	link := filepath.Join(otheruser.Dir(t), "link")
 	if err := os.Symlink(fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), dir.Fd()), link); err != nil {
