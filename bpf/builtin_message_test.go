@@ -12,6 +12,7 @@ import (
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
@@ -205,6 +206,51 @@ func TestOrderIsInferred(t *testing.T) {
 		t.Error("no delay is mixed up: it would not have to be inferred")
 	}
 	t.Logf("%d of %d delays are those of other messages; %d ns together, by the program %d to %d", wrong, n, got, lo, hi)
+}
+
+// Where messages are paired in their order, and one is left over at each step, that order is
+// trusted for no longer than dMax. What is not known is neither a delay nor a timeout.
+func TestOrderIsNotTrustedForLong(t *testing.T) {
+	const rounds, dMax = 30, 100 * time.Millisecond
+	vm := vmtest.Start(t, erlang.Options{})
+	o := builtin(t, "mailbox", "receiver")
+	o.DMax, o.BinWidth = int64(dMax), int64(dMax/1000)
+	c, streamed := collected(t, vm, o)
+	process := vmLoad(t, c, vm, "junk", fmt.Sprintf("[#{rounds=>%d,pause_ms=>20}]", rounds)).process()
+	instances := instancesOf(streamed(), 0, process)
+	if len(instances) == 0 {
+		t.Fatal("no message is paired at first")
+	}
+	for _, i := range instances {
+		if i.Status != bpf.Success || i.End > instances[0].Start+o.DMax {
+			t.Errorf("status %v, %v after the first message came", i.Status, time.Duration(i.End-instances[0].Start))
+		}
+	}
+	total := c.Total(0, vm.PID())
+	if most := uint64(2*rounds - len(instances)); total.Unpaired < most/2 || total.Unpaired > most {
+		t.Errorf("%d of at most %d messages are unpaired", total.Unpaired, most)
+	}
+}
+
+// Messages that wait in a mailbox that no receive has taken from time out, also where they
+// are paired in their order.
+func TestMessagesThatNobodyTakesTimeOut(t *testing.T) {
+	const messages, dMax = 10, 100 * time.Millisecond
+	vm := vmtest.Start(t, erlang.Options{})
+	o := builtin(t, "mailbox", "receiver")
+	o.DMax, o.BinWidth = int64(dMax), int64(dMax/1000)
+	c, streamed := collected(t, vm, o)
+	answer := newAnswer(t, c.Call(vm, "erlang", "apply", vmtest.Fun(fmt.Sprintf(
+		`P = spawn(fun() -> receive wanted -> ok end end), [P ! N || N <- lists:seq(1, %d)], timer:sleep(300), P`, messages))))
+	instances := instancesOf(streamed(), 0, answer.process())
+	for _, i := range instances {
+		if i.Status != bpf.Timeout {
+			t.Errorf("status %v", i.Status)
+		}
+	}
+	if len(instances) != messages {
+		t.Errorf("%d of %d messages have timed out", len(instances), messages)
+	}
 }
 
 // bracket checks that a delay is between two that the program knows, and returns how far

@@ -40,7 +40,7 @@ enum column {
 	EXITS_LOST,  /* exits of processes that were not noted */
 	DROPPED,     /* events of VM probes that did not satisfy the conditions */
 	INFERRED,    /* instances of which start and end were paired by their order */
-	UNPAIRED,    /* instances of which the end is not known, as another start overtook it */
+	UNPAIRED,    /* instances whose end is not known: another start overtook it, or their queue is out of order */
 	AMOUNT,      /* sum of what the ends of instances told */
 	COLUMNS,
 };
@@ -52,6 +52,8 @@ enum column {
 #define GROUPED (1 << 3)    /* instances are counted in groups besides */
 #define BY_SPAWN (1 << 4)   /* the group of a process is the function that it was spawned with */
 #define EXPLAIN (1 << 5)    /* log what happens to the processes that take part */
+#define SELECTIVE (1 << 6)  /* ends take instances out of their queue in any order */
+#define STAGED (1 << 7)     /* instances go through a second stage, with a queue of its own */
 
 /* An outcome as user space describes it, for as long as it stays as it is. When
  * it is to change, another entry takes its place on its label, and what started

@@ -238,6 +238,8 @@ type kernelQueue struct {
 	Ends    uint64
 	UsedNs  uint64
 	GoneNs  uint64
+	BusyNs  uint64
+	Taken   uint64
 	FirstNs uint64
 	FloorNs uint64
 	Outcome uint32
@@ -266,6 +268,7 @@ type kernelRule struct {
 	Overtaken uint8
 	Staged    uint8
 	Synced    uint8
+	Selective uint8
 	Armed     uint8
 	BySpawn   uint8
 	Tests     uint8

@@ -333,6 +333,8 @@ const (
 	flagGrouped   = 1 << 3
 	flagBySpawn   = 1 << 4
 	flagExplain   = 1 << 5
+	flagSelective = 1 << 6
+	flagStaged    = 1 << 7
 )
 
 func (o Outcome) flags() uint32 {
@@ -354,6 +356,12 @@ func (o Outcome) flags() uint32 {
 	}
 	if o.Explain {
 		f |= flagExplain
+	}
+	if o.Rule != nil && o.Rule.Selective() {
+		f |= flagSelective
+	}
+	if o.Rule != nil && len(o.Rule.Via) > 0 {
+		f |= flagStaged
 	}
 	return f
 }

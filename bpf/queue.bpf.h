@@ -18,6 +18,8 @@ struct queue {
 	__u64 ends;     /* numbers: of the next one to come << 32 | of the first that is there */
 	__u64 used_ns;  /* when something last came or went */
 	__u64 gone_ns;  /* when the process exited that takes from it, 0: it has not */
+	__u64 busy_ns;  /* since when there has always been one */
+	__u64 taken;    /* whether one was taken since then */
 	__u64 first_ns; /* when the first one was taken since the last event of sync */
 	__u64 floor_ns; /* nothing that is there before this will ever end */
 	__u32 outcome;  /* the entry */
@@ -113,6 +115,10 @@ static __always_inline struct queue *join_queue(const struct span_key *key, bool
 		ends = __sync_fetch_and_add(&q->ends, 1ULL << 32);
 		if (is_closed(ends))
 			continue;
+		if ((__u32)ends == (__u32)(ends >> 32)) {
+			*(volatile __u64 *)&q->busy_ns = now;
+			*(volatile __u64 *)&q->taken = false;
+		}
 		*seq = ends >> 32 | (second ? SECOND_STAGE : 0);
 		return q;
 	}
@@ -135,6 +141,7 @@ static __always_inline bool leave_queue(struct queue *q, __u64 now, bool second,
 		if (__sync_val_compare_and_swap(&q->ends, ends,
 						(__u64)tail << 32 | (__u32)(head + 1)) != ends)
 			continue;
+		*(volatile __u64 *)&q->taken = true;
 		*seq = head | (second ? SECOND_STAGE : 0);
 		return true;
 	}

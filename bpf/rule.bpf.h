@@ -45,6 +45,7 @@ struct rule {
 	__u8 overtaken; /* ends may be told before their starts */
 	__u8 staged;   /* instances go through a second stage */
 	__u8 synced;   /* what leaves the first stage does so all at a time */
+	__u8 selective; /* ends take instances out of their queue in any order */
 	__u8 armed;    /* starts count only where they are armed */
 	__u8 by_spawn; /* the group of a process is the function that it was spawned with */
 	__u8 tests;    /* how many there are */
@@ -101,6 +102,9 @@ struct rule_event {
 	__u32 row;
 	struct span_key key;
 	bool current; /* the outcome is one for what happens now */
+	/* Of an end that takes from a queue in any order: */
+	bool taken;  /* another one has, since the queue was empty */
+	bool unsure; /* the queue was not empty for so long that its order says nothing */
 	__u32 tables; /* of the VM, see term_tables */
 	struct series series;
 };
@@ -435,6 +439,10 @@ static __noinline enum head take_first(struct rule_event *e, bool second, struct
 
 	if (!q)
 		return HEAD_NONE;
+	if (rule.selective && second == rule.staged) {
+		e->taken = *(volatile __u64 *)&q->taken;
+		e->unsure = *(volatile __u64 *)&q->busy_ns + e->outcome->dmax_ns < e->now;
+	}
 	floor = rule.synced && !second ? floor_of(q, e->now) : 0;
 	for (int i = 0; i < STALE_MOST; i++) {
 		bool hashed, timed_out;
@@ -653,7 +661,10 @@ static __always_inline void end_instance(struct rule_event *e, struct span *open
 		end.amount = 0;
 		row = row_at(end.end_ns);
 	}
-	settle(e->outcome, &e->series, row, open, &end);
+	if (end.status == SUCCESSES ? e->unsure : e->taken)
+		count(&e->series, row, UNPAIRED);
+	else
+		settle(e->outcome, &e->series, row, open, &end);
 }
 
 static __always_inline void rule_end(struct rule_event *e)

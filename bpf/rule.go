@@ -72,6 +72,7 @@ func specialize(o Outcome, e ruleEvent) (specialization, error) {
 		Overtaken: flag(r.Overtaken),
 		Staged:    flag(len(r.Via) > 0),
 		Synced:    flag(r.Synced()),
+		Selective: flag(r.Selective()),
 		Armed:     flag(len(r.Arm) > 0),
 		Amount:    noArg,
 		Label:     c.named("label"),

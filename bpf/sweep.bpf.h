@@ -31,6 +31,21 @@ struct sweep_request {
 	__u64 watches;   /* out: processes that are watched */
 };
 
+/* Whether an instance is in a queue that ends take from in any order, and one has: whether
+ * it has timed out is not known then, as that end may have been its own. */
+static __always_inline bool may_be_taken(const struct outcome *o, const struct span *open)
+{
+	bool second = open->key.seq & SECOND_STAGE;
+	struct queue *q;
+
+	if (!(o->flags & SELECTIVE) || open->key.seq & (BY_TOKEN | BY_ADDRESS))
+		return false;
+	if (o->flags & STAGED && !second)
+		return false;
+	q = queue_at(&open->key, second);
+	return !q || *(volatile __u64 *)&q->taken;
+}
+
 /* Looks after one span; true if it ended here, with a copy in open. */
 static __always_inline bool sweep_span(struct span *v, struct sweep_request *w,
 				       struct span *open, bool *timed_out)
@@ -63,6 +78,8 @@ static __always_inline bool sweep_span(struct span *v, struct sweep_request *w,
 	s = series_of(o, open->key.pid);
 	if (end.status == CUT)
 		count(&s, row_at(end.end_ns), CUT);
+	else if (may_be_taken(o, open))
+		count(&s, row_at(end.end_ns), UNPAIRED);
 	else
 		settle(o, &s, row_at(end.end_ns), open, &end);
 	return true;

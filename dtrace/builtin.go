@@ -77,11 +77,11 @@ const localSend = `message-send[receiver="<0.*"]`
 // deliveries are the outcomes of messages.
 func deliveries() []Builtin {
 	const (
-		pairing  = "Which send a message belongs to is not told but for those with a seq_trace token: the others are paired in their order, for each receiver, and counted as inferred. "
-		silent   = "Messages without a send event are the replies to an alias, such as those of gen_server:call with a finite timeout, messages with priority, which there are since OTP 28, what timers and ports send, messages from other nodes and those of the VM itself. They end nothing, or the oldest instance of the receiver in place of its own end. What was sent before the receiver fetched, and is left over, is lost as unpaired when it fetches again. "
+		pairing  = "The probes do not say which send a message belongs to. A seq_trace token says so; messages without one are paired in their order, for each receiver, and counted as inferred. "
+		silent   = "Some messages have no send event: replies to an alias, such as those of gen_server:call with a finite timeout, messages with priority (since OTP 28), and what timers, ports, other nodes and the VM itself send. They end nothing, or they end the oldest instance of the receiver in place of its own message. What was sent before the receiver fetched, and is left over, is lost as unpaired when it fetches again. "
 		gone     = "Messages that the receiver never fetches, because it exits, time out. "
-		tooQuick = "Messages of several senders at once may be put into the queue in another order than that of their events. Where the operating system interrupts a sender, for more than 0.1 ms, before its message is in the queue, that message may be lost as unpaired."
-		selected = "Which message is taken out of the mailbox is told by its address in the VM, where the debugging information of the executable says in which register that is. Otherwise messages without a seq_trace token are paired in their order there: a selective receive, or a message with priority that overtakes others, mixes up the delays of those that are waiting, though their number and their sum stay right once all are taken; and a message that no receive ever matches puts all that follow at that receiver out by one, until nothing happens there for dMax and a minute, as does each that waited there already when the observation began. "
+		tooQuick = "Messages that several senders send at once may enter the queue in another order than that of their events. Where the operating system interrupts a sender for more than 0.1 ms before its message is in the queue, that message may be lost as unpaired."
+		selected = "The probes do not say which message a process takes out of its mailbox. The address of the message says so where the executable has debugging information. Without it, messages that have no seq_trace token are paired in their order. A process may take a later message first, so that order is only trusted for dMax after the mailbox was last empty. After that, a message that is taken, or that times out, is lost as unpaired. "
 	)
 	return []Builtin{
 		{
@@ -105,7 +105,7 @@ func deliveries() []Builtin {
 			Rule:   Rule{Start: events(localSend), Via: events("message-queued"), End: events("message-receive"), Key: Key{"receiver", "receiver"}, Pairing: FIFO},
 			Starts: "A message is sent to a process of the same node.",
 			Ends:   "The receiver takes it out of its mailbox, after it has fetched it from its outer queue: the delay is that of hop and mailbox together.",
-			Blind:  pairing + "Messages without a send event (see hop) are followed from the outer queue on, so that they do not disturb the order of those behind them in the mailbox; in the outer queue they may. " + selected + gone + tooQuick,
+			Blind:  pairing + "Messages without a send event (see hop) are followed from the outer queue on: they do not disturb the order of those behind them in the mailbox, but may do so in the outer queue. " + selected + gone + tooQuick,
 			Cost:   "Three events for each message, hot.",
 		},
 		{

@@ -55,6 +55,12 @@ func (r Rule) Synced() bool {
 	return len(r.Sync) > 0 || slices.ContainsFunc(r.Via, func(e Event) bool { return e.Probe.Name == "message__queued" })
 }
 
+// Selective reports whether ends may take the instances of a receiver in another order
+// than that of their starts: a process takes whichever message of its mailbox matches.
+func (r Rule) Selective() bool {
+	return r.Pairing == FIFO && slices.ContainsFunc(r.End, func(e Event) bool { return e.Probe.Name == "message__receive" })
+}
+
 // OfProcesses reports whether the instances of a rule with [FIFO] are told apart by the
 // process that takes them: when it exits, nothing that it has left can end any more.
 func (r Rule) OfProcesses() bool {

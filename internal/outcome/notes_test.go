@@ -71,8 +71,8 @@ func TestGuessedMessages(t *testing.T) {
 		spec Spec
 		want []string
 	}{
-		{"mailbox", mailbox, []string{"pid 7: it is stripped: which message a process takes is guessed by their order. Waits in its mailbox are wrong where it does not take them in order"}},
-		{"message", Spec{Name: "all", VM: Events{Builtin: "message"}}, []string{"pid 7: it is stripped: which message a process takes is guessed by their order. Waits in its mailbox are wrong where it does not take them in order"}},
+		{"mailbox", mailbox, []string{"pid 7: it is stripped: messages in mailboxes are paired in their order. Where a mailbox is not empty for longer than dMax, that order is not trusted: messages then count as unpaired"}},
+		{"message", Spec{Name: "all", VM: Events{Builtin: "message"}}, []string{"pid 7: it is stripped: messages in mailboxes are paired in their order. Where a mailbox is not empty for longer than dMax, that order is not trusted: messages then count as unpaired"}},
 		{"hop", Spec{Name: "hop", VM: Events{Builtin: "hop"}}, nil},
 		{"gc", Spec{Name: "gc", VM: Events{Builtin: "gc"}}, nil},
 		{"spans", Spec{Name: "span", Span: "span"}, nil},

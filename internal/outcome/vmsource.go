@@ -211,7 +211,7 @@ func (s *VMSource) noteGuesses() {
 			v.guessed.states = nil
 		}
 		if ordered && v.guessed.messages != nil && v.died == 0 {
-			s.note("pid %d: %v: which message a process takes is guessed by their order. Waits in its mailbox are wrong where it does not take them in order", pid, v.guessed.messages)
+			s.note("pid %d: %v: messages in mailboxes are paired in their order. Where a mailbox is not empty for longer than dMax, that order is not trusted: messages then count as unpaired", pid, v.guessed.messages)
 			v.guessed.messages = nil
 		}
 	}

@@ -25,6 +25,7 @@ type Engine struct {
 type instance struct {
 	start  int64
 	ticket ticket
+	queued bool // in a queue that ends take from
 	state  state
 }
 
@@ -55,6 +56,8 @@ type noted struct {
 type line struct {
 	first  queue[*instance] // that started, oldest first
 	second queue[*instance] // that passed a via
+	busy   int64            // since when there has always been one in the queue that ends take from
+	taken  bool             // an end has taken one since then
 	late   *instance        // the last one that has timed out, where there is no order
 
 	armed   bool
@@ -116,7 +119,11 @@ func (e *Engine) expire(facts []Fact, i *instance) []Fact {
 	case over:
 		return facts
 	case open:
-		facts = append(facts, Fact{What: TimedOut, Key: i.ticket.key, Time: i.start + int64(e.cfg.DMax), Start: i.start})
+		what := TimedOut
+		if e.cfg.Selective && i.queued && e.lines[i.ticket.key].taken {
+			what = Unpaired
+		}
+		facts = append(facts, Fact{What: what, Key: i.ticket.key, Time: i.start + int64(e.cfg.DMax), Start: i.start})
 		i.state = expired
 		if e.cfg.Pairing != dtrace.FIFO {
 			l := e.lines[i.ticket.key]
@@ -261,6 +268,10 @@ func (e *Engine) start(facts []Fact, ev Event) []Fact {
 		i.ticket = e.ticket(ev)
 		e.exact[i.ticket] = i
 	default:
+		if !e.cfg.Via {
+			l.join(&l.first, i, e.now)
+			break
+		}
 		l.first.push(i)
 	}
 	return facts
@@ -281,7 +292,7 @@ func (e *Engine) via(facts []Fact, ev Event) []Fact {
 			return append(facts, Fact{What: NoRoom, Key: ev.Key, Time: ev.Time})
 		}
 	}
-	l.second.push(i)
+	l.join(&l.second, i, e.now)
 	return facts
 }
 
@@ -321,12 +332,16 @@ func (e *Engine) finish(facts []Fact, ev Event) []Fact {
 	}
 	was := i.state
 	e.end(i)
+	l.taken = l.taken || i.queued
 	if was == hollow {
 		return e.orphan(facts, ev)
 	}
 	facts = append(facts, Fact{What: Ended, Key: ev.Key, Time: ev.Time})
 	if was == expired {
 		return append(facts, Fact{What: Late, Key: ev.Key, Time: ev.Time})
+	}
+	if e.cfg.Selective && !e.exactly(ev) && ev.Time-l.busy > int64(e.cfg.DMax) {
+		return append(facts, Fact{What: Unpaired, Key: ev.Key, Time: ev.Time, Start: i.start})
 	}
 	return append(facts, Fact{
 		What: Succeeded, Key: ev.Key, Time: ev.Time, Start: i.start, Amount: ev.Amount,
@@ -570,6 +585,15 @@ func (l *line) peek(q *queue[*instance]) (*instance, bool) {
 		q.pop()
 	}
 	return nil, false
+}
+
+// join adds an instance to the queue that ends take from.
+func (l *line) join(q *queue[*instance], i *instance, now int64) {
+	if _, ok := l.peek(q); !ok {
+		l.busy, l.taken = now, false
+	}
+	i.queued = true
+	q.push(i)
 }
 
 // next takes the oldest off a queue.

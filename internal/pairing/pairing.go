@@ -42,6 +42,13 @@ type Config struct {
 	// when they have done so: at sync events and, with Via, at ends. With FIFO only.
 	Synced bool
 
+	// Selective says that an end may be of any instance of its queue. The oldest one is
+	// taken. It is [Unpaired] where the queue has not been empty for longer than DMax: after
+	// one instance that no end takes, all others would be wrong. So is an instance that
+	// times out in a queue from which an end has taken one since it was empty, as that may
+	// have been this one. With FIFO only.
+	Selective bool
+
 	// Remember is how long instances that have timed out are remembered, so that
 	// their ends are known to be late, notes of arm events, and when keys last
 	// fetched. 0: for ever.
@@ -75,6 +82,7 @@ func ConfigOf(r *dtrace.Rule, dMax time.Duration) Config {
 
 		Overtaken: r.Overtaken,
 		Synced:    fifo && r.Synced(),
+		Selective: r.Selective(),
 	}
 }
 

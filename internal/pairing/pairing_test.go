@@ -74,6 +74,7 @@ func TestExamples(t *testing.T) {
 	through := pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Via: true}
 	synced := pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Synced: true}
 	staged := pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Via: true, Synced: true}
+	selective := pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Selective: true}
 	armed := pairing.Config{DMax: dMax, Arm: true}
 	for _, test := range []struct {
 		name   string
@@ -125,6 +126,30 @@ func TestExamples(t *testing.T) {
 		{"fifo: what timed out keeps its place", fifo,
 			[]pairing.Event{at(start, 10), at(start, 1000), at(end, 1500), at(end, 1501)},
 			[]string{"start@10", "start@1000", "timeout@1010<10", "end@1500", "late@1500", "end@1501", "success@1501<1000~"}},
+		{"selective: in order, for as long as dMax", selective,
+			[]pairing.Event{at(start, 10), at(start, 1000), at(end, 1010), at(start, 1011), at(end, 1500)},
+			[]string{"start@10", "start@1000", "end@1010", "success@1010<10~", "start@1011", "end@1500", "unpaired@1500<1000"}},
+		{"selective: what is left over puts nothing out of order for longer", selective,
+			[]pairing.Event{at(start, 0), at(start, 10), at(end, 11), at(start, 900), at(end, 901), at(start, 1100), at(end, 1101)},
+			[]string{"start@0", "start@10", "end@11", "success@11<0~", "start@900", "end@901", "success@901<10~", "start@1100", "end@1101", "unpaired@1101<900"}},
+		{"selective: an empty queue is in order again", selective,
+			[]pairing.Event{at(start, 0), at(start, 900), at(end, 1000), at(end, 1001), at(start, 2000), at(end, 2001)},
+			[]string{"start@0", "start@900", "end@1000", "success@1000<0~", "end@1001", "unpaired@1001<900", "start@2000", "end@2001", "success@2001<2000~"}},
+		{"selective: one that nothing was taken before times out", selective,
+			[]pairing.Event{at(start, 0), at(start, 1), at(end, 2000), at(end, 2001)},
+			[]string{"start@0", "start@1", "timeout@1000<0", "timeout@1001<1", "end@2000", "late@2000", "end@2001", "late@2001"}},
+		{"selective: one that may have been taken is not known to time out", selective,
+			[]pairing.Event{at(start, 0), at(start, 1), at(end, 2), at(end, 2001)},
+			[]string{"start@0", "start@1", "end@2", "success@2<0~", "unpaired@1001<1", "end@2001", "late@2001"}},
+		{"selective: tokens and messages are known", selective,
+			[]pairing.Event{at(start, 0), at(start, 1, token(1, 2)), at(end, 500), at(start, 600), at(end, 1001, token(1, 2)), at(start, 1002, token(1, 3))},
+			[]string{"start@0", "start@1", "end@500", "success@500<0~", "start@600", "end@1001", "success@1001<1", "start@1002"}},
+		{"selective: the second stage", pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Via: true, Selective: true},
+			[]pairing.Event{at(start, 0), at(start, 1), at(via, 900), at(via, 901), at(end, 950), at(start, 960), at(end, 999), at(via, 1100), at(via, 1101), at(end, 1102)},
+			[]string{"start@0", "start@1", "end@950", "success@950<0~", "start@960", "end@999", "success@999<1~", "end@1102", "success@1102<960~"}},
+		{"selective: what times out in the first stage, and in the second", pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Via: true, Selective: true},
+			[]pairing.Event{at(start, 0), at(start, 1), at(via, 10), at(via, 11), at(start, 12), at(end, 20), at(end, 2000)},
+			[]string{"start@0", "start@1", "start@12", "end@20", "success@20<0~", "unpaired@1001<1", "timeout@1012<12", "end@2000", "late@2000"}},
 		{"fifo: a token leaves the queue alone", fifo,
 			[]pairing.Event{at(start, 10), at(start, 11, token(0, 5)), at(end, 12, token(0, 5)), at(end, 13), at(end, 14, token(0, 5))},
 			[]string{"start@10", "start@11", "end@12", "success@12<11", "end@13", "success@13<10~", "end@14", "orphan@14"}},
@@ -325,7 +350,8 @@ func TestConfigOf(t *testing.T) {
 	}{
 		{dtrace.Rule{Start: send, End: queued, Pairing: dtrace.FIFO}, pairing.Config{Pairing: dtrace.FIFO}},
 		{dtrace.Rule{Start: send, End: queued, Sync: receive, Pairing: dtrace.FIFO}, pairing.Config{Pairing: dtrace.FIFO, Synced: true}},
-		{dtrace.Rule{Start: send, Via: queued, End: receive, Pairing: dtrace.FIFO}, pairing.Config{Pairing: dtrace.FIFO, Via: true, Synced: true}},
+		{dtrace.Rule{Start: send, Via: queued, End: receive, Pairing: dtrace.FIFO}, pairing.Config{Pairing: dtrace.FIFO, Via: true, Synced: true, Selective: true}},
+		{dtrace.Rule{Start: queued, End: receive, Pairing: dtrace.FIFO}, pairing.Config{Pairing: dtrace.FIFO, Selective: true}},
 		{dtrace.Rule{Start: send, End: queued, Arm: send, Loose: true}, pairing.Config{Arm: true, Loose: true}},
 	} {
 		test.want.DMax = dMax
