@@ -47,10 +47,16 @@ type Target struct {
 	// Messages says where the address of the message is that an event is of, by the
 	// addresses of sites. Where all sites that an outcome needs have one, its instances are
 	// told apart by it; otherwise by their order.
-	Messages map[uint64]usdt.Arg
+	Messages map[uint64]Message
 
 	// Layout is what is known of the file's struct process, for outcomes with Explain.
 	Layout ProcessLayout
+}
+
+// A Message says where an event has the address of its message.
+type Message struct {
+	Arg      usdt.Arg
+	Indirect bool // Arg is the address of a word, which has that of the message
 }
 
 // Terms say how terms hold the pids of a VM's processes, and the numbers of its ports.
@@ -638,8 +644,10 @@ func (c *Collector) ruleSites(entry int, t Target) (siteList, error) {
 		for _, site := range probe.Sites {
 			args := site.Args
 			if identified && e.isMessage(o.Rule) {
+				message := t.Messages[site.Address]
 				special.rule.Message = uint8(len(args))
-				args = append(slices.Clone(args), t.Messages[site.Address])
+				special.rule.Indirect = flag(message.Indirect)
+				args = append(slices.Clone(args), message.Arg)
 			}
 			v := variant{program: e.program, special: special, args: newArguments(args)}
 			f := e.event.Probe.Function

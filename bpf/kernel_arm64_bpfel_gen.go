@@ -276,6 +276,7 @@ type kernelRule struct {
 	Label     uint8
 	Serial    uint8
 	Message   uint8
+	Indirect  uint8
 	Key       struct {
 		_    structs.HostLayout
 		Kind uint8

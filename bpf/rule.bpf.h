@@ -53,6 +53,7 @@ struct rule {
 	__u8 label;    /* of a seq_trace token: argument, or NO_ARG */
 	__u8 serial;   /* likewise */
 	__u8 message;  /* its address in the VM: argument, or NO_ARG */
+	__u8 indirect; /* that argument is the address of a word, which has the message's */
 	struct operand key;
 	struct operand arm;   /* of an event that arms, and of a start that has to be armed */
 	struct operand owner; /* the process, OPERAND_NONE where nobody asks */
@@ -239,6 +240,8 @@ static __always_inline long read_key(struct rule_event *e)
 	if (err || e->key.seq || rule.message == NO_ARG)
 		return err;
 	err = read_arg(e->ctx, NULL, rule.message, &address);
+	if (!err && rule.indirect)
+		err = bpf_probe_read_user(&address, sizeof(address), (void *)address);
 	if (!err)
 		e->key.seq = BY_ADDRESS | (address & (BY_ADDRESS - 1));
 	return err;

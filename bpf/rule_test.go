@@ -15,7 +15,6 @@ import (
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/pairing"
 	"github.com/beamscope/beamscope/internal/vmtest"
-	"github.com/beamscope/beamscope/usdt"
 )
 
 // signal is a probe that a test fires as it likes: arguments of its own choice are what
@@ -90,11 +89,11 @@ func messageSignals(kind pairing.Kind) dtrace.Expr {
 func observeMessages(t *testing.T, c *vmtest.Collector, vm *erlang.VM) {
 	t.Helper()
 	target := vmtest.Target(t, vm)
-	target.Messages = make(map[uint64]usdt.Arg)
+	target.Messages = make(map[uint64]bpf.Message)
 	for _, p := range target.Probes {
 		if p.Name == signal().Name {
 			for _, site := range p.Sites {
-				target.Messages[site.Address] = site.Args[argMessage]
+				target.Messages[site.Address] = bpf.Message{Arg: site.Args[argMessage]}
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/guard"
 	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/procname"
 	"github.com/beamscope/beamscope/internal/vm"
 	"github.com/beamscope/beamscope/usdt"
 )
@@ -126,8 +127,16 @@ func (s *VMSource) readImage(ctx context.Context, v vm.VM) (*preparedVM, error) 
 		NoTerms: image.NoTerms,
 		Layout:  layout,
 
-		Messages: messages,
+		Messages: messagesOf(messages),
 	}}, nil
+}
+
+func messagesOf(at map[uint64]procname.Message) map[uint64]bpf.Message {
+	all := make(map[uint64]bpf.Message, len(at))
+	for site, m := range at {
+		all[site] = bpf.Message(m)
+	}
+	return all
 }
 
 // guesses are why something is guessed of the processes of a VM; nil where it is known, or

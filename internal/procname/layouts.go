@@ -42,7 +42,7 @@ type reading struct {
 	err    error
 
 	messagesOnce sync.Once
-	messages     map[uint64]usdt.Arg
+	messages     map[uint64]Message
 	messagesErr  error
 }
 
@@ -92,7 +92,7 @@ func (l *Layouts) Process(ctx context.Context, p usdt.Process, f *usdt.File) (Me
 // executable that a process runs, the address of the message is: by the addresses of the
 // sites. Nobody changes it. The file is the executable, open. The error wraps [ErrNoLayout]
 // where it does not tell, or not within some seconds.
-func (l *Layouts) Messages(ctx context.Context, p usdt.Process, f *usdt.File) (map[uint64]usdt.Arg, error) {
+func (l *Layouts) Messages(ctx context.Context, p usdt.Process, f *usdt.File) (map[uint64]Message, error) {
 	key, err := identify(f)
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-func messagesIn(t testing.TB, path string) (map[uint64]usdt.Arg, *usdt.File, error) {
+func messagesIn(t testing.TB, path string) (map[uint64]Message, *usdt.File, error) {
 	t.Helper()
 	f, err := usdt.Open(path)
 	if err != nil {
@@ -39,10 +39,10 @@ func TestFindMessages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := make(map[uint64]usdt.Arg)
+		want := make(map[uint64]Message)
 		for _, p := range probes {
 			for _, s := range p.Sites {
-				want[s.Address] = s.Args[0]
+				want[s.Address] = Message{Arg: s.Args[0]}
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" || len(want) != 2 {
@@ -70,7 +70,7 @@ func TestMessagesOfExecutable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := func(name string) (map[uint64]usdt.Arg, error) {
+	of := func(name string) (map[uint64]Message, error) {
 		f, err := usdt.Open(filepath.Join("testdata", name))
 		if err != nil {
 			t.Fatal(err)
