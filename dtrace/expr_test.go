@@ -60,6 +60,9 @@ func TestParseExpr(t *testing.T) {
 		{"port-busy[port=#Port<0.7>]", Expr{{probe(t, "port__busy"), Test{Text: "#Port<0.7>"}}}, `port-busy[port="#Port<0.7>"]`},
 		{"nif-entry[mfa=lists:seq/2]", Expr{{probe(t, "nif__entry"), Test{Arg: 1, Text: "lists:seq/2"}}}, `nif-entry[mfa="lists:seq/2"]`},
 		{"nif-entry[mfa='Elixir.Enum':map/2]", Expr{{probe(t, "nif__entry"), Test{Arg: 1, Text: "'Elixir.Enum':map/2"}}}, `nif-entry[mfa="'Elixir.Enum':map/2"]`},
+		{"nif-entry[mfa=MyApp.Worker:map/2]", Expr{{probe(t, "nif__entry"), Test{Arg: 1, Text: "'Elixir.MyApp.Worker':map/2"}}}, `nif-entry[mfa="'Elixir.MyApp.Worker':map/2"]`},
+		{`nif-entry[mfa="Enum:map/2"]`, Expr{{probe(t, "nif__entry"), Test{Arg: 1, Text: "'Elixir.Enum':map/2"}}}, `nif-entry[mfa="'Elixir.Enum':map/2"]`},
+		{`nif-entry[mfa="MyApp.*"]`, Expr{{probe(t, "nif__entry"), Test{Arg: 1, Text: "'Elixir.MyApp.", Prefix: true}}}, `nif-entry[mfa="'Elixir.MyApp.*"]`},
 		{`nif-entry[mfa="prim_file:*"]`, Expr{{probe(t, "nif__entry"), Test{Arg: 1, Text: "prim_file:", Prefix: true}}}, ""},
 		{`process-exit[reason="a \"quoted\" \\ \* ü*"]`, Expr{{probe(t, "process__exit"), Test{Arg: 1, Text: `a "quoted" \ * ü`, Prefix: true}}}, ""},
 		{`process-exit[reason=""]`, Expr{{probe(t, "process__exit"), Test{Arg: 1}}}, ""},
@@ -161,7 +164,7 @@ func TestParseExprErrors(t *testing.T) {
 		{`message-send[sender="<0.1.2>x*"]`, `"<0.1.2>x*"]`, `sender is a pid: write <0.123.0>, or the beginning of one, as in "<0.*"; a name of another node is "{name,node}"`},
 		{"port-busy[port=7]", "7]", `port is a port: write #Port<0.7>, or the beginning of one, as in "#Port<0.*"`},
 		{"nif-entry[mfa=lists:seq]", "lists:seq]", `mfa is an mfa: write lists:seq/2, or the beginning of one, as in "lists:*"`},
-		{`nif-entry[mfa="Lists:*"]`, `"Lists:*"]`, `mfa is an mfa: write lists:seq/2, or the beginning of one, as in "lists:*"`},
+		{`nif-entry[mfa="Lists.seq/2"]`, `"Lists.seq/2"]`, `mfa is an mfa: write lists:seq/2, or the beginning of one, as in "lists:*"`},
 
 		{deep, deep[len("message-send[")+maxDepth:], "conditions are nested up to 32 deep"},
 		{many, "size=1]", "a condition has at most 16 tests"},

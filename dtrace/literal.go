@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/beamscope/beamscope/internal/modname"
 )
 
 // literal reads the constant that an argument is compared with.
@@ -76,6 +78,9 @@ func (p *parser) textLiteral(arg Arg) (Test, error) {
 		test.Text = p.bare()
 	default:
 		return Test{}, p.fail(start, `%s is text, and here must be such in double quotes: "a" or, for what begins so, "a*"`, arg.Name)
+	}
+	if arg.Type == MFA {
+		test.Text = modname.Exact(test.Text, test.Prefix)
 	}
 	switch {
 	case err != nil:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/figures"
+	"github.com/beamscope/beamscope/internal/modname"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
 )
@@ -230,9 +231,9 @@ func groupRows(p *scope.Probe, width, height int) []row {
 // groupName names a group.
 func groupName(g *outcome.Group) string {
 	if g.Name == "" || g.Name == g.Key {
-		return g.Key
+		return modname.Readable(g.Key)
 	}
-	return g.Key + " " + g.Name
+	return modname.Readable(g.Key + " " + g.Name)
 }
 
 // drawGroups draws the groups of a probe in the box of a plot.

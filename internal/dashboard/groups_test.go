@@ -87,6 +87,7 @@ func groupsOfVM(n int) []outcome.Group {
 		groups = append(groups, group(fmt.Sprintf("<0.%d.0>", 100+i), "", uint64(60-i), 20*time.Microsecond))
 	}
 	groups[2].Name = "a_module_with_a_long_name:and_a_function_with_one_too/12"
+	groups[3].Name = "'Elixir.MyApp.Worker':init/1"
 	return append(groups, group("", "", 7, time.Microsecond))
 }
 

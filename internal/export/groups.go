@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/beamscope/beamscope/internal/figures"
+	"github.com/beamscope/beamscope/internal/modname"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
 )
@@ -92,9 +93,9 @@ func (c columns) groupRows(p *scope.Probe) {
 // groupLabel names a group for people.
 func groupLabel(g *outcome.Group) string {
 	if g.Name == "" || g.Name == g.Key {
-		return g.Key
+		return modname.Readable(g.Key)
 	}
-	return g.Key + " " + g.Name
+	return modname.Readable(g.Key + " " + g.Name)
 }
 
 // groupRow writes the row of a group of a probe.

@@ -39,7 +39,7 @@ func ofVM(t *testing.T, print func(*scope.Frame) error) {
 			Key: "<0.9.0>", Process: 9, Name: "code_server:init/1", Successes: 3, Timeouts: 1, Total: 2700 * time.Microsecond, Amount: 100_000,
 			Delays: delays(700*time.Microsecond, time.Millisecond, time.Millisecond),
 		},
-		{Key: "<0.10.0>", Process: 10},
+		{Key: "<0.10.0>", Process: 10, Name: "'Elixir.MyApp.Worker':init/1"},
 	}
 	for i := range 10 {
 		gc.Groups = append(gc.Groups, outcome.Group{

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/beamscope/beamscope/internal/modname"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/snapshot"
@@ -21,7 +22,7 @@ func Worst(f *scope.Frame, p *scope.Probe) [][]string {
 	for _, i := range p.Instances[:min(len(p.Instances), outcome.MaxWorst)] {
 		how := i.Status.String()
 		if i.Class != "" {
-			how += " " + i.Class
+			how += " " + modname.Readable(i.Class)
 		}
 		start := f.Time.Add(time.Duration(i.Start - f.Window.To)).Local().Format("15:04:05.000")
 		rows = append(rows, []string{how, i.Elapsed().Round(time.Microsecond).String(), start,

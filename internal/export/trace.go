@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/beamscope/beamscope/internal/figures"
+	"github.com/beamscope/beamscope/internal/modname"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/safetext"
 	"github.com/beamscope/beamscope/internal/scope"
@@ -22,7 +23,7 @@ func WriteTrace(w io.Writer, i *outcome.Instance, start time.Time, all bool) err
 	root := &i.Trace.Spans[0]
 	how := i.Status.String()
 	if i.Class != "" {
-		how += " " + i.Class
+		how += " " + modname.Readable(i.Class)
 	}
 	line := fmt.Sprintf("%s: %s after %s, start %s, %v, %s", i.Name(), how, figures.Delay(i.Elapsed()),
 		start.Format("15:04:05.000"), i.VM, trace.ProcessName(root.Process, root.Name))

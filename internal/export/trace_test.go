@@ -23,14 +23,14 @@ func explained() *outcome.Instance {
 	client, server := trace.PID(10), trace.PID(1<<32|20)
 	link := trace.Link{From: client, To: server, Sent: 1002 * ms, Received: 1072 * ms, Mark: trace.Inferred}
 	return &outcome.Instance{
-		Outcome: "probe", VM: outcome.VM{PID: 7, Node: "shop@db1"}, Status: outcome.Failure, Class: "badarg",
+		Outcome: "probe", VM: outcome.VM{PID: 7, Node: "shop@db1"}, Status: outcome.Failure, Class: "error:'Elixir.ArgumentError'",
 		Start: 1000 * ms, End: 1100 * ms, ID: 4711, Parent: 4000, Process: client,
 		Trace: &trace.Trace{Spans: []trace.Span{
 			{Parent: -1, Start: 1000 * ms, End: 1100 * ms, Process: client, Name: "client"},
 			{Parent: 0, Kind: trace.Ready, Start: 1000 * ms, End: 1002 * ms, Process: client, Name: "client", Other: 99, OtherName: "neighbour"},
 			{Parent: 0, Kind: trace.Waiting, Start: 1002 * ms, End: 1073 * ms, Process: server, Name: "queue_2", Mark: trace.Inferred, Link: link},
 			{Parent: 2, Kind: trace.Mailbox, Start: 1002 * ms, End: 1072 * ms, Process: server, Name: "queue_2", Mark: trace.Inferred, Behind: 812, Link: link},
-			{Parent: 2, Kind: trace.NIF, Start: 1072 * ms, End: 1073 * ms, Process: server, Name: "queue_2", Mark: trace.Inferred, Detail: "m:f/1"},
+			{Parent: 2, Kind: trace.NIF, Start: 1072 * ms, End: 1073 * ms, Process: server, Name: "queue_2", Mark: trace.Inferred, Detail: "'Elixir.MyApp.Native':f/1"},
 			{
 				Parent: 0, Kind: trace.Waiting, Start: 1073 * ms, End: 1100 * ms, Reason: "two may have sent what it took", Mark: trace.Ambiguous,
 				Link: trace.Link{From: client, To: 77, Sent: 900 * ms, Mark: trace.Ambiguous},

@@ -68,6 +68,7 @@ func loads(n int) []load {
 			slice: 40 * time.Microsecond, wait: time.Duration(1+i) * 100 * time.Microsecond, words: 300,
 		})
 	}
+	all[len(all)-1].name = "'Elixir.MyApp.Worker':init/1"
 	return all
 }
 

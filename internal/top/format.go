@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/beamscope/beamscope/internal/figures"
+	"github.com/beamscope/beamscope/internal/modname"
 	"github.com/beamscope/beamscope/internal/safetext"
 )
 
@@ -44,7 +45,9 @@ func (c Column) cell(f *[kinds]Figures, dmax *[kinds]time.Duration) string {
 }
 
 // process returns what a row is called: its key and its name, which may be anything.
-func (r *Row) process() string { return safetext.Line(strings.TrimSpace(r.Key + " " + r.Name)) }
+func (r *Row) process() string {
+	return safetext.Line(modname.Readable(strings.TrimSpace(r.Key + " " + r.Name)))
+}
 
 // machine returns what the VM of a row is called.
 func (r *Row) machine() string { return safetext.Line(r.VM.String()) }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/beamscope/beamscope/internal/modname"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/price"
 )
@@ -235,6 +236,11 @@ func (m *Model) matches(id ID, known name) bool {
 		return true
 	}
 	text := id.Key + " " + known.name + " " + id.VM.String()
+	return m.found(text) || m.found(modname.Readable(text))
+}
+
+// found tells whether the filter finds a text.
+func (m *Model) found(text string) bool {
 	return strings.Contains(strings.ToLower(text), strings.ToLower(m.filter)) || m.pattern != nil && m.pattern.MatchString(text)
 }
 

@@ -411,7 +411,7 @@ func TestGivesUp(t *testing.T) {
 
 func TestFilter(t *testing.T) {
 	m := fed(t, 1, shop, store)
-	for filter, want := range map[string]int{"": 86, "ORDER_": 2, "cart|order": 4, "<0.44.0>": 2, "a[red": 2, "1802": 43, "nobody": 0, "(": 43, "^<0.2..?.0>": 80} {
+	for filter, want := range map[string]int{"": 86, "ORDER_": 2, "cart|order": 4, "<0.44.0>": 2, "a[red": 2, "1802": 43, "nobody": 0, "myapp.worker:init": 2, "'Elixir.MyApp": 2, "(": 43, "^<0.2..?.0>": 80} {
 		m.Filter(filter)
 		if got := len(m.Table().Rows); got != want {
 			t.Errorf("%q: %d rows, want %d", filter, got, want)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/beamscope/beamscope/internal/modname"
 	"github.com/beamscope/beamscope/internal/safetext"
 )
 
@@ -111,11 +112,11 @@ func (s *Share) What() string {
 		}
 	case NIF:
 		if s.Detail != "" {
-			return "the dirty function " + safetext.Line(s.Detail) + of
+			return "the dirty function " + safetext.Line(modname.Readable(s.Detail)) + of
 		}
 	case Port:
 		if s.Detail != "" {
-			return s.Kind.String() + of + " at " + safetext.Line(s.Detail)
+			return s.Kind.String() + of + " at " + safetext.Line(modname.Readable(s.Detail))
 		}
 	case VMWait:
 		if s.Own {
@@ -123,7 +124,7 @@ func (s *Share) What() string {
 		}
 		text := "waiting" + of + " for the VM"
 		if s.Detail != "" {
-			text += ": " + safetext.Line(s.Detail)
+			text += ": " + safetext.Line(modname.Readable(s.Detail))
 		}
 		return text
 	case Waiting:
@@ -139,13 +140,13 @@ func (s *Share) What() string {
 		}
 		text := "the scheduler's thread" + of + " being blocked"
 		if s.Detail != "" {
-			text += " in " + safetext.Line(s.Detail)
+			text += " in " + safetext.Line(modname.Readable(s.Detail))
 		}
 		return text
 	case Stopped:
 		text := "the VM being stopped"
 		if s.Detail != "" {
-			text += " " + safetext.Line(s.Detail)
+			text += " " + safetext.Line(modname.Readable(s.Detail))
 		}
 		return text
 	case Unexplained:
@@ -157,15 +158,16 @@ func (s *Share) What() string {
 	return s.Kind.String() + of
 }
 
-// ProcessName names a process for people: <0.123.0> (queue_2).
+// ProcessName names a process for people: <0.123.0> (queue_2). Modules of Elixir are as Elixir
+// writes them.
 func ProcessName(p PID, name string) string {
 	switch {
 	case p == 0 && name == "":
 		return "an unknown process"
 	case p == 0:
-		return safetext.Line(name)
+		return safetext.Line(modname.Readable(name))
 	case name == "":
 		return p.String()
 	}
-	return p.String() + " (" + safetext.Line(name) + ")"
+	return p.String() + " (" + safetext.Line(modname.Readable(name)) + ")"
 }

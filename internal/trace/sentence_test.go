@@ -30,6 +30,14 @@ func TestSentence(t *testing.T) {
 			trace.Span{Kind: trace.Mailbox, Process: other, Name: "queue_2", Behind: 812},
 			"100 % of probe #12 was mailbox wait of <0.123.0> (queue_2), behind 812 messages",
 		},
+		{
+			trace.Span{Kind: trace.Ready, Process: other, Name: "'Elixir.MyApp.Worker':init/1", Other: pid(99), OtherName: "'Elixir.MyApp.Repo'"},
+			"100 % of probe #12 was waiting to run of <0.123.0> (MyApp.Worker:init/1), while <0.99.0> (MyApp.Repo) ran on the scheduler",
+		},
+		{
+			trace.Span{Kind: trace.NIF, Process: own, Detail: "'Elixir.MyApp.Native':hash/1"},
+			"100 % of probe #12 was the dirty function MyApp.Native:hash/1 of its own process",
+		},
 		{trace.Span{Kind: trace.Mailbox, Process: other, Behind: 1}, "100 % of probe #12 was mailbox wait of <0.123.0>, behind 1 message"},
 		{trace.Span{Kind: trace.Mailbox, Process: other}, "100 % of probe #12 was mailbox wait of <0.123.0>"},
 		{

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/beamscope/beamscope/internal/figures"
+	"github.com/beamscope/beamscope/internal/modname"
 	"github.com/beamscope/beamscope/internal/safetext"
 )
 
@@ -158,7 +159,7 @@ func (d *drawing) label(spans []int) string {
 	longest := slices.MaxFunc(spans, func(i, j int) int { return cmp.Compare(d.t.Spans[i].Duration(), d.t.Spans[j].Duration()) })
 	s := &d.t.Spans[longest]
 	part := d.t.Part(longest)
-	part.Name, part.OtherName, part.Detail = shortened(s.Name, maxName), shortened(s.OtherName, maxName), shortened(s.Detail, maxName)
+	part.Name, part.OtherName, part.Detail = shortened(modname.Readable(s.Name), maxName), shortened(modname.Readable(s.OtherName), maxName), shortened(modname.Readable(s.Detail), maxName)
 	for _, i := range spans {
 		part.Behind = max(part.Behind, d.t.Spans[i].Behind)
 	}
