@@ -87,6 +87,7 @@ type queued struct {
 	among  []trace.PID // senders that are possible, where there is more than one
 	latest int64       // when the last of those messages was sent
 	origin origin      // of one that is looked for
+	early  bool        // it was sent before the process was tracked
 }
 
 // A receipt is that a process took a message. What it is is known if send is not nil,
@@ -98,6 +99,7 @@ type receipt struct {
 	send   *send
 	among  []trace.PID
 	origin origin
+	early  bool // it was sent before the process was tracked
 }
 
 // A mailbox simulates that of a process: what was sent is fetched in the order of
@@ -114,6 +116,7 @@ type mailbox struct {
 	front   int      // how many older ones there are, as far as is known
 	synced  bool     // there are no others than those
 	opened  bool     // something was fetched since it was reset
+	tracked int64    // since when all that was sent to it is known; forever where that is not known
 	exact   map[token][]*send
 
 	collected  int64 // the last garbage collection since the last batch, 0 for none
@@ -141,7 +144,7 @@ func (b *mailbox) reset(from int64) {
 	for i := range b.private {
 		b.lose(&b.private[i])
 	}
-	*b = mailbox{choosy: b.choosy, inTurn: b.inTurn}
+	*b = mailbox{choosy: b.choosy, inTurn: b.inTurn, tracked: forever}
 	for _, s := range kept {
 		b.arrive(s)
 	}
@@ -203,6 +206,7 @@ func (b *mailbox) fetch() int64 {
 		return forever
 	}
 	p, first := b.align()
+	b.markEarly()
 	b.collected = 0
 	b.private = append(b.private, b.batch...)
 	b.batch = b.batch[:0]
@@ -210,6 +214,21 @@ func (b *mailbox) fetch() int64 {
 	b.opened = true
 	b.length(b.inner)
 	return first
+}
+
+// markEarly marks those of the batch that were fetched first, and came before something that
+// was sent when the process began to be tracked.
+func (b *mailbox) markEarly() {
+	if b.opened || b.blocked {
+		return
+	}
+	seen := slices.IndexFunc(b.batch, func(q queued) bool { return q.send != nil || q.among != nil })
+	if seen < 0 || b.batch[seen].send == nil || b.batch[seen].send.at > b.tracked+near {
+		return
+	}
+	for i := range b.batch[:seen] {
+		b.batch[i].early = true
+	}
 }
 
 // length corrects what is known by the length of the private queue. The VM may not yet
@@ -275,10 +294,13 @@ func (b *mailbox) receive(e *bpf.Event, sent []*send) receipt {
 	r := receipt{at: e.Time, label: e.Label, origin: origin{e.Origin, e.Other}}
 	want := queued{size: e.Size, token: tokenOf(e), origin: r.origin}
 	var q queued
+	older := b.front
 	if i := b.pick(want, sent); i >= 0 {
 		q = b.private[i]
 		b.take(i)
-		r.since = q.at
+		r.since, r.early = q.at, q.early
+	} else {
+		r.early = b.front < older && b.tracked < forever
 	}
 	if want.token != (token{}) {
 		b.trace(&r, want.token)

@@ -214,6 +214,7 @@ func (p *process) add(e *bpf.Event, resumed int64) {
 		}
 		p.lapse(e.Time)
 		p.watch(e.Time)
+		p.box.tracked = e.Time
 		p.last = e.Time
 		return
 	case bpf.EventUnwatched:

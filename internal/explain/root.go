@@ -16,6 +16,7 @@ const (
 	reasonNoEvent = "nothing was recorded"
 	reasonLegs    = "handed over more often than is followed"
 	reasonOrigin  = "handed over by a message that no process of this node was seen to send"
+	reasonEarlier = "not tracked yet: handed over by a message that was sent before the process was tracked"
 	reasonBefore  = "how it came to the process that has it next was not seen"
 	reasonLeft    = "handed over to this process, and no message of it was seen that passed it on"
 )
@@ -152,7 +153,7 @@ func (c *chain) backward(p *process, t int64, owner *process) {
 			if r.among != nil {
 				c.unexplained(c.start, r.at, p, trace.Ambiguous, "handed over by a message "+between(r.among))
 			} else {
-				c.unexplained(c.start, r.at, p, c.mark, reasonOrigin)
+				c.unexplained(c.start, r.at, p, c.mark, r.handedOver())
 			}
 			return
 		}
@@ -167,6 +168,14 @@ func (c *chain) backward(p *process, t int64, owner *process) {
 		p, t = c.vm.process(m.from), m.at
 	}
 	c.unexplained(c.start, t, p, c.mark, reasonLegs)
+}
+
+// handedOver says by what message that was not seen to be sent a span was handed over.
+func (r *receipt) handedOver() string {
+	if r.early {
+		return reasonEarlier
+	}
+	return reasonOrigin
 }
 
 // label returns the label of the seq_trace token that the first message carries which

@@ -359,3 +359,83 @@ func TestExplainImpossible(t *testing.T) {
 	longest := Instance{End: trace.MaxDuration}
 	checked(t, l.Explain(longest), longest)
 }
+
+// What lay in a mailbox before its process was tracked has a reason of its own.
+func TestNotTrackedYet(t *testing.T) {
+	for _, s := range []scenario{{
+		name: "handed over before", events: `
+			5 start 1 7
+			5 watch 1
+			6 send 1>2 9
+			6 watch 2
+			20 receive 2 4 #3 @2
+			30 end 2 7`,
+		start: 5, end: 30, want: `
+			5-20 unexplained 2: ` + reasonEarlier + `
+			20-30 waiting 2
+				20-30 running 2`,
+	}, {
+		name: "handed over before, and not fetched then", events: `
+			5 start 1 7
+			5 watch 1
+			6 watch 2
+			6 send 1>2 9
+			10 queued 2 5 #2 @2
+			10 queued 2 9 #2 @2
+			20 receive 2 5 #2 @2
+			30 end 2 7`,
+		start: 5, end: 30, want: `
+			5-20 unexplained 2: ` + reasonEarlier + `
+			20-30 waiting 2
+				20-30 running 2`,
+	}, {
+		name: "a message comes after it is tracked, and may be a timer's", events: `
+			5 start 1 7
+			5 watch 1
+			6 watch 2
+			6 send 1>2 9
+			7 out 2 wait @2
+			10 in 2 @2
+			10 queued 2 5 #2 @2
+			20 receive 2 5 #1 @2
+			30 end 2 7`,
+		start: 5, end: 30, want: `
+			5-20 unexplained 2: ` + reasonOrigin + `
+			20-30 waiting 2
+				20-30 running 2`,
+	}, {
+		name: "it is tracked while it waits to look at an older message", events: `
+			0 watch 1
+			10 start 1 7
+			20 out 1 wait
+			21 send 5>1 unwatched 4
+			30 in 1
+			31 receive 1 8 #2
+			90 end 1 7`,
+		start: 10, end: 90, want: `
+			10-20 running 1
+			20-21 unexplained 1: ` + reasonWasThere + `
+			21-30 ready 1
+			30-90 running 1`,
+	}} {
+		t.Run(s.name, func(t *testing.T) { s.run(t) })
+	}
+}
+
+// Where events were lost, a message that was not seen may have been sent while the process was
+// tracked.
+func TestNotTrackedOrLost(t *testing.T) {
+	var l Log
+	l.Add(script(t, `
+		5 start 1 7
+		5 watch 1
+		6 send 1>2 9
+		6 watch 2`), bpf.Loss{})
+	l.Add(script(t, `
+		20 receive 2 4 #3 @2
+		30 end 2 7`), bpf.Loss{Events: 1, From: 8, To: 15})
+	scenario{start: 5, end: 30, want: `
+		5-20 unexplained 2: ` + reasonOrigin + `
+		20-30 waiting 2
+			20-30 running 2`}.explain(t, &l)
+}

@@ -16,13 +16,14 @@ const (
 	reasonUntold  = "woken without a message: by a timer or a signal, which the VM did not tell"
 	reasonOpen    = "it could go on, and what woke it was not seen"
 
-	reasonUnseen  = "woken by a message that no process of this node was seen to send: by a timer, a port, another node or the VM"
-	reasonMessage = "woken by the message of a timer"
-	reasonVM      = "woken by a message of the VM"
-	reasonNative  = "woken by a message of a native function"
-	reasonOwn     = "woken by a message that the VM sent in its own name"
-	reasonSender  = "it sent a message that was not seen to be sent: it was not watched then, or the VM did for its sake"
-	reasonDown    = "a monitor told that it has ended"
+	reasonWasThere = "not tracked yet: it took a message that was sent before the process was tracked"
+	reasonUnseen   = "woken by a message that no process of this node was seen to send: by a timer, a port, another node or the VM"
+	reasonMessage  = "woken by the message of a timer"
+	reasonVM       = "woken by a message of the VM"
+	reasonNative   = "woken by a message of a native function"
+	reasonOwn      = "woken by a message that the VM sent in its own name"
+	reasonSender   = "it sent a message that was not seen to be sent: it was not watched then, or the VM did for its sake"
+	reasonDown     = "a monitor told that it has ended"
 )
 
 // alone explains a segment in which a process waits, and takes no message.
@@ -82,6 +83,9 @@ func watchingSince(w watching) int64 { return w.at }
 // sent.
 func (w *walk) unseen(p *process, s segment, k wake, by path) node {
 	reason := reasonUnseen
+	if k.early {
+		reason = reasonWasThere
+	}
 	switch of := k.origin; of.kind {
 	case bpf.OriginProcess, bpf.OriginDown:
 		if of.process() != p.pid {

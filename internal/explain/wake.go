@@ -30,6 +30,7 @@ type wake struct {
 	among  []trace.PID // senders, of byOneOf
 	origin origin      // of byUnseen and byOneOf
 	taken  int64       // when the message was, of byUnseen and byOneOf
+	early  bool        // the message was sent before the process was tracked
 }
 
 // An episode is a time in which a process waits for one message, though it may look at
@@ -190,7 +191,7 @@ func (p *process) episode(since, until int64) episode {
 
 // wake returns what a wait came to after which the message was taken.
 func (r *receipt) wake() wake {
-	k := wake{origin: r.origin, taken: r.at}
+	k := wake{origin: r.origin, taken: r.at, early: r.early}
 	switch {
 	case r.among != nil:
 		k.how, k.among = byOneOf, r.among

@@ -462,7 +462,7 @@ const (
 )
 
 // ignorant are reasons that say that nothing is known.
-var ignorant = regexp.MustCompile(`ran or waited is not known|not watched|nothing was seen|overwritten|not kept|before the recording|was not seen|not certain|no process of this node was seen`)
+var ignorant = regexp.MustCompile(`ran or waited is not known|not watched|not tracked|nothing was seen|overwritten|not kept|before the recording|was not seen|not certain|no process of this node was seen`)
 
 // judged judges what a span says of a part of the time of a process.
 func judged(sp *trace.Span, p part) judgement {
