@@ -54,7 +54,7 @@ func TestAllArguments(t *testing.T) {
 				place = argParent
 			}
 			target.Probes = moved(t, target.Probes, map[int]int{place: arg})
-			if _, err := c.Attach(target); err != nil {
+			if _, err := c.Attach(t.Context(), target); err != nil {
 				t.Fatal(err)
 			}
 			stop := c.Streamed()
@@ -129,7 +129,7 @@ func TestArgumentsInRegistersAndConstants(t *testing.T) {
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{streamed(named(self, endless))}})
 	target := vmtest.Target(t, vm)
 	target.Probes = []usdt.Probe{withMessages(t, target.Probes, self)}
-	if _, err := c.Attach(target); err != nil {
+	if _, err := c.Attach(t.Context(), target); err != nil {
 		t.Fatal(err)
 	}
 	stop := c.Streamed()

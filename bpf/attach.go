@@ -2,6 +2,7 @@ package bpf
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -124,8 +125,9 @@ const (
 
 // Attach attaches to the target what the outcomes need. It fails with [ErrNoProbe]
 // where the file lacks a probe that is needed, and with [dtrace.ErrRefused] where a
-// probe that is needed might harm the VM. It then attaches nothing.
-func (c *Collector) Attach(t Target) (*Attachment, error) {
+// probe that is needed might harm the VM. It then attaches nothing. Where the context
+// is done before everything is attached, the error is its cause, and nothing is attached.
+func (c *Collector) Attach(ctx context.Context, t Target) (*Attachment, error) {
 	file, exe, err := openTarget(t)
 	if err != nil {
 		return nil, fmt.Errorf("attach to %s: %w", t.Path, err)
@@ -138,7 +140,7 @@ func (c *Collector) Attach(t Target) (*Attachment, error) {
 	}
 	// First what tells that threads do not run: no span is to be seen without.
 	noTraces := c.openDetailTraces()
-	err = a.open(c.wanted())
+	err = a.open(ctx, c.wanted())
 	if err = errors.Join(err, c.openTraces()); err != nil {
 		if len(c.targets) == 0 {
 			err = errors.Join(err, c.closeTraces(func(int) bool { return true }))
@@ -320,8 +322,9 @@ func (c *Collector) wanted() map[tap]string {
 	return taps
 }
 
-// attachWanted opens the links that should be there and are not.
-func (c *Collector) attachWanted() error {
+// attachWanted opens the links that should be there and are not. It ends early where the
+// context is done.
+func (c *Collector) attachWanted(ctx context.Context) error {
 	wanted := c.wanted()
 	var errs []error
 	if len(c.targets) > 0 {
@@ -333,7 +336,7 @@ func (c *Collector) attachWanted() error {
 	}
 	for _, a := range c.targets {
 		_, had := a.links[detailTap()]
-		errs = append(errs, a.open(wanted))
+		errs = append(errs, a.open(ctx, wanted))
 		if !had {
 			errs = append(errs, a.missing)
 		}
@@ -365,14 +368,20 @@ func (c *Collector) detachUnwanted() error {
 	return errors.Join(errs...)
 }
 
-// open opens the links that are wanted and not open, as many as it can.
-func (a *Attachment) open(wanted map[tap]string) error {
+// open opens the links that are wanted and not open, as many as it can. Where the context
+// is done before that, the error is its cause.
+func (a *Attachment) open(ctx context.Context, wanted map[tap]string) error {
 	var errs []error
-	a.c.preload(append(a.variants(wanted), a.c.traceVariants()...))
 	defer a.c.forgetFailed()
+	if err := a.c.preload(ctx, append(a.variants(wanted), a.c.traceVariants()...)); err != nil {
+		return err
+	}
 	// The details and the exits' label come first: a span whose start is seen must not
 	// end unseen, and is to be explained.
 	for _, t := range slices.SortedFunc(maps.Keys(wanted), compareTaps) {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if err := a.openTap(t); err != nil {
 			errs = append(errs, fmt.Errorf("attach to %s: %s: %w", a.target.Path, wanted[t], err))
 		}

@@ -88,7 +88,7 @@ func TestDetachLowersSemaphores(t *testing.T) {
 	vm := vmtest.Start(t, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{exitFails(load(endless))}})
 	for _, probe := range []string{probeOf("load"), "process__exit"} {
-		a, err := c.Attach(vmtest.Target(t, vm))
+		a, err := c.Attach(t.Context(), vmtest.Target(t, vm))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +125,7 @@ func TestAttachToReplacedFile(t *testing.T) {
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}})
 	target := vmtest.Target(t, vm)
 	target.Inode = 1
-	if _, err := c.Attach(target); !errors.Is(err, bpf.ErrReplaced) {
+	if _, err := c.Attach(t.Context(), target); !errors.Is(err, bpf.ErrReplaced) {
 		t.Errorf("got %v, want %v", err, bpf.ErrReplaced)
 	}
 }
@@ -162,7 +162,7 @@ func TestRefused(t *testing.T) {
 		c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{test.outcome}})
 		target := vmtest.Target(t, beam)
 		target.Release = test.release
-		_, err := c.Attach(target)
+		_, err := c.Attach(t.Context(), target)
 		if refused := errors.Is(err, dtrace.ErrRefused); refused != test.refused || err != nil && !refused {
 			t.Errorf("%s on OTP %d: %v", test.outcome.Name, test.release, err)
 		}
@@ -180,7 +180,7 @@ func TestRefused(t *testing.T) {
 	c := vmtest.NewCollector(t, bpf.Options{Discover: true})
 	target := vmtest.Target(t, beam)
 	target.Release = 0
-	if _, err := c.Attach(target); !errors.Is(err, dtrace.ErrRefused) {
+	if _, err := c.Attach(t.Context(), target); !errors.Is(err, dtrace.ErrRefused) {
 		t.Errorf("discovery: %v", err)
 	}
 }

@@ -17,7 +17,7 @@ func change(t *testing.T, c *vmtest.Collector, window time.Duration, outcomes ..
 	t.Helper()
 	const soon = int64(200 * time.Millisecond) // attaching takes some time
 	from, _ := c.Window(uint64(c.Number(monotonic.Now()+soon) + 1))
-	missing, err := c.Change(from, int64(window), outcomes)
+	missing, err := c.Change(t.Context(), from, int64(window), outcomes)
 	if missing != nil || err != nil {
 		t.Fatal(missing, err)
 	}
@@ -252,7 +252,7 @@ func TestChangeRefused(t *testing.T) {
 		{from, c.Opts.Window, []bpf.Outcome{o}, nil},
 		{to, c.Opts.Window, []bpf.Outcome{o}, bpf.ErrPending},
 	} {
-		if missing, err := c.Change(test.from, test.window, test.outcomes); missing != nil || !errors.Is(err, test.want) {
+		if missing, err := c.Change(t.Context(), test.from, test.window, test.outcomes); missing != nil || !errors.Is(err, test.want) {
 			t.Errorf("change at %d: %v, %v, want %v", test.from, missing, err, test.want)
 		}
 	}
@@ -284,12 +284,12 @@ func TestChangeWhereProbeIsMissing(t *testing.T) {
 			target.Probes[i].Name = "gone"
 		}
 	}
-	if _, err := c.Attach(target); err != nil {
+	if _, err := c.Attach(t.Context(), target); err != nil {
 		t.Fatal(err)
 	}
 	c.Observe(b)
 	from, _ := c.Window(uint64(c.Number(monotonic.Now()) + 3))
-	missing, err := c.Change(from, c.Opts.Window, []bpf.Outcome{named("a", endless), named("b", endless)})
+	missing, err := c.Change(t.Context(), from, c.Opts.Window, []bpf.Outcome{named("a", endless), named("b", endless)})
 	if !errors.Is(missing, bpf.ErrNoProbe) || err != nil {
 		t.Fatalf("%v, %v", missing, err)
 	}

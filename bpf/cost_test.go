@@ -55,7 +55,7 @@ func TestKindsOfHits(t *testing.T) {
 			c := vmtest.NewCollector(t, bpf.Options{Outcomes: outcomes})
 			target := vmtest.Target(t, vm)
 			change(&target)
-			if _, err := c.Attach(target); err != nil {
+			if _, err := c.Attach(t.Context(), target); err != nil {
 				t.Fatal(err)
 			}
 			if err := c.ObserveThreads(vm.PID()); err != nil {

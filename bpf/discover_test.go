@@ -171,7 +171,7 @@ func TestDiscoveredIsObserved(t *testing.T) {
 func TestDiscoverHoldsSemaphores(t *testing.T) {
 	vm := vmtest.Start(t, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{Discover: true})
-	a, err := c.Attach(vmtest.Target(t, vm))
+	a, err := c.Attach(t.Context(), vmtest.Target(t, vm))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func BenchmarkDetails(b *testing.B) {
 			target := vmtest.Target(b, vm)
 			target.Layout = layout.Of(b, vm)
 			if len(bench.outcomes) > 0 {
-				if _, err := c.Attach(target); err != nil {
+				if _, err := c.Attach(b.Context(), target); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -48,7 +48,7 @@ func attachExplained(t *testing.T, c *vmtest.Collector, vm *erlang.VM) *bpf.Atta
 	t.Helper()
 	target := vmtest.Target(t, vm)
 	target.Layout = layout.Of(t, vm)
-	a, err := c.Attach(target)
+	a, err := c.Attach(t.Context(), target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -508,7 +508,7 @@ func TestDetailsAttached(t *testing.T) {
 	if diff := cmp.Diff(only, probeNames(a)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if _, err := plain.Change(after(plain), plain.Opts.Window, []bpf.Outcome{explained(load(endless))}); !errors.Is(err, bpf.ErrNoRoom) {
+	if _, err := plain.Change(t.Context(), after(plain), plain.Opts.Window, []bpf.Outcome{explained(load(endless))}); !errors.Is(err, bpf.ErrNoRoom) {
 		t.Errorf("error %v", err)
 	}
 	if plain.Explains() {
@@ -519,7 +519,7 @@ func TestDetailsAttached(t *testing.T) {
 	target := vmtest.Target(t, vm)
 	target.Probes = slices.DeleteFunc(target.Probes, func(p usdt.Probe) bool { return p.Name == "process__suspend" })
 	c.While(func() (err error) {
-		a, err = c.Attach(target)
+		a, err = c.Attach(t.Context(), target)
 		return err
 	})
 	if err := a.Missing(); !errors.Is(err, bpf.ErrNoProbe) || !strings.Contains(err.Error(), "process__suspend") {
@@ -533,7 +533,7 @@ func TestDetailsAttached(t *testing.T) {
 		out.Explain = explain
 		from := after(c)
 		c.While(func() error {
-			_, err := c.Change(from, c.Opts.Window, []bpf.Outcome{out})
+			_, err := c.Change(t.Context(), from, c.Opts.Window, []bpf.Outcome{out})
 			return err
 		})
 		c.Call(vm, "span_load", "run", spans(1, 1))
@@ -564,7 +564,7 @@ func TestDetailsOneFails(t *testing.T) {
 			p.Sites[0].Offset = 1 << 40 // behind the end of the file
 		}
 	}
-	a, err := c.Attach(target)
+	a, err := c.Attach(t.Context(), target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -577,7 +577,7 @@ func TestDetailsOneFails(t *testing.T) {
 	missing()
 	from := after(c)
 	c.While(func() error {
-		again, err := c.Change(from, c.Opts.Window, []bpf.Outcome{o, named("brief", time.Second)})
+		again, err := c.Change(t.Context(), from, c.Opts.Window, []bpf.Outcome{o, named("brief", time.Second)})
 		if again != nil {
 			t.Errorf("the change says again what is missing: %v", again)
 		}
@@ -611,7 +611,7 @@ func TestEventsAfterDarkTime(t *testing.T) {
 	for _, o := range []bpf.Outcome{load(endless), explained(load(endless))} {
 		from := after(r.Collector)
 		r.While(func() error {
-			_, err := r.Change(from, r.Opts.Window, []bpf.Outcome{o})
+			_, err := r.Change(t.Context(), from, r.Opts.Window, []bpf.Outcome{o})
 			return err
 		})
 		r.ReadTo(from)

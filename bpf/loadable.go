@@ -1,6 +1,7 @@
 package bpf
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -18,8 +19,9 @@ type Subject struct {
 }
 
 // Subjects loads the programs of each subject, and attaches none of them. What a kernel
-// refuses here it refuses at a VM too. It takes a second or two.
-func Subjects() (subjects []Subject, err error) {
+// refuses here it refuses at a VM too. It takes a second or two. Where the context is
+// done before, the error is its cause.
+func Subjects(ctx context.Context) (subjects []Subject, err error) {
 	c, err := New(Options{
 		Start: monotonic.Now(), Window: int64(time.Second),
 		OpenSpans: 64, Explain: true, Events: 64, RingBytes: 4096,
@@ -36,7 +38,9 @@ func Subjects() (subjects []Subject, err error) {
 	for _, n := range needs {
 		all = append(all, n.variants...)
 	}
-	c.preload(all)
+	if err := c.preload(ctx, all); err != nil {
+		return nil, err
+	}
 	for _, n := range needs {
 		subjects = append(subjects, Subject{n.name, c.refusal(n.variants)})
 	}

@@ -11,7 +11,7 @@ import (
 // This kernel has everything: each built-in outcome is a subject, and none is refused.
 func TestSubjects(t *testing.T) {
 	vmtest.NeedEBPF(t)
-	subjects, err := bpf.Subjects()
+	subjects, err := bpf.Subjects(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -77,7 +77,7 @@ func collectInNamespace(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.Attach(bpf.Target{Path: path, Probes: image.Probes, Release: image.Release}); err != nil {
+	if _, err := c.Attach(t.Context(), bpf.Target{Path: path, Probes: image.Probes, Release: image.Release}); err != nil {
 		t.Fatal(err)
 	}
 	fmt.Println("\nattached")

@@ -1,6 +1,7 @@
 package bpf
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -67,8 +68,8 @@ func (c *Collector) begin() error {
 // counted as they end, as Cut. The outcomes' spans that are new are attached to at
 // once, to be counted from then on; missing says at which targets that was not
 // possible. On any other error all is as it was: an error wrapping [ErrPending],
-// [ErrNoRoom], [ErrLate] or [ErrOptions] says why.
-func (c *Collector) Change(from, window int64, outcomes []Outcome) (missing, err error) {
+// [ErrNoRoom], [ErrLate] or [ErrOptions] says why, or the cause of a context that is done.
+func (c *Collector) Change(ctx context.Context, from, window int64, outcomes []Outcome) (missing, err error) {
 	if err := check(from, window, outcomes); err != nil {
 		return nil, err
 	}
@@ -90,14 +91,23 @@ func (c *Collector) Change(from, window int64, outcomes []Outcome) (missing, err
 	}
 	p.first = last.number(from)
 	c.plans = append(c.plans, p)
-	missing = c.attachWanted()
-	if monotonic.Now() >= from {
-		c.plans = c.plans[:1]
-		c.release(added)
-		return nil, errors.Join(ErrLate, c.detachUnwanted())
+	missing = c.attachWanted(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return nil, c.takeBack(context.Cause(ctx), added)
+	case monotonic.Now() >= from:
+		return nil, c.takeBack(ErrLate, added)
 	}
 	c.writeEra(1-c.era, p)
 	return missing, c.publish(p, added)
+}
+
+// takeBack takes back the last plan, which has not begun and added entries, and returns
+// why.
+func (c *Collector) takeBack(why error, added []int) error {
+	c.plans = c.plans[:1]
+	c.release(added)
+	return errors.Join(why, c.detachUnwanted())
 }
 
 // place finds room for a plan's outcomes. It takes the entries of those that are

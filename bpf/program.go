@@ -1,6 +1,7 @@
 package bpf
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"runtime"
@@ -60,8 +61,9 @@ func (c *Collector) program(v variant) (*ebpf.Program, error) {
 }
 
 // preload loads programs beside each other: most of the time that attaching takes is that
-// of the kernel's verifier, which looks at each of them on its own.
-func (c *Collector) preload(variants []variant) {
+// of the kernel's verifier, which looks at each of them on its own. Where the context is
+// done, it returns its cause as soon as the programs that are being loaded are.
+func (c *Collector) preload(ctx context.Context, variants []variant) error {
 	seen := make(map[variant]bool)
 	missing := slices.DeleteFunc(variants, func(v variant) bool {
 		_, have := c.programs[v]
@@ -76,7 +78,7 @@ func (c *Collector) preload(variants []variant) {
 	)
 	for range min(runtime.GOMAXPROCS(0), len(missing)) {
 		loading.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(missing)); i = next.Add(1) - 1 {
+			for i := next.Add(1) - 1; i < int64(len(missing)) && ctx.Err() == nil; i = next.Add(1) - 1 {
 				mu.Lock()
 				spec := c.object.Copy()
 				mu.Unlock()
@@ -90,6 +92,10 @@ func (c *Collector) preload(variants []variant) {
 		})
 	}
 	loading.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // progress tells how many programs are loaded, where somebody wants to know.

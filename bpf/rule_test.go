@@ -97,7 +97,7 @@ func observeMessages(t *testing.T, c *vmtest.Collector, vm *erlang.VM) {
 			}
 		}
 	}
-	if _, err := c.Attach(target); err != nil {
+	if _, err := c.Attach(t.Context(), target); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -40,7 +40,7 @@ func TestNoSpansWithoutSemaphore(t *testing.T) {
 		bare.Probes = append(bare.Probes, p)
 	}
 
-	a, err := c.Attach(bare)
+	a, err := c.Attach(t.Context(), bare)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestNoSpansWithoutSemaphore(t *testing.T) {
 	if err := a.Detach(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Attach(target); err != nil {
+	if _, err := c.Attach(t.Context(), target); err != nil {
 		t.Fatal(err)
 	}
 	c.Call(vm, "span_load", "run", spans(2, 1000))

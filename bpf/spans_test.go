@@ -372,7 +372,7 @@ func TestAttachWithoutProbe(t *testing.T) {
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}})
 	target := vmtest.Target(t, vm)
 	target.Probes = nil
-	_, err := c.Attach(target)
+	_, err := c.Attach(t.Context(), target)
 	if !errors.Is(err, bpf.ErrNoProbe) {
 		t.Errorf("error %v, want %v", err, bpf.ErrNoProbe)
 	}

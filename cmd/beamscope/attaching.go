@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
 	"time"
 
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/safetext"
 )
 
 // attachingEvery is how often the log says how far attaching is. What takes less is done
@@ -38,6 +41,16 @@ func (a *attaching) progress(p outcome.Progress) {
 	}
 	a.last, a.said = now, p.Loaded < p.All
 	fmt.Fprintf(a.log, "attaching: %d of %d programs are loaded\n", p.Loaded, p.All)
+}
+
+// stopped says in a log that a signal has ended a command before anything was observed.
+// That is no failure; any other error is.
+func stopped(ctx context.Context, err error, log io.Writer) error {
+	if err == nil || ctx.Err() == nil || !errors.Is(err, context.Cause(ctx)) {
+		return err
+	}
+	safetext.Fprintf(log, "%v: nothing was observed yet\n", context.Cause(ctx))
+	return nil
 }
 
 // end has it say nothing from now on.

@@ -62,7 +62,7 @@ func watch(ctx context.Context, c config.Config, o observation, opts dashboard.O
 	})
 	attaching.end() // the dashboard has the terminal from now on
 	if err != nil {
-		return err
+		return stopped(ctx, err, os.Stderr)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	return adviseTerminal(d.Run(ctx, s, func(ctx context.Context) error { return s.Run(ctx, o.duration) }), "--headless")

@@ -281,7 +281,7 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 		Progress:  attaching.progress,
 	})
 	if err != nil {
-		return err
+		return stopped(ctx, err, log)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if o.reload != nil {

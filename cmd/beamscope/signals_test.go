@@ -6,11 +6,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
 // A signal ends a command that waits for the other end of a pipe to be opened.
@@ -78,4 +81,55 @@ func TestNobodyReadsFromThePipe(t *testing.T) {
 	if err == nil || !strings.Contains(string(out), "nobody reads from this pipe") || strings.Count(string(out), "\n") != 1 {
 		t.Errorf("%v: %q", err, out)
 	}
+}
+
+// A signal that comes while programs are loaded ends the command before all are. One line
+// says that nothing was observed, and that is no failure.
+func TestSignalWhileItAttaches(t *testing.T) {
+	vmtest.NeedEBPF(t)
+	pid := startVM(t)
+	dir := t.TempDir()
+	scope := "outcomes:\n"
+	for _, name := range []string{"gc", "message", "mailbox", "hop", "call", "run", "run-wait", "file-io", "port-busy", "lifetime"} {
+		scope += fmt.Sprintf("  %s: {vm: %s}\n", strings.ReplaceAll(name, "-", "_"), name)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "ten.yaml"), []byte(scope), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range []string{"run -c ten.yaml --for 1s --headless", "record -c ten.yaml --for 1s -o ten.bsr", "top --for 1s"} {
+		t.Run(strings.Fields(args)[0], func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			cmd := exec.Command("beamscope", append(strings.Fields(args), "--pid", strconv.Itoa(pid))...)
+			cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &stdout, &stderr
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = cmd.Process.Kill() })
+			await(t, "that it loads programs", func() bool { return programs(cmd.Process.Pid) > 2 })
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("it ends with %v", err)
+			}
+			if want := "terminated signal received: nothing was observed yet\n"; !strings.HasSuffix(stderr.String(), want) || strings.Contains(stderr.String(), "observing") {
+				t.Errorf("it says %q, want %q", stderr.String(), want)
+			}
+			if stdout.Len() > 0 {
+				t.Errorf("it prints %q", stdout.String())
+			}
+		})
+	}
+}
+
+// programs returns how many eBPF programs a process holds.
+func programs(pid int) int {
+	n := 0
+	fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	for _, fd := range fds {
+		if to, err := os.Readlink(fd); err == nil && strings.Contains(to, "bpf-prog") {
+			n++
+		}
+	}
+	return n
 }

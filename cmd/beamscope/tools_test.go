@@ -152,7 +152,7 @@ func attach(t *testing.T, pid int, outcome string) *bpf.Collector {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := collector.Attach(bpf.Target{Path: vms[0].Exe.Path, PID: pid, Probes: image.Probes, Release: image.Release}); err != nil {
+	if _, err := collector.Attach(t.Context(), bpf.Target{Path: vms[0].Exe.Path, PID: pid, Probes: image.Probes, Release: image.Release}); err != nil {
 		t.Fatal(err)
 	}
 	return collector

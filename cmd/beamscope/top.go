@@ -150,7 +150,7 @@ func viewTop(ctx context.Context, f topFlags) (err error) {
 	t, err := top.Open(ctx, o)
 	attaching.end() // the table has the terminal from now on
 	if err != nil {
-		return err
+		return stopped(ctx, err, os.Stderr)
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
 	return adviseTerminal(v.Run(ctx, t), "--for")
@@ -177,7 +177,7 @@ func printTop(ctx context.Context, f topFlags, out, log io.Writer) (err error) {
 	}
 	t, err := top.Open(ctx, o)
 	if err != nil {
-		return err
+		return stopped(ctx, err, log)
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
 	return t.Run(ctx, f.duration)

@@ -179,6 +179,8 @@ func (f *traceFlags) live(ctx context.Context, out, log io.Writer) error {
 		return err
 	}
 	switch {
+	case ctx.Err() != nil && kept.to == 0:
+		return nil // it was stopped while it attached
 	case !k.Explained():
 		return kept.nothing(o.discover)
 	case len(k.Instances()) == 0:

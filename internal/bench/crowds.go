@@ -123,7 +123,7 @@ func (s *crowdSeen) collect(ctx context.Context, source *outcome.VMSource, plan 
 		if err != nil {
 			return err
 		}
-		for _, notice := range source.Watch() {
+		for _, notice := range source.Watch(ctx) {
 			fmt.Fprintln(os.Stderr, notice.Text)
 		}
 		s.windows++

@@ -161,7 +161,7 @@ func listen(ctx context.Context, v vm.VM, spans []string, hear func(events []bpf
 	if err := c.ObserveThreads(v.PID()); err != nil {
 		return err
 	}
-	if _, err := c.Attach(target); err != nil {
+	if _, err := c.Attach(ctx, target); err != nil {
 		return err
 	}
 	done := make(chan error, 1)

@@ -81,7 +81,7 @@ type System struct {
 	Features []Feature // that collectors need
 
 	// Subjects tells what the kernel refuses of all that can be observed.
-	Subjects func() ([]bpf.Subject, error)
+	Subjects func(context.Context) ([]bpf.Subject, error)
 
 	// PID is of the VM that was asked for, 0 for all.
 	PID int
@@ -103,7 +103,7 @@ func Examine(ctx context.Context, s System) Report {
 	e.ebpf()
 	e.features()
 	e.uprobes()
-	e.subjects()
+	e.subjects(ctx)
 	vms := e.vms(ctx)
 	e.lockdown()
 	e.comfort()

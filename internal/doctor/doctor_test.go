@@ -44,8 +44,8 @@ func healthy() System {
 }
 
 // refusing is the Subjects of a kernel that refuses some of three.
-func refusing(names ...string) func() ([]bpf.Subject, error) {
-	return func() ([]bpf.Subject, error) {
+func refusing(names ...string) func(context.Context) ([]bpf.Subject, error) {
+	return func(context.Context) ([]bpf.Subject, error) {
 		subjects := []bpf.Subject{{Name: "spans"}, {Name: "os-wait"}, {Name: "explanations"}}
 		for i, s := range subjects {
 			if slices.Contains(names, s.Name) {

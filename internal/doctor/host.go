@@ -80,7 +80,7 @@ func try(ctx context.Context, v VM) (t Trial, err error) {
 	if err != nil {
 		return Trial{}, err
 	}
-	_, err = collector.Attach(target.Target)
+	_, err = collector.Attach(ctx, target.Target)
 	t.Attach = time.Since(begin)
 	begin = time.Now()
 	if closeErr := collector.Close(); err == nil {

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -198,13 +199,13 @@ func (e *examination) uprobes() {
 }
 
 // subjects looks which outcomes the kernel refuses.
-func (e *examination) subjects() {
+func (e *examination) subjects(ctx context.Context) {
 	const name = "outcomes"
 	if e.ebpfErr != nil {
 		e.add(name, Unknown, "not tried: eBPF is not usable", "")
 		return
 	}
-	subjects, err := e.Subjects()
+	subjects, err := e.Subjects(ctx)
 	if err != nil {
 		e.add(name, Unknown, "could not be tried: "+err.Error(), "")
 		return

@@ -94,15 +94,15 @@ func (p jointPlan) of(part int) Plan {
 
 // Plan implements [Source]. Where a part fails, those before it get back the plan
 // that they had; if that fails as well, the error says so.
-func (j *Joint) Plan(p Plan) error {
+func (j *Joint) Plan(ctx context.Context, p Plan) error {
 	next, err := j.divide(p)
 	if err != nil {
 		return err
 	}
 	last := j.plans[len(j.plans)-1]
 	for i := range j.parts {
-		if err := j.parts[i].plan(next.of(i)); err != nil {
-			return errors.Join(err, j.restore(i, last, p.From))
+		if err := j.parts[i].plan(ctx, next.of(i)); err != nil {
+			return errors.Join(err, j.restore(context.WithoutCancel(ctx), i, last, p.From))
 		}
 	}
 	j.plans = slices.DeleteFunc(j.plans, func(old jointPlan) bool { return old.From == p.From })
@@ -111,11 +111,11 @@ func (j *Joint) Plan(p Plan) error {
 }
 
 // restore has the first parts go on as they were planned, from a time on.
-func (j *Joint) restore(parts int, old jointPlan, from int64) error {
+func (j *Joint) restore(ctx context.Context, parts int, old jointPlan, from int64) error {
 	old.From = from
 	var errs []error
 	for i := range j.parts[:parts] {
-		if err := j.parts[i].plan(old.of(i)); err != nil {
+		if err := j.parts[i].plan(ctx, old.of(i)); err != nil {
 			errs = append(errs, fmt.Errorf("go on as before: %w", err))
 		}
 	}
@@ -123,11 +123,11 @@ func (j *Joint) restore(parts int, old jointPlan, from int64) error {
 }
 
 // plan plans the part, unless it has ended.
-func (p *part) plan(plan Plan) error {
+func (p *part) plan(ctx context.Context, plan Plan) error {
 	if p.ended {
 		return nil
 	}
-	return p.Source.Plan(plan)
+	return p.Source.Plan(ctx, plan)
 }
 
 // Collect implements [Source]. What it returns of a part that has ended before
@@ -212,10 +212,10 @@ func (c Cost) Add(d Cost) Cost {
 }
 
 // Watch implements [Source].
-func (j *Joint) Watch() []Notice {
+func (j *Joint) Watch(ctx context.Context) []Notice {
 	var notices []Notice
 	for _, p := range j.parts {
-		notices = append(notices, p.Source.Watch()...)
+		notices = append(notices, p.Source.Watch(ctx)...)
 	}
 	return notices
 }

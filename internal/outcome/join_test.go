@@ -24,7 +24,7 @@ type script struct {
 
 var errScript = errors.New("refused")
 
-func (s *script) Plan(p outcome.Plan) error {
+func (s *script) Plan(_ context.Context, p outcome.Plan) error {
 	for _, spec := range p.Specs {
 		if spec.Name == s.refuses {
 			return errScript
@@ -47,7 +47,7 @@ func (s *script) Collect(_ context.Context, w outcome.Window) (outcome.Batch, er
 	return b, nil
 }
 
-func (s *script) Watch() []outcome.Notice { return s.notices }
+func (s *script) Watch(context.Context) []outcome.Notice { return s.notices }
 func (s *script) Close() error            { return s.closed }
 
 func isSpan(s outcome.Spec) bool    { return s.Span != "" }
@@ -116,12 +116,12 @@ func TestJoinPlans(t *testing.T) {
 	j := join(t, joined(0), vms, wrappers)
 	next := joined(20)
 	next.Specs = append(next.Specs, outcome.Spec{Name: "d", Wrapper: "d"})
-	if err := j.Plan(next); err != nil {
+	if err := j.Plan(t.Context(), next); err != nil {
 		t.Fatal(err)
 	}
 	refused := joined(40)
 	refused.Specs = append(refused.Specs, outcome.Spec{Name: "new", Wrapper: "new"}, outcome.Spec{Name: "e", Span: "e"})
-	if err := j.Plan(refused); !errors.Is(err, errScript) {
+	if err := j.Plan(t.Context(), refused); !errors.Is(err, errScript) {
 		t.Fatalf("error %v, want %v", err, errScript)
 	}
 	restored := next.Only(isSpan)
@@ -139,7 +139,7 @@ func TestJoinCannotGoBack(t *testing.T) {
 	vms, wrappers := &script{refuses: "a"}, &script{refuses: "new"}
 	next := joined(20)
 	next.Specs = []outcome.Spec{{Name: "new", Wrapper: "new"}}
-	err := join(t, joined(0), vms, wrappers).Plan(next)
+	err := join(t, joined(0), vms, wrappers).Plan(t.Context(), next)
 	if want := "refused\ngo on as before: refused"; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
@@ -153,7 +153,7 @@ func TestJoinFollowsPlans(t *testing.T) {
 	j := join(t, joined(0), vms, wrappers)
 	next := joined(10)
 	next.Specs = next.Specs[2:]
-	if err := j.Plan(next); err != nil {
+	if err := j.Plan(t.Context(), next); err != nil {
 		t.Fatal(err)
 	}
 	for n, want := range [][]outcome.Counts{{counts("a", 1), counts("b", 2), counts("c", 1)}, {counts("c", 1)}} {
@@ -193,7 +193,7 @@ func TestJoinEnds(t *testing.T) {
 			t.Errorf("window %d, -want +got:\n%s", n, diff)
 		}
 	}
-	if err := j.Plan(joined(30)); err != nil || len(vms.plans) > 0 {
+	if err := j.Plan(t.Context(), joined(30)); err != nil || len(vms.plans) > 0 {
 		t.Errorf("a source that has ended was planned: %v", err)
 	}
 }
@@ -211,7 +211,7 @@ func TestJoinNoSource(t *testing.T) {
 	j := join(t, joined(0), &script{}, &script{})
 	p := joined(10)
 	p.Specs = append(p.Specs, outcome.Spec{Name: "nobody's"})
-	if err := j.Plan(p); !errors.Is(err, outcome.ErrNoSource) {
+	if err := j.Plan(t.Context(), p); !errors.Is(err, outcome.ErrNoSource) {
 		t.Errorf("error %v, want %v", err, outcome.ErrNoSource)
 	}
 	if _, err := outcome.Join(p); !errors.Is(err, outcome.ErrNoSource) {
@@ -225,7 +225,7 @@ func TestJoinWatchesAndCloses(t *testing.T) {
 	one.notices = []outcome.Notice{{Text: "first"}}
 	two.notices = []outcome.Notice{{Text: "second"}}
 	j := join(t, joined(0), one, two)
-	if diff := cmp.Diff(append(one.notices, two.notices...), j.Watch()); diff != "" {
+	if diff := cmp.Diff(append(one.notices, two.notices...), j.Watch(t.Context())); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if err := j.Close(); !errors.Is(err, one.closed) || !errors.Is(err, two.closed) {

@@ -45,7 +45,7 @@ func TestNamesAreOpenedEarly(t *testing.T) {
 			if test.later {
 				next := plan(true)
 				next.From = first.At(first.Number(monotonic.Now()+int64(first.Window)) + 5).From
-				if err := s.Plan(next); err != nil {
+				if err := s.Plan(t.Context(), next); err != nil {
 					t.Fatal(err)
 				}
 			}

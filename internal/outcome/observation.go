@@ -134,11 +134,11 @@ func (s Spec) kernelID() string {
 
 // attach attaches to a file, unless it is attached to. missing says what cannot be
 // explained of what happens there.
-func (o *observation) attach(f file, target bpf.Target) (missing, err error) {
+func (o *observation) attach(ctx context.Context, f file, target bpf.Target) (missing, err error) {
 	if _, attached := o.files[f]; attached {
 		return nil, nil
 	}
-	a, err := o.collector.Attach(target)
+	a, err := o.collector.Attach(ctx, target)
 	if err != nil {
 		return nil, err
 	}
@@ -146,11 +146,12 @@ func (o *observation) attach(f file, target bpf.Target) (missing, err error) {
 	return a.Missing(), nil
 }
 
-// attachLike attaches to what another observation is attached to, where it can.
-func (o *observation) attachLike(other *observation) (missing error) {
+// attachLike attaches to what another observation is attached to, where it can, until the
+// context is done.
+func (o *observation) attachLike(ctx context.Context, other *observation) (missing error) {
 	var errs []error
 	for f, a := range other.files {
-		missing, err := o.attach(f, a.Target())
+		missing, err := o.attach(ctx, f, a.Target())
 		errs = append(errs, missing, err)
 	}
 	return errors.Join(errs...)

@@ -373,8 +373,9 @@ type Source interface {
 	// spec changes, what began before p.From and ends later is lost as cut, unless
 	// nothing but the name or the detail changes: then nothing is lost, but the
 	// parent and the process of an instance may not be known that began before. On an
-	// error everything is as it was; it wraps [ErrLate] where a later From would do.
-	Plan(p Plan) error
+	// error everything is as it was; it wraps [ErrLate] where a later From would do, and
+	// the cause of a context that is done before the change is made.
+	Plan(ctx context.Context, p Plan) error
 
 	// Collect returns what ended in the window. Windows follow each other without
 	// gaps as the plans say, and each is asked for when it has been over for some
@@ -385,8 +386,9 @@ type Source interface {
 	Collect(ctx context.Context, w Window) (Batch, error)
 
 	// Watch looks after what is observed, as to attach to what is new, and
-	// returns what a person should know of it. It is called about once a second.
-	Watch() []Notice
+	// returns what a person should know of it. It is called about once a second. Once the
+	// context is done, it attaches to nothing.
+	Watch(ctx context.Context) []Notice
 
 	// Close detaches from whatever the source observes.
 	Close() error

@@ -49,7 +49,7 @@ func (s *source) announce(window time.Duration, specs ...outcome.Spec) outcome.P
 			Window: window,
 			Specs:  specs,
 		}
-		err := s.Plan(p)
+		err := s.Plan(s.t.Context(), p)
 		if err == nil {
 			return p
 		}
@@ -255,7 +255,7 @@ func TestPlanRefused(t *testing.T) {
 	s := planned(t, v, spec("load", 10, outcome.CountsOnly))
 	s.collectNow()
 	for _, from := range []int64{s.plan.From, s.plan.At(1).From, s.plan.At(100).From + 1} {
-		if err := s.Plan(outcome.Plan{From: from, Window: time.Second}); err == nil {
+		if err := s.Plan(t.Context(), outcome.Plan{From: from, Window: time.Second}); err == nil {
 			t.Errorf("a plan from %d is taken", from)
 		}
 	}

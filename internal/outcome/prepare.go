@@ -53,14 +53,14 @@ const (
 
 // prepare begins to read the executables of the VMs that are new. Those whose executable is
 // attached to are observed at once.
-func (s *VMSource) prepare(vms []vm.VM) {
+func (s *VMSource) prepare(ctx context.Context, vms []vm.VM) {
 	for _, v := range vms {
 		_, known := s.vms[v.PID()]
 		if _, refused := s.refused[v.Process]; known || refused || s.preparing[v.Process] {
 			continue
 		}
 		if s.attachedTo(v) {
-			s.admit(&preparedVM{vm: v, guessed: s.guesses[s.fileOf(v)]})
+			s.admit(ctx, &preparedVM{vm: v, guessed: s.guesses[s.fileOf(v)]})
 			continue
 		}
 		s.preparing[v.Process] = true
@@ -181,11 +181,15 @@ func (s *VMSource) await(ctx context.Context) error {
 		}
 	}
 	slices.SortFunc(ready, func(a, b *preparedVM) int { return cmp.Compare(a.vm.PID(), b.vm.PID()) })
-	return s.admitAll(ready)
+	return s.admitAll(ctx, ready)
 }
 
-// admitReady observes the VMs whose executables have been read meanwhile.
-func (s *VMSource) admitReady() {
+// admitReady observes the VMs whose executables have been read meanwhile, unless the
+// context is done.
+func (s *VMSource) admitReady(ctx context.Context) {
+	if ctx.Err() != nil {
+		return
+	}
 	var ready []*preparedVM
 	for {
 		select {
@@ -196,20 +200,24 @@ func (s *VMSource) admitReady() {
 		}
 		break
 	}
-	if err := s.admitAll(ready); err != nil {
+	if err := s.admitAll(ctx, ready); err != nil {
 		s.note("%v", err)
 	}
 }
 
 // admitAll observes VMs whose executables have been read. Only where there is none that
-// can be observed is that an error; otherwise it is noted.
-func (s *VMSource) admitAll(ready []*preparedVM) error {
+// can be observed is that an error; otherwise it is noted. Where the context is done before
+// all are observed, the error is its cause.
+func (s *VMSource) admitAll(ctx context.Context, ready []*preparedVM) error {
 	var errs []error
 	for _, p := range ready {
 		delete(s.preparing, p.vm.Process)
-		if err := s.admit(p); err != nil {
+		if err := s.admit(ctx, p); err != nil {
 			errs = append(errs, err)
 		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	if len(s.vms) == 0 && len(errs) > 0 {
 		return errs[0]
@@ -225,12 +233,12 @@ func (s *VMSource) admitAll(ready []*preparedVM) error {
 }
 
 // admit observes a VM.
-func (s *VMSource) admit(p *preparedVM) error {
+func (s *VMSource) admit(ctx context.Context, p *preparedVM) error {
 	v, id := p.vm, VM{PID: p.vm.PID(), Node: p.vm.Node}
 	err := p.err
 	s.observeThreads(v.PID()) // before it has spans
 	if err == nil && p.file != nil {
-		err = errors.Join(s.attach(p), p.Close())
+		err = errors.Join(s.attach(ctx, p), p.Close())
 	}
 	if err != nil {
 		s.forget(v.PID())
@@ -253,10 +261,10 @@ func (s *VMSource) admit(p *preparedVM) error {
 }
 
 // attach attaches to the executable of a VM, unless that was done for another.
-func (s *VMSource) attach(p *preparedVM) error {
+func (s *VMSource) attach(ctx context.Context, p *preparedVM) error {
 	f := s.fileOf(p.vm)
 	for _, o := range s.observations {
-		missing, err := o.attach(f, p.target)
+		missing, err := o.attach(ctx, f, p.target)
 		if err != nil {
 			return fmt.Errorf("pid %d (%s): %w", p.vm.PID(), p.vm.Exe.Name, err)
 		}

@@ -176,7 +176,7 @@ func NewVMSource(ctx context.Context, cfg VMConfig) (*VMSource, error) {
 		return nil, err
 	}
 	s.observations = []*observation{o}
-	s.prepare(vms)
+	s.prepare(ctx, vms)
 	if err := s.await(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -246,7 +246,7 @@ func (s *VMSource) adopt(pid int) {
 	defer cancel()
 	vms, _, err := s.finder.Find(ctx, vm.Target{PID: pid})
 	if err == nil {
-		s.prepare(vms) // its executable is attached to
+		s.prepare(ctx, vms) // its executable is attached to
 	}
 	if s.vms[pid] != nil {
 		return
@@ -308,7 +308,7 @@ func (s *VMSource) note(format string, args ...any) {
 // Plan implements [Source]. Where a plan needs more room than there is, or comes
 // while windows of before the last one are still to be collected, everything that
 // is open when it begins is lost as cut, and its ends are orphans.
-func (s *VMSource) Plan(p Plan) error {
+func (s *VMSource) Plan(ctx context.Context, p Plan) error {
 	if last := s.stages[len(s.stages)-1]; p.From <= last.From || last.At(last.Number(p.From)).From != p.From {
 		return fmt.Errorf("change what is observed: no window begins at %d ns", p.From)
 	}
@@ -317,9 +317,9 @@ func (s *VMSource) Plan(p Plan) error {
 	if err != nil {
 		return fmt.Errorf("change what is observed: %w", err)
 	}
-	missing, err := o.collector.Change(p.From, int64(p.Window), outcomes)
+	missing, err := o.collector.Change(ctx, p.From, int64(p.Window), outcomes)
 	if errors.Is(err, bpf.ErrPending) || errors.Is(err, bpf.ErrNoRoom) {
-		o, missing, err = s.takeOver(o, p)
+		o, missing, err = s.takeOver(ctx, o, p)
 	}
 	if errors.Is(err, bpf.ErrLate) {
 		return fmt.Errorf("change what is observed: %w: %w", ErrLate, err)
@@ -336,14 +336,17 @@ func (s *VMSource) Plan(p Plan) error {
 }
 
 // takeOver has another observation begin with a plan, where the one until now ends.
-func (s *VMSource) takeOver(old *observation, p Plan) (o *observation, missing, err error) {
+func (s *VMSource) takeOver(ctx context.Context, old *observation, p Plan) (o *observation, missing, err error) {
 	if o, err = newObservation(p, s.cfg, s.names, len(s.vms)); err != nil {
 		return nil, nil, err
 	}
 	for pid := range s.vms {
 		missing = errors.Join(missing, o.collector.ObserveThreads(pid))
 	}
-	missing = errors.Join(missing, o.attachLike(old))
+	missing = errors.Join(missing, o.attachLike(ctx, old))
+	if ctx.Err() != nil {
+		return nil, nil, errors.Join(context.Cause(ctx), o.close())
+	}
 	if monotonic.Now() >= p.From {
 		return nil, nil, errors.Join(bpf.ErrLate, o.close())
 	}
@@ -540,8 +543,8 @@ func (s *VMSource) cost(w Window) Cost {
 }
 
 // Watch implements [Source]: it finds VMs that have come, and those that have gone.
-func (s *VMSource) Watch() []Notice {
-	if err := s.watch(); err != nil {
+func (s *VMSource) Watch(ctx context.Context) []Notice {
+	if err := s.watch(ctx); err != nil {
 		s.note("%v", err)
 	}
 	s.noteGuesses()
@@ -552,7 +555,7 @@ func (s *VMSource) Watch() []Notice {
 }
 
 // watch notes which VMs have come and gone.
-func (s *VMSource) watch() error {
+func (s *VMSource) watch(ctx context.Context) error {
 	now := monotonic.Now()
 	for _, o := range s.vms {
 		if o.died == 0 && o.watch != nil && o.watch.Happened() {
@@ -563,7 +566,7 @@ func (s *VMSource) watch() error {
 	if err := s.sweepExits(now); err != nil {
 		return err
 	}
-	s.admitReady()
+	s.admitReady(ctx)
 	vms, err := s.scan(now)
 	if vms == nil || err != nil {
 		return err
@@ -571,7 +574,7 @@ func (s *VMSource) watch() error {
 	maps.DeleteFunc(s.refused, func(p usdt.Process, _ VMStatus) bool {
 		return !slices.ContainsFunc(vms, func(v vm.VM) bool { return v.Process == p })
 	})
-	s.prepare(vms)
+	s.prepare(ctx, vms)
 	return nil
 }
 

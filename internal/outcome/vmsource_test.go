@@ -153,7 +153,7 @@ func (s *source) collectNow() {
 }
 
 func (s *source) watch() {
-	for _, n := range s.Watch() {
+	for _, n := range s.Watch(s.t.Context()) {
 		s.seen = append(s.seen, n.Text)
 	}
 }

@@ -171,7 +171,7 @@ type script struct {
 	now      func() int64
 }
 
-func (s *script) Plan(p outcome.Plan) error {
+func (s *script) Plan(_ context.Context, p outcome.Plan) error {
 	if s.planFail == nil {
 		s.plans = append(s.plans, p)
 	}
@@ -192,7 +192,7 @@ func (s *script) Collect(_ context.Context, w outcome.Window) (outcome.Batch, er
 	return b, nil
 }
 
-func (s *script) Watch() []outcome.Notice { return nil }
+func (s *script) Watch(context.Context) []outcome.Notice { return nil }
 func (s *script) Close() error            { return nil }
 
 type reflectType = reflect.Type

@@ -94,13 +94,13 @@ func (s *Scope) Run(ctx context.Context, limit time.Duration) error {
 		before := s.begun
 		ended, err := s.step(ctx, w)
 		if err != nil || ended {
-			return errors.Join(err, s.watch())
+			return errors.Join(err, s.watch(ctx))
 		}
 		if s.begun && !before {
 			end = w.From + int64(limit)
 		}
 	}
-	return s.watch()
+	return s.watch(ctx)
 }
 
 // after returns the window that follows w.
@@ -167,7 +167,7 @@ const watchPeriod = time.Second
 // changes made; false where the context was done first.
 func (s *Scope) wait(ctx context.Context, w outcome.Window) (bool, error) {
 	for {
-		if err := s.watch(); err != nil {
+		if err := s.watch(ctx); err != nil {
 			return false, err
 		}
 		next := monotonic.Now() + int64(watchPeriod)
@@ -184,7 +184,7 @@ func (s *Scope) wait(ctx context.Context, w outcome.Window) (bool, error) {
 			}
 		case c := <-changes:
 			timer.Stop()
-			err := s.change(c.system)
+			err := s.change(ctx, c.system)
 			c.done <- err
 		case <-ctx.Done():
 			timer.Stop()
@@ -211,13 +211,13 @@ const (
 
 // change prepares for another system. It begins with the next window that begins
 // late enough for the source.
-func (s *Scope) change(system *System) error {
+func (s *Scope) change(ctx context.Context, system *System) error {
 	if _, err := NewEngine(system); err != nil {
 		return err
 	}
 	for lead := lead; ; lead *= 2 {
 		plan := system.Plan(s.plan.At(s.plan.Number(max(monotonic.Now()+int64(lead), s.plan.From)) + 1).From)
-		err := s.source.Plan(plan)
+		err := s.source.Plan(ctx, plan)
 		if err == nil {
 			s.next, s.nextPlan = system, plan
 			return nil
@@ -229,8 +229,8 @@ func (s *Scope) change(system *System) error {
 }
 
 // watch has the source looked after, and passes on what it says.
-func (s *Scope) watch() error {
-	for _, n := range s.source.Watch() {
+func (s *Scope) watch(ctx context.Context) error {
+	for _, n := range s.source.Watch(ctx) {
 		if err := s.tell(func(o Observer) error { return o.Noticed(n) }); err != nil {
 			return err
 		}

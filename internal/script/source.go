@@ -103,7 +103,7 @@ func newSource(cfg Config, now func() int64) (*Source, error) {
 }
 
 // Plan implements [outcome.Source]. The error wraps [ErrPlan].
-func (s *Source) Plan(p outcome.Plan) error {
+func (s *Source) Plan(_ context.Context, p outcome.Plan) error {
 	if s.closed {
 		return errClosed
 	}
@@ -352,7 +352,7 @@ func (s *Source) eraAt(t int64) *era {
 }
 
 // Watch implements [outcome.Source].
-func (s *Source) Watch() []outcome.Notice {
+func (s *Source) Watch(context.Context) []outcome.Notice {
 	if !s.closed {
 		s.pump(math.MinInt64)
 	}

@@ -237,7 +237,7 @@ func TestOrder(t *testing.T) {
 func TestLate(t *testing.T) {
 	p, tell := live(t, 5000*ms, plan(4000*ms, spec("gc", 20)))
 	tell(header, at("t", 4000), at("s gc 7 12", 4040), at("s gc 7 13", 4040), at("t", 4545), at("t", 4555))
-	p.Watch() // which accounts for what was before 4055 ms
+	p.Watch(t.Context()) // which accounts for what was before 4055 ms
 	tell(at("e gc 7 12", 4044), at("e gc 7 13", 4055), at("t", 4600), at("t", 5000))
 	p.want(outcome.Counts{Starts: 2, Ends: 1, Successes: 1, Bins: bins(20, 15), Loss: outcome.Loss{Missed: 1, Cut: 1}})
 	p.want(outcome.Counts{})
@@ -255,7 +255,7 @@ func TestSync(t *testing.T) {
 func TestLateSync(t *testing.T) {
 	p, tell := live(t, 5000*ms, plan(4000*ms, spec("hop", 20)))
 	tell(header, at("t", 4000), at("s hop 7 <0.1.0>", 4040), at("t", 4545), at("t", 4555))
-	p.Watch() // which accounts for what was before 4055 ms
+	p.Watch(t.Context()) // which accounts for what was before 4055 ms
 	tell(at("y hop 7 <0.1.0>", 4044), at("e hop 7 <0.1.0>", 4055), at("t", 4600), at("t", 5000))
 	p.want(outcome.Counts{Starts: 1, Ends: 1, Successes: 1, Inferred: 1, Bins: bins(20, 15)})
 }
@@ -272,7 +272,7 @@ func TestLost(t *testing.T) {
 		outcome.Counts{Starts: 1, Loss: outcome.Loss{Missed: 17, Cut: 1}},
 	)
 	p.want(outcome.Counts{Timeouts: 1}, outcome.Counts{})
-	if n := p.Watch(); len(n) != 2 || n[0].Text != "the tracer had no room for 17 lines" {
+	if n := p.Watch(t.Context()); len(n) != 2 || n[0].Text != "the tracer had no room for 17 lines" {
 		t.Errorf("%v", n)
 	}
 }
@@ -294,7 +294,7 @@ func TestRejected(t *testing.T) {
 	if b.Rejected.Count != 0 {
 		t.Errorf("again: %+v", b.Rejected)
 	}
-	if n := p.Watch(); len(n) != 2 || n[1].Text != "2 lines rejected, the last one "+want.Last {
+	if n := p.Watch(t.Context()); len(n) != 2 || n[1].Text != "2 lines rejected, the last one "+want.Last {
 		t.Errorf("%v", n)
 	}
 }
@@ -308,7 +308,7 @@ func TestStrange(t *testing.T) {
 		t.Errorf("%+v", b.Rejected)
 	}
 	var texts []string
-	for _, n := range p.Watch() {
+	for _, n := range p.Watch(t.Context()) {
 		texts = append(texts, n.Text)
 	}
 	if !slices.Contains(texts, `the script tells of an outcome "hop", which the scope file does not have`) {
@@ -511,7 +511,7 @@ func TestForeignClock(t *testing.T) {
 		p.wantNone(true)
 		p.wantNone(false)
 		p.want(outcome.Counts{Starts: 1, Ends: 1, Successes: 1, Bins: bins(20, 0)})
-		if n := p.Watch(); len(n) == 0 || n[0].Text != "the script's clock is not ours: it is taken to begin now" {
+		if n := p.Watch(t.Context()); len(n) == 0 || n[0].Text != "the script's clock is not ours: it is taken to begin now" {
 			t.Errorf("%v", n)
 		}
 	}
@@ -533,7 +533,7 @@ func TestStall(t *testing.T) {
 	p.want(outcome.Counts{Starts: 1, Ends: 1, Successes: 1, Bins: bins(20, 0)})
 	p.want(outcome.Counts{Unobserved: true})
 	p.want(outcome.Counts{Unobserved: true})
-	n := p.Watch()
+	n := p.Watch(t.Context())
 	if text := "the script has not told the time for a while: does it still run? (2 times)"; len(n) != 2 || n[1].Text != text {
 		t.Errorf("%v", n)
 	}
@@ -550,7 +550,7 @@ func TestPlan(t *testing.T) {
 	same, other := spec("gc", 40), spec("file-io", 50)
 	same.Detail = outcome.Worst
 	next := plan(100*ms, other, same)
-	if err := p.Plan(next); err != nil {
+	if err := p.Plan(t.Context(), next); err != nil {
 		t.Fatal(err)
 	}
 	p.want(outcome.Counts{Starts: 1}, outcome.Counts{Starts: 1}, outcome.Counts{Starts: 1})
@@ -569,7 +569,7 @@ func TestPlanInSilence(t *testing.T) {
 	tell(header, at("t", 4000), at("s gc 7 1", 4050), at("s file_io 7 1", 4050), at("t", 4600))
 	p.want(outcome.Counts{Starts: 1}, outcome.Counts{Starts: 1})
 	changed := plan(4200*ms, spec("file-io", 20))
-	if err := p.Plan(changed); err != nil {
+	if err := p.Plan(t.Context(), changed); err != nil {
 		t.Fatal(err)
 	}
 	p.want(outcome.Counts{Unobserved: true}, outcome.Counts{Unobserved: true})
@@ -593,7 +593,7 @@ func TestPlanAtOnce(t *testing.T) {
 			"t 0", at("s gc 7 1", 90), at("s file_io 7 1", 90), at("s file_io 7 1", 110), at("e file_io 7 1", 135), at("t", 2000))
 		p.want(outcome.Counts{Starts: 1}, outcome.Counts{Starts: 1})
 		for _, next := range plans {
-			if err := p.Plan(next); err != nil {
+			if err := p.Plan(t.Context(), next); err != nil {
 				t.Fatal(err)
 			}
 			p.plan = next
@@ -612,7 +612,7 @@ func TestPlanBehind(t *testing.T) {
 	tell(header, at("t", 4000), at("s gc 7 1", 4050), at("t", 4600))
 	p.want(outcome.Counts{Starts: 1, Timeouts: 1})
 	p.want(outcome.Counts{Unobserved: true})
-	if err := p.Plan(plan(4100*ms, spec("gc", 30))); !errors.Is(err, outcome.ErrLate) {
+	if err := p.Plan(t.Context(), plan(4100*ms, spec("gc", 30))); !errors.Is(err, outcome.ErrLate) {
 		t.Errorf("error %v, want %v", err, outcome.ErrLate)
 	}
 }
@@ -621,7 +621,7 @@ func TestPlanBehind(t *testing.T) {
 func TestReplacedPlan(t *testing.T) {
 	p := recorded(t, plan(0, spec("gc", 40)), "t 0", at("s gc 7 1", 90), at("e gc 7 1", 110.5), at("t", 2000))
 	for _, next := range []outcome.Plan{plan(100*ms, spec("gc", 30)), plan(100*ms, spec("gc", 40))} {
-		if err := p.Plan(next); err != nil {
+		if err := p.Plan(t.Context(), next); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -649,7 +649,7 @@ func TestPlanRefused(t *testing.T) {
 	}
 	p := recorded(t, plan(0, gc), "t 0", at("s gc 7 1", 190), at("e gc 7 1", 200.5), at("t", 2000))
 	for what, next := range refused {
-		if err := p.Plan(next); !errors.Is(err, ErrPlan) {
+		if err := p.Plan(t.Context(), next); !errors.Is(err, ErrPlan) {
 			t.Errorf("%s: error %v, want %v", what, err, ErrPlan)
 		}
 		if what == "within a window" {
@@ -660,7 +660,7 @@ func TestPlanRefused(t *testing.T) {
 		}
 	}
 	p.wantNone(false)
-	if err := p.Plan(plan(0, gc)); !errors.Is(err, outcome.ErrLate) {
+	if err := p.Plan(t.Context(), plan(0, gc)); !errors.Is(err, outcome.ErrLate) {
 		t.Errorf("in the past: error %v, want %v", err, outcome.ErrLate)
 	}
 	p.want(outcome.Counts{Starts: 1})
@@ -693,7 +693,7 @@ func TestWrongWindow(t *testing.T) {
 	if _, err := p.window(); !errors.Is(err, outcome.ErrEnded) {
 		t.Errorf("error %v, want %v", err, outcome.ErrEnded)
 	}
-	if err := p.Plan(p.plan); !errors.Is(err, outcome.ErrEnded) {
+	if err := p.Plan(t.Context(), p.plan); !errors.Is(err, outcome.ErrEnded) {
 		t.Errorf("error %v, want %v", err, outcome.ErrEnded)
 	}
 }

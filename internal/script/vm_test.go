@@ -165,7 +165,7 @@ func (r *race) while(do func() error) {
 func (r *race) collect() {
 	r.t.Helper()
 	for i, s := range r.sources {
-		s.Watch()
+		s.Watch(r.t.Context())
 		b, err := s.Collect(context.Background(), r.next)
 		if err != nil {
 			r.t.Fatal(err)

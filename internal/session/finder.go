@@ -51,8 +51,8 @@ type findingSource struct {
 }
 
 // Watch implements [outcome.Source].
-func (s *findingSource) Watch() []outcome.Notice {
-	notices := s.Joint.Watch()
+func (s *findingSource) Watch(ctx context.Context) []outcome.Notice {
+	notices := s.Joint.Watch(ctx)
 	return append(notices, s.finder.add(s.Discovered())...)
 }
 

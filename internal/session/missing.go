@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -49,8 +50,8 @@ type noticingSource struct {
 }
 
 // Watch implements [outcome.Source].
-func (s *noticingSource) Watch() []outcome.Notice {
-	notices := append(s.Source.Watch(), s.missing.notices...)
+func (s *noticingSource) Watch(ctx context.Context) []outcome.Notice {
+	notices := append(s.Source.Watch(ctx), s.missing.notices...)
 	s.missing.notices = nil
 	return notices
 }

@@ -287,4 +287,4 @@ type thriftySource struct {
 }
 
 // Watch implements [outcome.Source].
-func (s *thriftySource) Watch() []outcome.Notice { return append(s.Source.Watch(), s.thrift.take()...) }
+func (s *thriftySource) Watch(ctx context.Context) []outcome.Notice { return append(s.Source.Watch(ctx), s.thrift.take()...) }

@@ -28,7 +28,7 @@ type fakeSource struct {
 	most   int   // specs of the first plan; 0: any
 }
 
-func (s *fakeSource) Plan(p outcome.Plan) error {
+func (s *fakeSource) Plan(_ context.Context, p outcome.Plan) error {
 	if s.refuse != nil {
 		return s.refuse
 	}
@@ -62,7 +62,7 @@ func (s *fakeSource) Collect(_ context.Context, w outcome.Window) (outcome.Batch
 	return *b, err
 }
 
-func (*fakeSource) Watch() []outcome.Notice { return nil }
+func (*fakeSource) Watch(context.Context) []outcome.Notice { return nil }
 
 func (s *fakeSource) Close() error {
 	s.closed = true

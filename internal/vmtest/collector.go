@@ -55,7 +55,7 @@ func NewCollector(t testing.TB, opts bpf.Options) *Collector {
 func (c *Collector) Observe(vms ...*erlang.VM) {
 	c.t.Helper()
 	for _, vm := range vms {
-		if _, err := c.Attach(Target(c.t, vm)); err != nil {
+		if _, err := c.Attach(c.t.Context(), Target(c.t, vm)); err != nil {
 			c.t.Fatal(err)
 		}
 	}

@@ -186,7 +186,7 @@ func (s *Source) Addr() net.Addr { return s.listener.Addr() }
 // Plan implements [outcome.Source]. Wrappers are told the new timeouts at once,
 // which then hold for what starts while the plan before is still in force: where
 // they are shorter, spans that last longer are cut. The error wraps [ErrPlan].
-func (s *Source) Plan(p outcome.Plan) error {
+func (s *Source) Plan(_ context.Context, p outcome.Plan) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -317,7 +317,7 @@ func (s *Source) forget() {
 }
 
 // Watch implements [outcome.Source].
-func (s *Source) Watch() []outcome.Notice {
+func (s *Source) Watch(context.Context) []outcome.Notice {
 	s.mu.Lock()
 	for p := range s.peers {
 		p.noteRejected()

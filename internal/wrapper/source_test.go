@@ -118,7 +118,7 @@ func (r *rig) noticed(pattern string) {
 	r.t.Helper()
 	re := regexp.MustCompile(pattern)
 	await(r.t, fmt.Sprintf("%q", pattern), func() bool {
-		for _, n := range r.Watch() {
+		for _, n := range r.Watch(r.t.Context()) {
 			r.seen = append(r.seen, n.Text)
 		}
 		return slices.ContainsFunc(r.seen, re.MatchString)
@@ -163,7 +163,7 @@ func sendsAndCounts(t *testing.T, r *rig, f *fake) {
 	}
 
 	next := plan(start+100*ms, spec("a", 20), outcome.Spec{Name: "c", Wrapper: "c", BinWidth: 1500 * time.Microsecond, Bins: 3})
-	if err := r.Plan(next); err != nil {
+	if err := r.Plan(t.Context(), next); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "new timeouts", f.ready(map[string]int64{"a": 20, "c": 5}))
@@ -691,7 +691,7 @@ func TestCollectInOrder(t *testing.T) {
 	if _, err := r.Collect(t.Context(), plan(start).At(1)); !errors.Is(err, outcome.ErrEnded) {
 		t.Errorf("error %v, want %v", err, outcome.ErrEnded)
 	}
-	if err := r.Plan(plan(start + 100*ms)); !errors.Is(err, outcome.ErrEnded) {
+	if err := r.Plan(t.Context(), plan(start + 100*ms)); !errors.Is(err, outcome.ErrEnded) {
 		t.Errorf("error %v, want %v", err, outcome.ErrEnded)
 	}
 }
