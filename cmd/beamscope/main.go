@@ -37,13 +37,17 @@ func run(args []string) int {
 	// With file capabilities a process may not read /proc/self/mem, where the eBPF
 	// library looks for the kernel's version; unless it may be dumped.
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
+	stderr := safetext.NewWriter(os.Stderr)
+	if err := reducePrivileges(args, stderr); err != nil { // before signals are noticed: they would be lost
+		printError(stderr, err)
+		return statusFailed
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends it at once, whatever it waits for
 	root := newRootCommand()
 	root.SetArgs(args)
 	// What is printed may come from an observed program or from somebody else's file.
-	stderr := safetext.NewWriter(os.Stderr)
 	root.SetOut(safetext.NewWriter(os.Stdout))
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
