@@ -193,6 +193,6 @@ func (s *script) Collect(_ context.Context, w outcome.Window) (outcome.Batch, er
 }
 
 func (s *script) Watch(context.Context) []outcome.Notice { return nil }
-func (s *script) Close() error            { return nil }
+func (s *script) Close() error                           { return nil }
 
 type reflectType = reflect.Type

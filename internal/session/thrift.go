@@ -287,4 +287,6 @@ type thriftySource struct {
 }
 
 // Watch implements [outcome.Source].
-func (s *thriftySource) Watch(ctx context.Context) []outcome.Notice { return append(s.Source.Watch(ctx), s.thrift.take()...) }
+func (s *thriftySource) Watch(ctx context.Context) []outcome.Notice {
+	return append(s.Source.Watch(ctx), s.thrift.take()...)
+}

@@ -691,7 +691,7 @@ func TestCollectInOrder(t *testing.T) {
 	if _, err := r.Collect(t.Context(), plan(start).At(1)); !errors.Is(err, outcome.ErrEnded) {
 		t.Errorf("error %v, want %v", err, outcome.ErrEnded)
 	}
-	if err := r.Plan(t.Context(), plan(start + 100*ms)); !errors.Is(err, outcome.ErrEnded) {
+	if err := r.Plan(t.Context(), plan(start+100*ms)); !errors.Is(err, outcome.ErrEnded) {
 		t.Errorf("error %v, want %v", err, outcome.ErrEnded)
 	}
 }
