@@ -48,7 +48,7 @@ func (s *script) Collect(_ context.Context, w outcome.Window) (outcome.Batch, er
 }
 
 func (s *script) Watch(context.Context) []outcome.Notice { return s.notices }
-func (s *script) Close() error            { return s.closed }
+func (s *script) Close() error                           { return s.closed }
 
 func isSpan(s outcome.Spec) bool    { return s.Span != "" }
 func isWrapper(s outcome.Spec) bool { return s.Wrapper != "" }
