@@ -17,6 +17,7 @@
 #include "param.bpf.h"
 #include "pid.bpf.h"
 #include "rule.bpf.h"
+#include "stack.bpf.h"
 #include "watch.bpf.h"
 
 struct detail {
@@ -56,6 +57,7 @@ int detail_plain(void *ctx)
 	struct block block;
 	struct detail d;
 
+	use_thread_stack();
 	if (begin_detail(ctx, &d) && watched_arg(ctx, &d, &block, 0))
 		log_plain(bpf_get_attach_cookie(ctx), d.now, d.key.pid, d.key.process, 0);
 	return 0;
@@ -68,6 +70,7 @@ int detail_exit(void *ctx)
 	struct block block;
 	struct detail d;
 
+	use_thread_stack();
 	if (!begin_detail(ctx, &d) || !watched_arg(ctx, &d, &block, 0))
 		return 0;
 	log_plain(LOG_EXIT, d.now, d.key.pid, d.key.process, 0);
@@ -83,6 +86,7 @@ int detail_nif(void *ctx)
 	struct block block;
 	struct detail d;
 
+	use_thread_stack();
 	if (!begin_detail(ctx, &d) || !watched_arg(ctx, &d, &block, 0))
 		return 0;
 	if (kind == LOG_NIF_START && !read_arg(ctx, &block, 1, &addr))
@@ -166,6 +170,7 @@ int detail_send(void *ctx)
 	struct detail d;
 	__u64 from, to;
 
+	use_thread_stack();
 	if (!begin_detail(ctx, &d) || read_block(ctx, &block) ||
 	    read_arg(ctx, &block, 0, &from) || read_arg(ctx, &block, 1, &to))
 		return 0;
@@ -269,6 +274,7 @@ int detail_send_alias(void *ctx)
 	struct message m = {.flags = LOG_ALIAS};
 	struct detail d;
 
+	use_thread_stack();
 	if (!begin_detail(ctx, &d))
 		return 0;
 	d.key.process = term_pid(param(ctx, 2), d.tables);
@@ -330,6 +336,7 @@ int detail_received(void *ctx)
 	struct block block;
 	struct detail d;
 
+	use_thread_stack();
 	if (!begin_detail(ctx, &d) || !watched_arg(ctx, &d, &block, 0))
 		return 0;
 	m.size = number_arg(ctx, &block, 1);
@@ -437,6 +444,7 @@ int detail_in(void *ctx)
 	__u64 address;
 	bool again;
 
+	use_thread_stack();
 	if (!begin_detail(ctx, &d) || !process_arg(ctx, &d, &block))
 		return 0;
 	r = this_runner(d.key.pid);
@@ -467,6 +475,7 @@ int detail_out(void *ctx)
 	struct detail d;
 	__u32 state;
 
+	use_thread_stack();
 	if (!begin_detail(ctx, &d) || !process_arg(ctx, &d, &block))
 		return 0;
 	r = this_runner(d.key.pid);
@@ -496,6 +505,7 @@ int detail_ready(void *ctx)
 	struct block block;
 	struct detail d;
 
+	use_thread_stack();
 	if (!begin_detail(ctx, &d) || !process_arg(ctx, &d, &block))
 		return 0;
 	w = find_watch(&d.key, d.now);
@@ -519,6 +529,7 @@ int detail_monitor(void *ctx)
 	__u64 type = (__u16)param(ctx, 1);
 	struct detail d;
 
+	use_thread_stack();
 	if (!begin_detail(ctx, &d) || (type != MONITOR_PROCESS && type != MONITOR_REMOTE))
 		return 0;
 	d.key.process = term_pid(param(ctx, 3), d.tables);
@@ -537,6 +548,7 @@ int detail_suspend(void *ctx)
 	struct block block;
 	struct detail d;
 
+	use_thread_stack();
 	if (!begin_detail(ctx, &d) || !process_arg(ctx, &d, &block) || !find_watch(&d.key, d.now))
 		return 0;
 	/* The id of a port is the first that it has, as that of a process. */
@@ -574,6 +586,7 @@ int detail_resume(void *ctx)
 	struct block block;
 	struct detail d;
 
+	use_thread_stack();
 	if (!begin_detail(ctx, &d) || !process_arg(ctx, &d, &block))
 		return 0;
 	if (process_suspensions)
@@ -617,6 +630,7 @@ int detail_resume_list(void *ctx)
 {
 	struct resuming r;
 
+	use_thread_stack();
 	if (!begin_detail(ctx, &r.d))
 		return 0;
 	r.at = param(ctx, 1);
@@ -633,6 +647,7 @@ int detail_by(void *ctx)
 	struct detail d;
 	__u64 by;
 
+	use_thread_stack();
 	if (begin_detail(ctx, &d) && process_arg(ctx, &d, &block) && find_watch(&d.key, d.now) &&
 	    !read_arg(ctx, &block, 1, &by))
 		log_plain(bpf_get_attach_cookie(ctx), d.now, d.key.pid, d.key.process, term_pid(by, d.tables));

@@ -503,6 +503,7 @@ const (
 	kernelVarLogMask            = "log_mask"
 	kernelVarLoggedType         = "logged_type"
 	kernelVarMessageWords       = "message_words"
+	kernelVarNever              = "never"
 	kernelVarOffCpuType         = "off_cpu_type"
 	kernelVarOffReasonType      = "off_reason_type"
 	kernelVarOperandKindType    = "operand_kind_type"
@@ -663,6 +664,7 @@ type kernelVariableSpecs struct {
 	LogMask            *ebpf.VariableSpec `ebpf:"log_mask"`
 	LoggedType         *ebpf.VariableSpec `ebpf:"logged_type"`
 	MessageWords       *ebpf.VariableSpec `ebpf:"message_words"`
+	Never              *ebpf.VariableSpec `ebpf:"never"`
 	OffCpuType         *ebpf.VariableSpec `ebpf:"off_cpu_type"`
 	OffReasonType      *ebpf.VariableSpec `ebpf:"off_reason_type"`
 	OperandKindType    *ebpf.VariableSpec `ebpf:"operand_kind_type"`
@@ -807,6 +809,7 @@ type kernelVariables struct {
 	LogMask            *ebpf.Variable `ebpf:"log_mask"`
 	LoggedType         *ebpf.Variable `ebpf:"logged_type"`
 	MessageWords       *ebpf.Variable `ebpf:"message_words"`
+	Never              *ebpf.Variable `ebpf:"never"`
 	OffCpuType         *ebpf.Variable `ebpf:"off_cpu_type"`
 	OffReasonType      *ebpf.Variable `ebpf:"off_reason_type"`
 	OperandKindType    *ebpf.Variable `ebpf:"operand_kind_type"`

@@ -20,6 +20,7 @@
 #include "pid.bpf.h"
 #include "queue.bpf.h"
 #include "settle.bpf.h"
+#include "stack.bpf.h"
 
 enum pairing { PAIR_FIRST, PAIR_LAST, PAIR_FIFO };
 
@@ -742,6 +743,7 @@ int rule_start_probe(void *ctx)
 {
 	struct rule_event e = {};
 
+	use_thread_stack();
 	if (is_of_rule(ctx, &e))
 		rule_start(&e);
 	return 0;
@@ -752,6 +754,7 @@ int rule_via_probe(void *ctx)
 {
 	struct rule_event e = {};
 
+	use_thread_stack();
 	if (is_of_rule(ctx, &e))
 		rule_via(&e);
 	return 0;
@@ -762,6 +765,7 @@ int rule_end_probe(void *ctx)
 {
 	struct rule_event e = {};
 
+	use_thread_stack();
 	if (is_of_rule(ctx, &e))
 		rule_end(&e);
 	return 0;
@@ -772,6 +776,7 @@ int rule_sync_probe(void *ctx)
 {
 	struct rule_event e = {};
 
+	use_thread_stack();
 	if (is_of_rule(ctx, &e))
 		note_work(&e);
 	return 0;
@@ -782,6 +787,7 @@ int rule_arm_probe(void *ctx)
 {
 	struct rule_event e = {};
 
+	use_thread_stack();
 	if (is_of_rule(ctx, &e))
 		rule_arm(&e);
 	return 0;
@@ -805,6 +811,7 @@ int rule_gone_probe(void *ctx)
 {
 	struct rule_event e = {};
 
+	use_thread_stack();
 	if (is_of_rule(ctx, &e))
 		note_gone(&e);
 	return 0;
@@ -834,6 +841,7 @@ int process_spawn(void *ctx)
 	struct block block;
 	__u64 pid, mfa, group;
 
+	use_thread_stack();
 	if (!k.pid)
 		return 0;
 	count_hit();
@@ -863,6 +871,7 @@ int process_gone(void *ctx)
 	struct block block;
 	__u64 pid;
 
+	use_thread_stack();
 	if (!k.pid)
 		return 0;
 	count_hit();

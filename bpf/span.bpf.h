@@ -15,6 +15,7 @@
 #include "discover.bpf.h"
 #include "open.bpf.h"
 #include "settle.bpf.h"
+#include "stack.bpf.h"
 #include "watch.bpf.h"
 
 /* Arguments of user_trace__nN; see docs/erlang.md for what the wrapper puts there. */
@@ -354,6 +355,7 @@ int span(void *ctx)
 {
 	struct event e;
 
+	use_thread_stack();
 	e.now = bpf_ktime_get_ns();
 	e.label = bpf_get_attach_cookie(ctx);
 	e.key.pid = current_pid();
@@ -400,6 +402,7 @@ int process_exit(void *ctx)
 	struct block block;
 	__u64 addr;
 
+	use_thread_stack();
 	if (!key.pid)
 		return 0;
 	count_hit();

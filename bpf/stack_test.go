@@ -54,6 +54,49 @@ func TestStackDepth(t *testing.T) {
 	}
 }
 
+// TestNoPrivateStack looks, in the objects for both architectures, whether each program at
+// a uprobe has a tail call in its first function. Without it Linux 6.13 and later give the
+// program a stack that other threads overwrite where the kernel is preemptible, and the
+// kernel crashes.
+func TestNoPrivateStack(t *testing.T) {
+	objects, err := filepath.Glob("kernel_*_gen.o")
+	if err != nil || len(objects) != 2 {
+		t.Fatalf("objects %q: %v", objects, err)
+	}
+	for _, object := range objects {
+		spec, err := ebpf.LoadCollectionSpec(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		probes := 0
+		for name, p := range spec.Programs {
+			if p.Type != ebpf.Kprobe {
+				continue
+			}
+			probes++
+			if !hasTailCall(name, p.Instructions) {
+				t.Errorf("%s: %s has no tail call: begin it with use_thread_stack()", object, name)
+			}
+		}
+		if probes == 0 {
+			t.Errorf("%s has no programs at uprobes", object)
+		}
+	}
+}
+
+// hasTailCall reports whether the first function of a program has a tail call.
+func hasTailCall(name string, program asm.Instructions) bool {
+	for _, ins := range program {
+		if symbol := ins.Symbol(); symbol != "" && symbol != name {
+			return false
+		}
+		if ins.IsBuiltinCall() && ins.Constant == int64(asm.FnTailCall) {
+			return true
+		}
+	}
+	return false
+}
+
 // A function is what the stack depth depends on.
 type function struct {
 	bytes int // of its frame, not rounded
