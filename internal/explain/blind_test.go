@@ -1,10 +1,6 @@
 package explain
 
-import (
-	"testing"
-
-	"github.com/beamscope/beamscope/bpf"
-)
+import "testing"
 
 // Where it is not seen when processes begin and stop to run, nothing is claimed but what their
 // own probes tell: collections and native functions.
@@ -45,14 +41,8 @@ func TestUnscheduled(t *testing.T) {
 		start: 10, end: 90, want: `
 			10-90 unexplained 1: ` + why,
 	}} {
-		var l Log
-		l.Add(script(t, s.events), bpf.Loss{})
-		i := Instance{VM: vmPID, ID: 7, Start: s.start, End: s.end, Owner: 1, Unscheduled: why}
-		tr := l.Explain(i)
-		checked(t, tr, i)
-		if got, want := drawn(tr), undent(s.want); got != want {
-			t.Errorf("%s:\ngot\n%swant\n%s", s.name, got, want)
-		}
+		s.unscheduled = why
+		t.Run(s.name, func(t *testing.T) { s.run(t) })
 	}
 }
 
@@ -132,25 +122,18 @@ func TestGuesses(t *testing.T) {
 
 // Where it is not seen when threads sleep, who ran may not have.
 func TestThreadless(t *testing.T) {
-	var l Log
-	l.Add(script(t, `
+	scenario{threadless: true, events: `
 		0 watch 1
 		10 start 1 7
 		20 out 1 wait
 		40 in 1
 		50 gc+ 1
 		60 gc- 1
-		90 end 1 7`), bpf.Loss{})
-	i := Instance{VM: vmPID, ID: 7, Start: 10, End: 90, Owner: 1, Threadless: true}
-	tr := l.Explain(i)
-	checked(t, tr, i)
-	want := undent(`
-		10-20 running 1 inferred: ` + guessThread + `
-		20-40 unexplained 1 inferred: ` + reasonSignal + `
-		40-50 running 1 inferred: ` + guessThread + `
-		50-60 gc 1 inferred: ` + guessThread + `
-		60-90 running 1 inferred: ` + guessThread)
-	if got := drawn(tr); got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
-	}
+		90 end 1 7`,
+		start: 10, end: 90, want: `
+			10-20 running 1 inferred: ` + guessThread + `
+			20-40 unexplained 1 inferred: ` + reasonSignal + `
+			40-50 running 1 inferred: ` + guessThread + `
+			50-60 gc 1 inferred: ` + guessThread + `
+			60-90 running 1 inferred: ` + guessThread}.run(t)
 }

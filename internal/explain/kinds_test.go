@@ -18,6 +18,10 @@ type scenario struct {
 	end    int64
 	owner  uint64
 	want   string
+
+	unscheduled string // as of the instance
+	threadless  bool
+	firstSpan   bool // no other one of its outcome was seen to end
 }
 
 func (s scenario) run(t *testing.T) {
@@ -29,9 +33,14 @@ func (s scenario) run(t *testing.T) {
 
 func (s scenario) explain(t *testing.T, l *Log) {
 	t.Helper()
-	i := Instance{VM: vmPID, ID: 7, Start: s.start, End: s.end, Owner: 1}
+	i := Instance{VM: vmPID, ID: 7, Start: s.start, End: s.end, Owner: 1, Unscheduled: s.unscheduled, Threadless: s.threadless}
 	if s.owner != 0 {
 		i.Owner = pid(s.owner)
+	}
+	if v := l.vms[vmPID]; v != nil && !s.firstSpan {
+		if _, known := v.handed[i.Outcome]; !known {
+			v.handed[i.Outcome] = handover{same: 1}
+		}
 	}
 	tr := l.Explain(i)
 	checked(t, tr, i)

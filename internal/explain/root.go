@@ -10,6 +10,10 @@ import (
 // maxLegs is over how many processes a span is followed that is handed over.
 const maxLegs = 64
 
+// guessOwner is on what it rests which process has a span that was not seen to end, unless all
+// others of its outcome that were seen to end did so where they had started.
+const guessOwner = "assumed: the process that started the span still has it"
+
 // Reasons of what is not explained of an instance.
 const (
 	reasonNoOwner = "it is not known which process started it"
@@ -75,7 +79,14 @@ func (w *walk) instance(i Instance, owner *process, e *ends) []node {
 		f.forward(owner, i.Outcome)
 		return f.legs
 	}
-	return w.explain(owner, i.Start, i.End, path{}.to(owner.pid, trace.Exact))
+	if e.ender != nil || handed.same > 0 && handed.other == 0 {
+		return w.explain(owner, i.Start, i.End, path{}.to(owner.pid, trace.Exact))
+	}
+	nodes := w.explain(owner, i.Start, i.End, path{}.to(owner.pid, trace.Inferred))
+	for n := range nodes {
+		nodes[n] = nodes[n].guessed(guessOwner)
+	}
+	return nodes
 }
 
 // unheard explains an instance of a process that was not heard of.

@@ -439,3 +439,26 @@ func TestNotTrackedOrLost(t *testing.T) {
 		20-30 waiting 2
 			20-30 running 2`}.explain(t, &l)
 }
+
+// Which process has a span that was not seen to end is not certain, unless the others of its
+// outcome end in the process that starts them.
+func TestNotEnded(t *testing.T) {
+	const why = ": " + guessOwner
+	events := `
+		0 watch 1
+		10 start 1 7
+		20 send 1>2 5
+		30 out 1 timer
+		70 able 1 over
+		72 in 1 over`
+	scenario{events: events, start: 10, end: 90, firstSpan: true, want: `
+		10-30 running 1 inferred` + why + `
+		30-70 unexplained 1 inferred` + sleeps + `
+		70-72 ready 1 inferred` + why + `
+		72-90 running 1 inferred` + why}.run(t)
+	scenario{events: "0 start 3 6\n1 end 3 6" + events, start: 10, end: 90, want: `
+		10-30 running 1
+		30-70 unexplained 1` + sleeps + `
+		70-72 ready 1
+		72-90 running 1`}.run(t)
+}
