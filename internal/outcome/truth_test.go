@@ -3,6 +3,7 @@ package outcome_test
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"os"
 	"os/exec"
@@ -381,24 +382,17 @@ func ms(ns int64) float64 { return float64(ns) / 1e6 }
 // the process of the span waited, and for how much of that it is rightly said what for.
 func (r told) verdicts(tr *trace.Trace, offset int64) (verdicts map[statement]verdict, waited, right int64) {
 	verdicts = make(map[statement]verdict)
-	parents := make(map[int]bool)
-	for i := range tr.Spans {
-		parents[tr.Spans[i].Parent] = true
-	}
 	root := tr.Spans[0]
-	for i := range tr.Spans[1:] {
-		sp := &tr.Spans[i+1]
-		if parents[i+1] && sp.Kind != trace.Waiting {
-			continue
-		}
-		if sp.Kind == trace.OSWait && tr.Spans[i].Kind == trace.GC {
-			continue // the collection goes on behind it
-		}
+	begins := r.begins(tr, offset)
+	for sp := range statements(tr) {
 		owner := tr.Spans[sp.Parent].Process
 		key := statement{sp.Kind, sp.Process, sp.Reason, sp.Mark}
 		v := verdicts[key]
 		for _, p := range r.parts(owner, sp.Start-offset, sp.End-offset, owner == root.Process) {
 			length := p.to - p.from
+			if begin, waits := begins[p.phase]; waits && p.to <= begin && heldUp(sp) {
+				continue
+			}
 			switch judged(sp, p) {
 			case saysRight:
 				v.right += length
@@ -417,6 +411,53 @@ func (r told) verdicts(tr *trace.Trace, offset int64) (verdicts map[statement]ve
 		}
 	}
 	return verdicts, waited, right
+}
+
+// statements yields what a trace says of processes.
+func statements(tr *trace.Trace) iter.Seq[*trace.Span] {
+	parents := make(map[int]bool)
+	for i := range tr.Spans {
+		parents[tr.Spans[i].Parent] = true
+	}
+	return func(yield func(*trace.Span) bool) {
+		for i := 1; i < len(tr.Spans); i++ {
+			sp := &tr.Spans[i]
+			if parents[i] && sp.Kind != trace.Waiting {
+				continue
+			}
+			if sp.Kind == trace.OSWait && tr.Spans[i-1].Kind == trace.GC {
+				continue // the collection goes on behind it
+			}
+			if !yield(sp) {
+				return
+			}
+		}
+	}
+}
+
+// begins returns when processes begin to wait, in those phases in which a trace says that they
+// do. A process notes the time just before it waits, and may be held up in between.
+func (r told) begins(tr *trace.Trace, offset int64) map[phase]int64 {
+	begins := make(map[phase]int64)
+	for sp := range statements(tr) {
+		if runs(sp.Kind) {
+			continue
+		}
+		for _, p := range r.parts(tr.Spans[sp.Parent].Process, sp.Start-offset, sp.End-offset, false) {
+			if begin, found := begins[p.phase]; p.waits() && (!found || p.from < begin) {
+				begins[p.phase] = p.from
+			}
+		}
+	}
+	return begins
+}
+
+// heldUp reports whether a span says that a process could run and was not let.
+func heldUp(sp *trace.Span) bool { return sp.Kind == trace.OSWait || sp.Kind == trace.Ready }
+
+// runs reports whether a process that does this does not wait.
+func runs(kind trace.Kind) bool {
+	return !slices.Contains([]trace.Kind{trace.Waiting, trace.Unexplained, trace.Mailbox, trace.NIF, trace.Port, trace.VMWait, trace.Suspended}, kind)
 }
 
 // A part is a time in a phase of a process, or between its phases.
@@ -466,7 +507,7 @@ var ignorant = regexp.MustCompile(`ran or waited is not known|not watched|not tr
 
 // judged judges what a span says of a part of the time of a process.
 func judged(sp *trace.Span, p part) judgement {
-	runs := !slices.Contains([]trace.Kind{trace.Waiting, trace.Unexplained, trace.Mailbox, trace.NIF, trace.Port, trace.VMWait, trace.Suspended}, sp.Kind)
+	runs := runs(sp.Kind)
 	says := func(right bool) judgement {
 		if right {
 			return saysRight
