@@ -211,6 +211,7 @@ func (e *Engine) note(ev Event) bool {
 	e.enter()
 	if e.cfg.Remember > 0 {
 		e.notes.push(noted{ev.Key, ev.Time})
+		e.compact()
 	}
 	return true
 }

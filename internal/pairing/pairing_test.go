@@ -30,6 +30,9 @@ func text(s string) func(*pairing.Event) { return func(ev *pairing.Event) { ev.T
 func amount(n uint64) func(*pairing.Event) {
 	return func(ev *pairing.Event) { ev.Amount = n }
 }
+func message(address uint64) func(*pairing.Event) {
+	return func(ev *pairing.Event) { ev.Message = address }
+}
 func token(label, cur int64) func(*pairing.Event) {
 	return func(ev *pairing.Event) { ev.Token = pairing.Token{Label: label, Cur: cur} }
 }
@@ -119,6 +122,52 @@ func TestExamples(t *testing.T) {
 		{"an end overtakes its start", pairing.Config{DMax: dMax, Pairing: dtrace.Last, Overtaken: true},
 			[]pairing.Event{at(end, 9), at(start, 10), at(end, 15), at(start, 20), at(start, 30), at(end, 31)},
 			[]string{"end@9", "orphan@9", "start@10", "success@10<10", "end@15", "orphan@15", "start@20", "success@20<20", "start@30", "end@31", "success@31<30"}},
+		{"an end overtakes its start by a second, and not by more",
+			pairing.Config{DMax: dMax, Pairing: dtrace.Last, Overtaken: true},
+			[]pairing.Event{at(end, 10), at(start, 1_000_010), at(end, 1_000_020), at(start, 2_000_021), at(end, 2_000_022)},
+			[]string{
+				"end@10", "orphan@10", "start@1000010", "success@1000010<1000010",
+				"end@1000020", "orphan@1000020", "start@2000021", "end@2000022", "success@2000022<2000021",
+			}},
+		{"an end overtakes a start of its own key", pairing.Config{DMax: dMax, Overtaken: true},
+			[]pairing.Event{at(end, 9, key("l")), at(start, 10), at(end, 15)},
+			[]string{"end@9/l", "orphan@9/l", "start@10", "end@15", "success@15<10"}},
+		{"an end that overtakes takes room", pairing.Config{DMax: dMax, Overtaken: true, Room: pairing.NewRoom(1)},
+			[]pairing.Event{at(start, 5), at(end, 9, key("l")), at(end, 10), at(start, 11, key("l")), at(end, 12, key("l"))},
+			[]string{"start@5", "end@9/l", "orphan@9/l", "end@10", "success@10<5", "start@11/l", "end@12/l", "success@12/l<11"}},
+
+		{"messages: each is known by its address", fifo,
+			[]pairing.Event{at(start, 10, message(1)), at(start, 11, message(2)), at(end, 12, message(2)), at(end, 13, message(1)), at(end, 14, message(1))},
+			[]string{"start@10", "start@11", "end@12", "success@12<11", "end@13", "success@13<10", "end@14", "orphan@14"}},
+		{"messages: of one receiver", fifo,
+			[]pairing.Event{at(start, 10, message(1)), at(end, 11, message(1), key("l")), at(end, 12, message(1))},
+			[]string{"start@10", "end@11/l", "orphan@11/l", "end@12", "success@12<10"}},
+		{"messages: an address that is used again", fifo,
+			[]pairing.Event{at(start, 10, message(1)), at(start, 11, message(1)), at(end, 12, message(1)), at(end, 13, message(1))},
+			[]string{"start@10", "start@11", "unpaired@11<10", "end@12", "success@12<11", "end@13", "orphan@13"}},
+		{"messages: an address of what timed out", fifo,
+			[]pairing.Event{at(start, 10, message(1)), at(start, 1500, message(1)), at(end, 1501, message(1))},
+			[]string{"start@10", "timeout@1010<10", "start@1500", "end@1501", "success@1501<1500"}},
+		{"messages: their address counts, not their token", fifo,
+			[]pairing.Event{at(start, 10, message(1), token(1, 1)), at(end, 11, message(1), token(2, 2)), at(end, 12, token(1, 1))},
+			[]string{"start@10", "end@11", "success@11<10", "end@12", "orphan@12"}},
+		{"messages: behind a via they are in order up to it", through,
+			[]pairing.Event{
+				at(start, 10), at(start, 11), at(via, 12, message(1)), at(via, 13, message(2)), at(end, 14, message(2)), at(end, 15, message(1)), at(end, 16, message(1)),
+			},
+			[]string{"start@10", "start@11", "end@14", "success@14<11~", "end@15", "success@15<10~", "end@16", "orphan@16"}},
+		{"messages: a via without a start", through,
+			[]pairing.Event{at(via, 10, message(1)), at(end, 11, message(1))},
+			[]string{"end@11", "orphan@11"}},
+		{"messages: an address that comes again behind a via", through,
+			[]pairing.Event{at(start, 10), at(start, 11), at(via, 12, message(1)), at(via, 13, message(1)), at(end, 14, message(1)), at(end, 15, message(1))},
+			[]string{"start@10", "start@11", "unpaired@13<10", "end@14", "success@14<11~", "end@15", "orphan@15"}},
+		{"messages: a token tells more than an address behind a via", through,
+			[]pairing.Event{at(start, 10, token(1, 1)), at(via, 11, token(1, 1), message(1)), at(end, 12, token(1, 1), message(1))},
+			[]string{"start@10", "end@12", "success@12<10"}},
+		{"messages: what timed out behind a via is late", through,
+			[]pairing.Event{at(start, 10), at(via, 11, message(1)), at(end, 1500, message(1))},
+			[]string{"start@10", "timeout@1010<10", "end@1500", "late@1500"}},
 
 		{"fifo: in order", fifo,
 			[]pairing.Event{at(start, 10), at(start, 11), at(end, 15, amount(3)), at(end, 16), at(end, 17)},
@@ -162,6 +211,10 @@ func TestExamples(t *testing.T) {
 		{"fifo: a token that comes again", fifo,
 			[]pairing.Event{at(start, 10, token(1, 5)), at(start, 11, token(1, 5)), at(end, 12, token(1, 5))},
 			[]string{"start@10", "start@11", "unpaired@11<10", "unpaired@11<11", "end@12", "orphan@12"}},
+
+		{"fifo: a token of what timed out", fifo,
+			[]pairing.Event{at(start, 10, token(1, 5)), at(start, 1500, token(1, 5)), at(end, 1501, token(1, 5)), at(end, 1502, token(1, 5))},
+			[]string{"start@10", "timeout@1010<10", "start@1500", "end@1501", "success@1501<1500", "end@1502", "orphan@1502"}},
 
 		{"via: in order, with its own start", through,
 			[]pairing.Event{at(start, 10), at(start, 11), at(via, 12), at(via, 13), at(end, 15), at(end, 16), at(end, 17)},
@@ -234,6 +287,9 @@ func TestExamples(t *testing.T) {
 		{"synced: what timed out and passes a via is late", staged,
 			[]pairing.Event{at(start, 10), at(via, 1020), at(end, 1030), at(start, 1031), at(via, 1040), at(end, 1041)},
 			[]string{"start@10", "timeout@1010<10", "end@1030", "late@1030", "start@1031", "end@1041", "success@1041<1031~"}},
+		{"synced: from the beginning of time", synced,
+			[]pairing.Event{at(start, 0), at(start, 0), at(end, 5), at(sync, 6), at(end, 7)},
+			[]string{"start@0", "start@0", "end@5", "success@5<0~", "end@7", "success@7<0~"}},
 		{"not synced: order alone", fifo,
 			[]pairing.Event{at(start, 10), at(start, 11), at(end, 120), at(sync, 121), at(start, 130), at(end, 140)},
 			[]string{"start@10", "start@11", "end@120", "success@120<10~", "start@130", "end@140", "success@140<11~"}},
@@ -272,6 +328,9 @@ func TestExamples(t *testing.T) {
 		{"when a key fetched takes room", pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Synced: true, Room: pairing.NewRoom(2)},
 			[]pairing.Event{at(start, 10), at(start, 11), at(start, 12, key("l")), at(end, 13), at(start, 14, key("l"))},
 			[]string{"start@10", "start@11", "noroom@11", "start@12/l", "noroom@12/l", "end@13", "success@13<10~", "start@14/l", "noroom@14/l"}},
+		{"tokens need no room for fetches", pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Synced: true, Room: pairing.NewRoom(1)},
+			[]pairing.Event{at(start, 10, token(1, 1)), at(end, 13, token(1, 1)), at(start, 14)},
+			[]string{"start@10", "end@13", "success@13<10", "start@14", "noroom@14"}},
 		{"until it is forgotten", pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Synced: true, Room: pairing.NewRoom(2), Remember: dMax},
 			[]pairing.Event{at(start, 10), at(end, 13), at(sync, 14), at(start, 2013, key("l")), at(start, 2014, key("l"))},
 			[]string{"start@10", "end@13", "success@13<10~", "start@2013/l", "noroom@2013/l", "start@2014/l"}},
@@ -352,6 +411,9 @@ func TestConfigOf(t *testing.T) {
 		{dtrace.Rule{Start: send, End: queued, Sync: receive, Pairing: dtrace.FIFO}, pairing.Config{Pairing: dtrace.FIFO, Synced: true}},
 		{dtrace.Rule{Start: send, Via: queued, End: receive, Pairing: dtrace.FIFO}, pairing.Config{Pairing: dtrace.FIFO, Via: true, Synced: true, Selective: true}},
 		{dtrace.Rule{Start: queued, End: receive, Pairing: dtrace.FIFO}, pairing.Config{Pairing: dtrace.FIFO, Selective: true}},
+		{dtrace.Rule{Start: send, End: queued, Sync: receive, Pairing: dtrace.Last}, pairing.Config{Pairing: dtrace.Last}},
+		{dtrace.Rule{Start: send, Via: queued, End: receive}, pairing.Config{}},
+		{dtrace.Rule{Start: send, End: queued, Overtaken: true}, pairing.Config{Overtaken: true}},
 		{dtrace.Rule{Start: send, End: queued, Arm: send, Loose: true}, pairing.Config{Arm: true, Loose: true}},
 	} {
 		test.want.DMax = dMax
