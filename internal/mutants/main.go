@@ -59,6 +59,7 @@ type run struct {
 	drawn      []mutant
 	equivalent int
 	results    map[result]int
+	done       int
 }
 
 // draw collects the mutants of the packages, all targets where none is named.
@@ -157,7 +158,8 @@ func (r *run) batch(b *batch) (err error) {
 		r.results[survived]++
 		fmt.Println(m)
 	}
-	fmt.Fprintf(os.Stderr, "%s: %d of %d survived\n", b.target.dir, len(left), len(b.mutants))
+	r.done += len(b.mutants) + wrong
+	fmt.Fprintf(os.Stderr, "%d of %d tried\n", r.done, len(r.drawn))
 	return nil
 }
 

@@ -30,22 +30,28 @@ const withoutKernel = "^Test(LogOrder|LogBeingWritten|LogLost|LossOfOneStripe|Lo
 	"EventKinds|OffReasons|OffCPUDetails|DecodeEvent|Label|LayoutRowsAreDisjoint|Arena|LayoutStripes|OptionsCheck|KernelArguments|" +
 	"FindBlock|BlockIsWhereItsArgumentsAre|DecodeInstance|Explain|ExplainRefusal)$"
 
+// Properties are tried with the same inputs each time, and those that fail leave no file.
+const (
+	seed   = "-rapid.seed=1"
+	noFile = "-rapid.nofailfile"
+)
+
 var (
 	exactTests   = tests{dir: "internal/exact"}
 	diagramTests = tests{dir: "diagram"}
-	scopeTests   = tests{dir: "internal/scope"}
+	scopeTests   = tests{"internal/scope", []string{seed, noFile}}
 
 	// Two tests look at the files of the tree, where there is no mutant.
-	dqTests = tests{"dq", []string{"-test.skip", "^Test(SameBitsOnAllProcessors|NoProductCanBeFused)$", "-rapid.seed=1"}}
+	dqTests = tests{"dq", []string{"-test.skip", "^Test(SameBitsOnAllProcessors|NoProductCanBeFused)$", seed, noFile}}
 
 	targets = []target{
 		{dir: "dq", tests: []tests{exactTests, dqTests, diagramTests, scopeTests}},
-		{dir: "dq/internal/quad", tests: []tests{{dir: "dq/internal/quad"}, dqTests}},
+		{dir: "dq/internal/quad", tests: []tests{{"dq/internal/quad", []string{seed, noFile}}, dqTests}},
 		{dir: "diagram", tests: []tests{exactTests, diagramTests}},
 		{dir: "internal/scope", tests: []tests{scopeTests}},
-		{dir: "internal/pairing", tests: []tests{{"internal/pairing", []string{"-rapid.seed=1"}}}},
+		{dir: "internal/pairing", tests: []tests{{"internal/pairing", []string{seed, noFile}}}},
 		{dir: "bpf", files: []string{"arena.go", "arguments.go", "features.go", "label.go", "layout.go", "log.go", "offcpu.go"},
-			tests: []tests{{"bpf", []string{"-test.run", withoutKernel}}}},
+			tests: []tests{{"bpf", []string{"-test.run", withoutKernel, seed, noFile}}}},
 	}
 )
 
