@@ -429,3 +429,42 @@ func TestFallingRateWithLoss(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// A condition on the divergence is about the distance that the bins leave no doubt of,
+// here 0.25, and not about that of the middles, here 0.375.
+func TestDivergenceInACondition(t *testing.T) {
+	for condition, want := range map[string]bool{"divergence > 0.3": false, "divergence > 0.2": true, "divergence >= 0.25": true} {
+		p := newPlay(t, composed(t, "condition", condition))
+		var f *scope.Frame
+		for range 5 {
+			if f = p.step(at("a", 20, 400, 1, 10), at("b", 20, 400, 1, 10), at("x", 40, 400, 2, 20)); len(f.Fired) > 0 {
+				break
+			}
+		}
+		if got := len(f.Fired) > 0; got != want {
+			t.Errorf("%s fires: %v", condition, got)
+		}
+	}
+}
+
+// A history of three windows is of the last three, and of none before them,
+// also where windows without instances are between them.
+func TestHistoryIsOfTheLastWindows(t *testing.T) {
+	s := composed(t)
+	s.History = 3
+	p := newPlay(t, s)
+	const instances = "XX...XXXX.X..." // X: the window has some
+	for i, want := range []int{1, 2, 2, 1, 0, 1, 2, 3, 3, 2, 2, 1, 1, 0} {
+		n := uint64(0)
+		if instances[i] == 'X' {
+			n = 400
+		}
+		x := probe(t, p.step(at("a", 20, n, 1, 10), at("b", 20, n, 1, 10), at("x", 40, n, 2, 20)), "x")
+		if x.Mean.Windows != want || x.CalculatedMean.Windows != want {
+			t.Errorf("window %d: means of %d observed and %d calculated windows, want %d", i, x.Mean.Windows, x.CalculatedMean.Windows, want)
+		}
+		if (x.Divergence != nil) != (want > 0) || x.DivergenceWindows > want {
+			t.Errorf("window %d: a divergence over %d windows, want at most %d", i, x.DivergenceWindows, want)
+		}
+	}
+}
