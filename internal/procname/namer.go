@@ -94,7 +94,8 @@ func (n *Namer) read(f func()) error {
 
 // Name returns the name of the process <0.number.serial>; ok is false where it is not
 // known, or not yet. It is at most five seconds old, unless the process has ended:
-// then it is the last that was known.
+// then it is the last that was known. That of a process of proc_lib which has not noted its
+// initial call is read again each time.
 func (n *Namer) Name(number, serial uint32) (name Name, ok bool) {
 	if !n.ready() {
 		return Name{}, false
@@ -102,7 +103,7 @@ func (n *Namer) Name(number, serial uint32) (name Name, ok bool) {
 	key, now := pid{number, serial}, n.now()
 	known, ok := n.names.get(key)
 	age := now - known.at
-	if ok && (age < maxAge || n.err != nil && age < maxMemory) {
+	if ok && (age < maxAge && !known.name.starting() || n.err != nil && age < maxMemory) {
 		return known.name, known.name != Name{}
 	}
 	if n.err != nil {

@@ -62,7 +62,12 @@ func (n Name) Function() (mfa string, final bool) {
 	if n.Initial != "" {
 		return n.Initial, true
 	}
-	return n.Spawned, n.Spawned != "" && !strings.HasPrefix(n.Spawned, "proc_lib:init_p/")
+	return n.Spawned, n.Spawned != "" && !n.starting()
+}
+
+// starting tells whether all that is known is that it is a process of proc_lib.
+func (n Name) starting() bool {
+	return n.Initial == "" && strings.HasPrefix(n.Spawned, "proc_lib:init_p/")
 }
 
 // A Process is an Erlang process with its name.

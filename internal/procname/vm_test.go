@@ -377,6 +377,39 @@ func TestNamer(t *testing.T) {
 	}
 }
 
+// A process of proc_lib goes by its initial call as soon as it has noted it: what proc_lib spawns
+// it with is not remembered.
+func TestNamerOfStartingProcess(t *testing.T) {
+	vm := vmtest.Start(t, erlang.Options{})
+	var layouts Layouts
+	n := NewNamer(&layouts, vm.PID())
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	n.now = func() int64 { return 1 } // no time passes
+	<-n.opened
+	pid := strings.Trim(vmtest.Eval(t, vm, `
+		Self = self(),
+		P = proc_lib:spawn(fun() ->
+			Call = erase('$initial_call'), Self ! ready,
+			receive {note, From} -> put('$initial_call', Call), From ! noted end,
+			receive never -> ok end
+		end),
+		receive ready -> ok end,
+		persistent_term:put(starting, P),
+		pid_to_list(P)`), `"`)
+	number, serial := numbers(t, pid)
+	if name, ok := n.Name(number, serial); !ok || name.String() != "proc_lib:init_p/3" {
+		t.Fatalf("before: %v, %v", name, ok)
+	}
+	vmtest.Eval(t, vm, "persistent_term:get(starting) ! {note, self()}, receive noted -> ok end")
+	if name, ok := n.Name(number, serial); !ok || !strings.HasPrefix(name.String(), "erl_eval:") {
+		t.Errorf("after: %v, %v", name, ok)
+	}
+}
+
 // A Namer of no VM says why it has no names.
 func TestNamerRefused(t *testing.T) {
 	var layouts Layouts
