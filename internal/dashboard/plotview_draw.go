@@ -569,14 +569,18 @@ func (w writer) legendAbove() {
 	}
 }
 
-// legendWithin writes the legend among the curves: where it was before or into a corner, or
-// else wherever it hides least. It tells whether there is such a place.
+// legendWithin writes the legend among the curves: where it was before, or into a corner that
+// is free, or else wherever it hides least. It tells whether there is such a place.
 func (w writer) legendWithin(c chart) (placed bool) {
 	width, height := w.legendSize()
 	w.drawSteps(c)
-	best, ok := w.best(w.corners(c, width, height))
-	if !ok {
-		best, ok = w.best(w.everywhere(width, height))
+	before := area{w.legendWas.x, w.legendWas.y, width, height}
+	best, ok := w.best([]area{before}, width*height/mayHide)
+	if !ok || w.legendWas == (area{}) {
+		corners := w.corners(c, width, height)
+		if best, ok = w.best(corners, 0); !ok {
+			best, ok = w.best(slices.Concat(corners, w.everywhere(width, height)), width*height/mayHide)
+		}
 	}
 	if !ok {
 		return false
@@ -602,10 +606,14 @@ func (w writer) drawSteps(c chart) {
 	}
 }
 
-// best returns the place where the legend hides least and has least beside it, and that where
-// it was rather than one that is as good. It is false where it would hide more than an eighth
-// everywhere, or a part of a QTA, or be beside one that ends there.
-func (w writer) best(places []area) (best area, ok bool) {
+// mayHide is which part of the legend's area may hide something: an eighth. What is in the
+// columns beside it counts half.
+const mayHide = 8
+
+// best returns the place where the legend hides least and has least beside it. It is false where
+// it would hide more cells than so many everywhere, or a part of a QTA, or be beside one that
+// ends there.
+func (w writer) best(places []area, most int) (best area, ok bool) {
 	least := math.MaxInt
 	whole := area{0, 0, w.layout.width, w.layout.height}
 	for _, a := range places {
@@ -613,11 +621,8 @@ func (w writer) best(places []area) (best area, ok bool) {
 		if size == 0 || a.overlap(whole) < size || w.besideQTA(a) {
 			continue
 		}
-		n := w.hides(a) + w.hides(area{a.x - 1, a.y, a.width + 2, a.height})
-		if a != w.legendWas {
-			n++
-		}
-		if n < least && 4*n <= size {
+		n := (w.hides(a) + w.hides(area{a.x - 1, a.y, a.width + 2, a.height}) + 1) / 2
+		if n < least && n <= most {
 			best, least, ok = a, n, true
 		}
 	}
@@ -649,7 +654,7 @@ func (w writer) everywhere(width, height int) []area {
 
 // corners returns the areas of a size in the corners, the lower right one first. They
 // leave room for what is written in the lowest row, and for the line of dMax.
-// Last come places beside the lower right corner, and where the legend was.
+// Last come places beside the lower right corner.
 func (w writer) corners(c chart, width, height int) []area {
 	const beside = 14
 	end := w.layout.width
@@ -660,7 +665,7 @@ func (w writer) corners(c chart, width, height int) []area {
 	}
 	right, bottom := end-width-1, w.layout.height-height-1
 	at := func(x, y int) area { return area{x, y, width, height} }
-	return []area{at(right, bottom), at(1, 0), at(right, 1), at(1, bottom), at(right-beside, bottom+1), at(right-beside, bottom), at(w.legendWas.x, w.legendWas.y)}
+	return []area{at(right, bottom), at(1, 0), at(right, 1), at(1, bottom), at(right-beside, bottom+1), at(right-beside, bottom)}
 }
 
 // draw writes an entry of the legend, and returns how many columns it took.
