@@ -2,20 +2,17 @@ package usdt
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 )
 
-// A Process is an operating-system process, made by OpenProcess or FindProcesses.
+// A Process is an operating-system process, made by OpenProcess or a [Search].
 // It holds nothing open, so the process may end at any time: methods then return
 // ErrProcessGone, also when its PID has been given to another process since.
 type Process struct {
@@ -34,7 +31,7 @@ type procFS string
 const maxCmdline = 256 << 10
 
 // OpenProcess returns the process with the given PID, as seen in the PID
-// namespace of /proc.
+// namespace of /proc. A process of another user can have it wait: see [Search].
 func OpenProcess(pid int) (Process, error) {
 	return procFS("").open(pid)
 }
@@ -63,28 +60,6 @@ func (s Skipped) String() string {
 	return fmt.Sprintf("%d processes could not be looked at, the first: %v", s.Count, s.Err)
 }
 
-// FindProcesses returns the processes whose executable match accepts, sorted by
-// PID; match gets the file's name as the process sees it, such as
-// "/usr/lib/erlang/erts-13.1.5/bin/beam.smp", without the " (deleted)" of a file
-// that has been replaced since.
-//
-// Kernel threads and processes that end meanwhile are left out. Processes whose
-// executable cannot be told are skipped and counted, whatever the reason: any user
-// can start one whose executable has a path that is too long to be told. When no
-// process matches and some may not be looked at, that is an error that wraps
-// os.ErrPermission.
-func FindProcesses(match func(exe string) bool) ([]Process, Skipped, error) {
-	return procFS("").find(match)
-}
-
-func (proc procFS) path(elements ...string) string {
-	root := string(proc)
-	if root == "" {
-		root = "/proc"
-	}
-	return filepath.Join(append([]string{root}, elements...)...)
-}
-
 func (proc procFS) open(pid int) (Process, error) {
 	p := Process{PID: pid, proc: proc}
 	start, err := p.startTime()
@@ -93,56 +68,6 @@ func (proc procFS) open(pid int) (Process, error) {
 	}
 	p.StartTime = start
 	return p, nil
-}
-
-func (proc procFS) find(match func(exe string) bool) (found []Process, skipped Skipped, err error) {
-	entries, err := os.ReadDir(proc.path())
-	if err != nil {
-		return nil, Skipped{}, err
-	}
-	var denied error
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		p, err := proc.matching(pid, match)
-		switch {
-		case err == nil:
-			found = append(found, p)
-			continue
-		case errors.Is(err, errNotWanted), errors.Is(err, ErrProcessGone):
-			continue
-		case errors.Is(err, fs.ErrPermission):
-			denied = err
-		}
-		skipped.Add(err)
-	}
-	if len(found) == 0 && denied != nil {
-		return nil, skipped, fmt.Errorf("no process found among those that may be looked at: %w", denied)
-	}
-	slices.SortFunc(found, func(a, b Process) int { return cmp.Compare(a.PID, b.PID) })
-	return found, skipped, nil
-}
-
-// errNotWanted is the error for processes that do not match.
-var errNotWanted = errors.New("not wanted")
-
-// matching returns a process if match accepts its executable, and errNotWanted if
-// not. A kernel thread has no executable and so seems to be gone.
-func (proc procFS) matching(pid int, match func(exe string) bool) (Process, error) {
-	p, err := proc.open(pid)
-	if err != nil {
-		return Process{}, err
-	}
-	name, err := os.Readlink(p.path("exe"))
-	if err != nil {
-		return Process{}, p.wrap("exe", err)
-	}
-	if !match(strings.TrimSuffix(name, deletedSuffix)) {
-		return Process{}, errNotWanted
-	}
-	return p, p.check()
 }
 
 // Cmdline returns the process's command line, of which it reads the first 256 KiB. It
@@ -168,20 +93,6 @@ func (p Process) Cmdline() ([]string, error) {
 		return nil, nil
 	}
 	return strings.Split(strings.TrimSuffix(string(data), "\x00"), "\x00"), nil
-}
-
-// Owner returns the id of the user whom the process belongs to: the effective user, or
-// root where the process keeps its memory from its own user (proc(5)).
-func (p Process) Owner() (uid int, err error) {
-	info, err := os.Stat(p.path())
-	if err != nil {
-		return 0, p.wrap("owner", err)
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0, p.wrap("owner", errors.ErrUnsupported)
-	}
-	return int(stat.Uid), p.check()
 }
 
 // path returns the path of one of the process's files under /proc.

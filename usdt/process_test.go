@@ -114,7 +114,7 @@ func TestOwnProcess(t *testing.T) {
 	if diff := cmp.Diff(os.Args, arguments); diff != "" {
 		t.Errorf("command line: (-want +got)\n%s", diff)
 	}
-	found, _, err := FindProcesses(func(exe string) bool { return exe == path })
+	found, _, err := new(Search).Find(t.Context(), func(exe string) bool { return exe == path })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func TestStartTime(t *testing.T) {
 	}
 }
 
-func TestFindProcesses(t *testing.T) {
+func TestFind(t *testing.T) {
 	tree := newProcTree(t)
 	for pid, exe := range map[int]string{9: "/bin/beam.smp", 10: "/old/beam.smp (deleted)", 8: "/bin/sh", 2: ""} {
 		tree.stat(pid, "c", uint64(pid))
@@ -285,7 +285,7 @@ func TestFindProcesses(t *testing.T) {
 	}
 	tree.write("meminfo", "")
 	tree.write("11/other", "gone meanwhile")
-	got, skipped, err := tree.root.find(func(exe string) bool { return filepath.Base(exe) == "beam.smp" })
+	got, skipped, err := new(Search).find(t.Context(), tree.root, func(exe string) bool { return filepath.Base(exe) == "beam.smp" })
 	if err != nil || skipped.Count > 0 {
 		t.Fatal(err, skipped)
 	}
@@ -293,17 +293,17 @@ func TestFindProcesses(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if got, skipped, err := tree.root.find(func(string) bool { return false }); err != nil || got != nil || skipped.Count > 0 {
+	if got, skipped, err := new(Search).find(t.Context(), tree.root, func(string) bool { return false }); err != nil || got != nil || skipped.Count > 0 {
 		t.Errorf("none: %v, %v, %v", got, skipped, err)
 	}
 	tree.write("12/stat", "nonsense")
 	tree.stat(13, "c", 13)
 	tree.write("13/exe", "no link")
-	got, skipped, err = tree.root.find(func(exe string) bool { return filepath.Base(exe) == "beam.smp" })
+	got, skipped, err = new(Search).find(t.Context(), tree.root, func(exe string) bool { return filepath.Base(exe) == "beam.smp" })
 	if err != nil || !slices.Equal(got, want) || skipped.Count != 2 || !strings.Contains(skipped.Err.Error(), "process 12") {
 		t.Errorf("beside some that cannot be looked at: %v, %v, %v", got, skipped, err)
 	}
-	if _, _, err := (tree.root + "/missing").find(nil); !errors.Is(err, os.ErrNotExist) {
+	if _, _, err := new(Search).find(t.Context(), tree.root+"/missing", nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no folder: %v", err)
 	}
 	p, err := tree.root.open(2)

@@ -25,8 +25,9 @@ type Files struct {
 
 	over chan struct{} // closed when the test ends
 
-	mu     sync.Mutex
-	silent silence
+	mu      sync.Mutex
+	silent  silence
+	closing chan struct{} // closed when somebody waits for an answer to a close
 }
 
 // A silence says what is not answered.
@@ -34,6 +35,7 @@ type silence uint8
 
 const (
 	answersAll silence = iota
+	answersButCloses
 	answersNames
 	answersNothing
 )
@@ -51,7 +53,7 @@ func NewFiles(t testing.TB, name string, content []byte) *Files {
 	if err := unix.Mount("test", dir, "fuse", unix.MS_NODEV|unix.MS_NOSUID, options); err != nil {
 		t.Fatal(errors.Join(err, unix.Close(device)))
 	}
-	f := &Files{Path: filepath.Join(dir, name), device: device, content: content, over: make(chan struct{})}
+	f := &Files{Path: filepath.Join(dir, name), device: device, content: content, over: make(chan struct{}), closing: make(chan struct{})}
 	var serving sync.WaitGroup
 	serving.Go(f.serve)
 	t.Cleanup(func() {
@@ -95,6 +97,27 @@ func (f *Files) Silence() { f.fall(answersNothing) }
 
 // SilenceContents makes the file system stop to answer who opens the file or reads it.
 func (f *Files) SilenceContents() { f.fall(answersNames) }
+
+// RunWithin starts a program of the hostile user that executes another program, and has
+// the file open until then. The file system does not answer when the file is closed. It
+// returns when that has begun: until the test ends, the kernel has everybody wait who asks
+// for what that process runs.
+func (f *Files) RunWithin(t testing.TB) (pid int) {
+	t.Helper()
+	cmd := Command("/usr/bin/perl", "-e", `open(F, "<", $ARGV[0]) or die; exec("sleep", "infinity")`, f.Path)
+	f.fall(answersButCloses)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it may only end when the file system does
+	f.programs = append(f.programs, cmd)
+	select {
+	case <-f.closing:
+	case <-time.After(time.Minute):
+		t.Fatalf("%s is not closed", f.Path)
+	}
+	return cmd.Process.Pid
+}
 
 func (f *Files) fall(s silence) {
 	f.mu.Lock()
@@ -162,6 +185,11 @@ func (f *Files) answer(request []byte) []byte {
 		return nil
 	case opOpen, opRead:
 		if f.silence() == answersNames {
+			return nil
+		}
+	case opFlush:
+		if f.silence() == answersButCloses {
+			close(f.closing)
 			return nil
 		}
 	}

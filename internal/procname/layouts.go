@@ -17,7 +17,8 @@ import (
 // Layouts remembers what has been read of executables, which takes about a tenth of
 // a second for each. The zero value is ready to use, by several goroutines at once.
 type Layouts struct {
-	guard guard.Guard
+	search usdt.Search
+	guard  guard.Guard
 
 	mu    sync.Mutex
 	known map[executable]*reading

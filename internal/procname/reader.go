@@ -35,7 +35,7 @@ type Reader struct {
 // are, [usdt.ErrProcessGone] where there is no process, and [guard.ErrNoAnswer] where it
 // or its files do not answer within some seconds.
 func (l *Layouts) Open(ctx context.Context, pid int) (*Reader, error) {
-	p, err := usdt.OpenProcess(pid)
+	p, err := l.search.Open(ctx, pid)
 	if err == nil {
 		var owner int
 		if owner, err = p.Owner(); err == nil {

@@ -164,6 +164,26 @@ func TestFindBesideSilentOnes(t *testing.T) {
 	}
 }
 
+// A process that executes a program, and makes that last, holds up a search for a second
+// and once only, and hides nothing but itself.
+func TestFindBesideOneThatExecutes(t *testing.T) {
+	path, pid := startLike(t)
+	within := otheruser.NewFiles(t, "file", nil).RunWithin(t)
+	var f Finder
+	for range 12 { // more than calls may be left behind
+		found, skipped, err := f.Find(t.Context(), Target{Exe: path})
+		if err != nil || len(found) != 1 || found[0].PID() != pid || skipped.Count == 0 {
+			t.Fatalf("found %v, skipped %v, error %v, want pid %d", found, skipped, err, pid)
+		}
+	}
+	if found, err := f.open(t.Context(), pid); err != nil || found.PID() != pid {
+		t.Errorf("opened %v, error %v, want pid %d", found, err, pid)
+	}
+	if _, err := f.open(t.Context(), within); !errors.Is(err, guard.ErrNoAnswer) {
+		t.Errorf("opened, error %v, want %v", err, guard.ErrNoAnswer)
+	}
+}
+
 // A process whose executable cannot be read says so in time.
 func TestFindOneWithoutContents(t *testing.T) {
 	files := otheruser.NewFiles(t, "beam", sleep(t))

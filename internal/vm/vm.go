@@ -143,7 +143,10 @@ const maxVMs = 4096
 
 // A Finder finds VMs and remembers which users' processes do not answer. The zero value
 // is ready to use, by several goroutines at once.
-type Finder struct{ guard guard.Guard }
+type Finder struct {
+	search usdt.Search
+	guard  guard.Guard
+}
 
 // Find is [Finder.Find] of a new Finder.
 func Find(ctx context.Context, t Target) ([]VM, usdt.Skipped, error) {
@@ -162,8 +165,10 @@ func (f *Finder) Find(ctx context.Context, t Target) (found []VM, skipped usdt.S
 		}
 		return []VM{v}, usdt.Skipped{}, nil
 	}
-	processes, skipped, err := usdt.FindProcesses(func(exe string) bool { return matches(exe, t.exe()) })
+	processes, skipped, err := f.search.Find(ctx, func(exe string) bool { return matches(exe, t.exe()) })
 	switch {
+	case ctx.Err() != nil:
+		return nil, skipped, context.Cause(ctx)
 	case errors.Is(err, os.ErrPermission) && os.Geteuid() == 0:
 		return nil, skipped, fmt.Errorf("%s: %w", t, ErrNone) // what root may not see is no VM
 	case errors.Is(err, os.ErrPermission):
@@ -221,7 +226,7 @@ func matches(exe, want string) bool {
 
 // open returns the VM of a pid.
 func (f *Finder) open(ctx context.Context, pid int) (VM, error) {
-	p, err := usdt.OpenProcess(pid)
+	p, err := f.search.Open(ctx, pid)
 	if errors.Is(err, usdt.ErrProcessGone) {
 		return VM{}, fmt.Errorf("pid %d: %w", pid, ErrNone)
 	}
