@@ -1,0 +1,153 @@
+package diagram
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// What is at a limit is taken, and what is next to it is not.
+func TestLimits(t *testing.T) {
+	for name, tt := range map[string]struct{ taken, refused string }{
+		"least attempts":     {"x = r:a[1, 1ms](b)", "x = r:a[0, 1ms](b)"},
+		"most attempts":      {"x = o:a[1000, 1ms](b)", "x = o:a[1001, 1ms](b)"},
+		"least time":         {"x = t:a[1ns](b)", "x = t:a[0ns](b)"},
+		"most time":          {"x = t:a[9007199254740992ns](b)", "x = t:a[9007199254740993ns](b)"},
+		"nesting":            {"x = " + within(MaxNesting), "x = " + within(MaxNesting+1)},
+		"sum of weights":     {"x = p:a[0.5, 0.5000000009](b, c)", "x = p:a[0.5, 0.5000000011](b, c)"},
+		"less than 1":        {"x = p:a[0.5, 0.4999999991](b, c)", "x = p:a[0.5, 0.4999999989](b, c)"},
+		"least weight":       {"x = p:a[1e-300, 0.9999999999](b, c)", "x = p:a[0, 1](b, c)"},
+		"two in a choice":    {"x = p:a[0.5, 0.5](b, c)", "x = p:a[0.9999999999](b)"},
+		"two that end first": {"x = f:a(b, c)", "x = f:a(b)"},
+		"one in a timeout":   {"x = t:a[1ms](b -> c)", "x = t:a[1ms](b, c)"},
+		"names":              {"x = " + sequence(MaxNames-1), "x = " + sequence(MaxNames)},
+	} {
+		if _, err := Parse(tt.taken); err != nil {
+			t.Errorf("%s: %.200v", name, err)
+		}
+		if _, err := Parse(tt.refused); err == nil {
+			t.Errorf("%s: %.100s is taken", name, tt.refused)
+		}
+	}
+	// Operators beside each other are not within each other.
+	if _, err := Parse("x = " + timeouts(MaxNesting+1)); err != nil {
+		t.Errorf("operators beside each other: %.200v", err)
+	}
+}
+
+// nest writes n operators, each within the one before.
+func within(n int) string {
+	var s strings.Builder
+	for i := range n {
+		fmt.Fprintf(&s, "t:o%d[1ms](", i)
+	}
+	return s.String() + "a" + strings.Repeat(")", n)
+}
+
+func timeouts(n int) string {
+	var all []string
+	for i := range n {
+		all = append(all, fmt.Sprintf("t:o%d[1ms](a)", i))
+	}
+	return strings.Join(all, " -> ")
+}
+
+func sequence(n int) string { return "a" + strings.Repeat(" -> a", n-1) }
+
+// Weights add up with the error of one addition, in any order.
+func TestSumOfWeights(t *testing.T) {
+	tenths := make([]float64, 10)
+	for i := range tenths {
+		tenths[i] = 0.1
+	}
+	for _, tt := range []struct {
+		xs   []float64
+		want float64
+	}{
+		{tenths, 1},
+		{[]float64{1, 0x1p-53, 0x1p-53}, 1 + 0x1p-52},
+		{[]float64{0x1p-53, 1, 0x1p-53}, 1 + 0x1p-52},
+		{[]float64{0x1p-53, 0x1p-54, 0x1p-54, 1}, 1 + 0x1p-52},
+		{nil, 0},
+	} {
+		if got := sum(tt.xs); math.Abs(got-tt.want) > 0 {
+			t.Errorf("sum of %v is %v, want %v", tt.xs, got, tt.want)
+		}
+	}
+}
+
+// Of a long line sixty characters on each side of a place are shown, and an ellipsis
+// where there are more; the caret is below the place.
+func TestExcerpt(t *testing.T) {
+	line := strings.Repeat("0123456789", 30)
+	for _, tt := range []struct {
+		length, column int
+		want           string
+		caret          int
+	}{
+		{61, 1, line[:61], 1},
+		{62, 1, line[:61] + "…", 1},
+		{122, 61, line[:121] + "…", 61},
+		{121, 61, line[:121], 61},
+		{122, 62, "…" + line[1:122], 62},
+		{300, 200, "…" + line[139:260] + "…", 62},
+		{300, 301, "…" + line[240:300], 62},
+		{300, 380, "…", 62},
+	} {
+		e := &Error{Pos: Pos{1, tt.column}, Length: 1, Line: line[:tt.length]}
+		got, caret := e.excerpt()
+		if string(got) != tt.want || caret != tt.caret {
+			t.Errorf("column %d of %d: %q with a caret at %d, want %q at %d", tt.column, tt.length, string(got), caret, tt.want, tt.caret)
+		}
+		shown := strings.Split(e.Error(), "\n")
+		if below := strings.IndexByte(shown[2], '^') + 1; below != min(caret, utf8.RuneCountInString(tt.want)+1) {
+			t.Errorf("column %d of %d: the caret is at %d of %q", tt.column, tt.length, below, shown[1])
+		}
+	}
+}
+
+// Errors are in the order of the source, each where it is.
+func TestPlacesOfErrors(t *testing.T) {
+	_, err := Parse("a = s:x;\na = b;\nsystem = c;\nd = s:D2;\nD2 = f:d(a1, a2) -> f:q(a3, a4) -> f:q(a5, a6);\nd2 = a:c(e, g);\n")
+	want := `1:7: s:x is not defined
+2:1: a is defined twice: first in line 1
+3:1: system is the whole: want it to be the last definition
+5:6: the name d is taken by the definition in line 4
+5:36: the name q is taken by an operator in line 5
+6:6: the name c is taken by an outcome`
+	var got []string
+	for _, line := range strings.Split(fmt.Sprint(err), "\n") {
+		if len(line) > 0 && line[0] >= '1' && line[0] <= '9' {
+			got = append(got, line)
+		}
+	}
+	if diff := cmp.Diff(want, strings.Join(got, "\n")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// The picture of a diagram, down to each place in it. Look at the file after a change.
+func TestSVGPicture(t *testing.T) {
+	got := SVG(mustParse(t, drawn+"slow = t:wait[1.5ms](a1 -> o:again[3, 20ms](größe -> s:check)) -> a:all(b1, b2, f:two(c1, c2));\nsmall = 日本;\n"))
+	const golden = "testdata/drawn.svg"
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
