@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 )
 
@@ -22,48 +20,17 @@ var ErrPrepared = errors.New("not safe to write to")
 // to this process's user, or to the user who called it by sudo. The error wraps
 // ErrPrepared and names the component, or is that of the file system.
 func Output(path string) (string, error) {
-	if !strings.HasPrefix(path, "/") {
-		here, err := os.Getwd()
+	missing := false
+	at, err := follow(path, func(folder, path string, last bool) (fs.FileInfo, error) {
+		info, err := os.Lstat(path)
 		if err != nil {
-			return "", err
+			missing = last && errors.Is(err, fs.ErrNotExist)
+			return nil, err
 		}
-		path = here + "/" + path
-	}
-	at := "/"
-	ahead := components(path)
-	for links := 0; len(ahead) > 0; {
-		name := ahead[0]
-		ahead = ahead[1:]
-		if name == ".." {
-			at = filepath.Dir(at)
-			continue
-		}
-		next := filepath.Join(at, name)
-		info, err := os.Lstat(next)
-		if errors.Is(err, fs.ErrNotExist) && len(ahead) == 0 {
-			return next, nil
-		}
-		if err == nil {
-			err = prepared(at, next, info)
-		}
-		if err != nil {
-			return "", err
-		}
-		if info.Mode().Type() != fs.ModeSymlink {
-			at = next
-			continue
-		}
-		if links++; links > maxLinks {
-			return "", fmt.Errorf("%s: %w", path, syscall.ELOOP)
-		}
-		target, err := os.Readlink(next)
-		if err != nil {
-			return "", err
-		}
-		if filepath.IsAbs(target) {
-			at = "/"
-		}
-		ahead = append(components(target), ahead...)
+		return info, prepared(folder, path, info)
+	})
+	if err != nil && !missing {
+		return "", err
 	}
 	return at, nil
 }

@@ -33,6 +33,27 @@ const MaxFiles = 200_000
 //
 // The error wraps ErrUntrusted and names the component, or is that of the file system.
 func Path(path string) (string, error) {
+	if _, err := inspect("/", nil); err != nil {
+		return "", err
+	}
+	at, err := follow(path, func(folder, path string, _ bool) (fs.FileInfo, error) {
+		above, err := os.Lstat(folder)
+		if err != nil {
+			return nil, err
+		}
+		return inspect(path, above)
+	})
+	if err != nil {
+		return "", err
+	}
+	return at, nil
+}
+
+// follow follows a path component by component and returns the same place as an absolute
+// path without symbolic links. look describes the next component, which is in a folder whose
+// path has no links; last says that no component is left but what it may link to. Where look
+// fails, follow returns the path of that component and the error.
+func follow(path string, look func(folder, path string, last bool) (fs.FileInfo, error)) (string, error) {
 	if !strings.HasPrefix(path, "/") { // filepath.Abs would leave out ".." and what is before it, which may be a link
 		here, err := os.Getwd()
 		if err != nil {
@@ -41,9 +62,6 @@ func Path(path string) (string, error) {
 		path = here + "/" + path
 	}
 	at := "/"
-	if _, err := inspect(at, nil); err != nil {
-		return "", err
-	}
 	ahead := components(path)
 	for links := 0; len(ahead) > 0; {
 		name := ahead[0]
@@ -52,25 +70,21 @@ func Path(path string) (string, error) {
 			at = filepath.Dir(at)
 			continue
 		}
-		above, err := os.Lstat(at)
-		if err != nil {
-			return "", err
-		}
 		next := filepath.Join(at, name)
-		info, err := inspect(next, above)
+		info, err := look(at, next, len(ahead) == 0)
 		if err != nil {
-			return "", err
+			return next, err
 		}
 		if info.Mode().Type() != fs.ModeSymlink {
 			at = next
 			continue
 		}
 		if links++; links > maxLinks {
-			return "", fmt.Errorf("%s: %w", path, syscall.ELOOP)
+			return next, fmt.Errorf("%s: %w", path, syscall.ELOOP)
 		}
 		target, err := os.Readlink(next)
 		if err != nil {
-			return "", err
+			return next, err
 		}
 		if filepath.IsAbs(target) {
 			at = "/"
