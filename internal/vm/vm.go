@@ -322,13 +322,23 @@ func hostname(long bool) string {
 	return name
 }
 
-// nodeName finds the node's name on a VM's command line.
+// nodeName finds the node's name on a VM's command line, as the VM does: the first
+// -sname, or else the first -name, each only with exactly one value.
 func nodeName(args []string, hostname func(long bool) string) string {
-	for i, flag := range args {
-		if (flag != "-name" && flag != "-sname") || i+1 == len(args) {
+	args = flags(args)
+	for _, flag := range []string{"-sname", "-name"} {
+		at := slices.Index(args, flag)
+		if at < 0 {
 			continue
 		}
-		name := args[i+1]
+		values := args[at+1:]
+		if next := slices.IndexFunc(values, isFlag); next >= 0 {
+			values = values[:next]
+		}
+		if len(values) != 1 {
+			continue
+		}
+		name := values[0]
 		if strings.Contains(name, "@") {
 			return name
 		}
@@ -336,6 +346,21 @@ func nodeName(args []string, hostname func(long bool) string) string {
 	}
 	return ""
 }
+
+// flags returns the part of a VM's command line that has its flags. Arguments behind
+// -extra are the program's. So are those behind -S, unless a -- follows it. Flags also
+// come behind a --, which only ends the values of the flag before it (see init in
+// OTP's erts).
+func flags(args []string) []string {
+	for i, arg := range args {
+		if arg == "-extra" || arg == "-S" && !slices.Contains(args[i+1:], "--") {
+			return args[:i]
+		}
+	}
+	return args
+}
+
+func isFlag(arg string) bool { return strings.HasPrefix(arg, "-") }
 
 // Files returns the distinct executables of VMs, each with the VMs that run it.
 func Files(vms []VM) map[usdt.MappedFile][]VM {

@@ -37,6 +37,17 @@ func TestNodeName(t *testing.T) {
 		"beam.smp -- -x -name":                   "",
 		"beam.smp -- -name a@b -name c@d":        "a@b",
 		"beam.smp -- -setcookie name -sname a@b": "a@b",
+		"beam.smp -- -name a@b -sname c@d":       "c@d",
+		"beam.smp -- -sname -name a@b":           "a@b",
+		"beam.smp -- -sname a@b c@d":             "",
+		"beam.smp -- -sname -- a@b":              "",
+		"beam.smp -- -x -- y -sname a@b":         "a@b",
+		"beam.smp -- -extra -sname a@b":          "",
+		"beam.smp -- -sname a@b -extra":          "a@b",
+		"beam.smp -- -extra -- -sname a@b":       "",
+		"beam.smp -- -sname -extra a@b":          "",
+		"beam.smp -- -S m -sname a@b":            "",
+		"beam.smp -S 2:2 -- -sname a@b":          "a@b",
 	} {
 		if got := nodeName(strings.Fields(command), host); got != want {
 			t.Errorf("%s: %q, want %q", command, got, want)
