@@ -84,7 +84,7 @@ func (f probesFlags) listings(ctx context.Context, log io.Writer) ([]probes.List
 	)
 	for file, vms := range vm.Files(vms) {
 		image, err := vm.Read(ctx, &finder, vms[0], vm.ImageOf)
-		listing := f.listing(file.Name, image, vms)
+		listing := f.listing(ctx, &finder, file.Name, image, vms)
 		if err != nil {
 			failed = append(failed, err)
 			continue
@@ -116,17 +116,17 @@ func (f probesFlags) read(exe string) ([]probes.Listing, error) {
 	case err != nil:
 		return nil, fmt.Errorf("--exe: %w", err)
 	}
-	return []probes.Listing{f.listing(exe, image, nil)}, nil
+	return []probes.Listing{f.listing(context.Background(), nil, exe, image, nil)}, nil
 }
 
 // listing lists the probes of one executable.
-func (f probesFlags) listing(exe string, image vm.Image, vms []vm.VM) probes.Listing {
+func (f probesFlags) listing(ctx context.Context, finder *vm.Finder, exe string, image vm.Image, vms []vm.VM) probes.Listing {
 	listing := probes.Listing{Exe: exe, Release: image.Release}
 	opts := probes.Options{Release: image.Release, All: f.all, Interpreter: image.Flavour == vm.Interpreter}
 	for _, v := range vms {
 		listing.PIDs = append(listing.PIDs, v.PID())
 		opts.Semaphores = append(opts.Semaphores, func(site usdt.Site) (uint16, error) {
-			return v.Process.Semaphore(site, v.Exe)
+			return finder.Semaphore(ctx, v, site)
 		})
 	}
 	listing.Probes = probes.List(image.Probes, opts)

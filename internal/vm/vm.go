@@ -278,6 +278,17 @@ func Read[T any](ctx context.Context, f *Finder, v VM, read func(*usdt.File) (T,
 	return got, err
 }
 
+// Semaphore returns the semaphore of a probe's site in the VM's memory, within a second.
+func (f *Finder) Semaphore(ctx context.Context, v VM, site usdt.Site) (uint16, error) {
+	owner, err := v.Process.Owner()
+	if err != nil {
+		return 0, err
+	}
+	return guard.Do(ctx, &f.guard, owner, patience, func(context.Context) (uint16, error) {
+		return v.Process.Semaphore(site, v.Exe)
+	})
+}
+
 // describeAny describes a process of any name. One that is not called like a VM is one if
 // it has the probes.
 func describeAny(p usdt.Process) (VM, error) {
