@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/beamscope/beamscope/internal/debuginfo"
 	"github.com/beamscope/beamscope/usdt"
@@ -20,6 +21,36 @@ type layout struct {
 	message  uint64 // words of a message, the first of them
 	procs    uint64 // address of erts_proc, as linked
 	allAtoms uint64 // address of erts_atom_table, as linked
+
+	figures   figureLayout
+	noFigures error // why figures are not known; nil where they are
+	code      codeLayout
+	noCode    error // why functions are not known by their code; nil where they are
+}
+
+// figureLayout is of the members of struct process that [Reader.Survey] reads besides those
+// of processLayout.
+type figureLayout struct {
+	size                   uint64 // up to the last member
+	inner, outer           uint64 // messages in the two parts of the queue
+	outerSignal            uint64 // in the outer part, pointer to a signal that is no message, or nil
+	buffers                uint64 // pointer to further outer parts, or nil
+	heapWords, fragments   uint64 // words of the young heap, and of the fragments that belong to it
+	abandoned              uint64 // pointer to a heap that is not used any more, or nil
+	reductions             uint64
+	instruction, currently uint64 // pointers to where the code goes on, and to a function or nil
+}
+
+// codeLayout is of what the VM knows of its loaded code: an array of struct ranges, for each of
+// which struct beam_code_header is at the beginning.
+type codeLayout struct {
+	ranges, active           uint64 // addresses of the static variables r and the_active_code_index, as linked
+	size                     uint64 // of struct ranges, up to the last member
+	modules, count           uint64
+	functionCount, functions uint64 // of struct beam_code_header
+	infoModule, infoSize     uint64 // of struct ErtsCodeInfo_: module, function and arity are next to each other
+	infoFunction, infoArity  uint64
+	rangesSize               uint64 // of all of struct ranges
 }
 
 // tableLayout is of the process table, ErtsPTab.
@@ -126,6 +157,40 @@ func (l *layout) members() []member {
 	}
 }
 
+// figureMembers are those of the layout without which there are names, and no figures.
+func (l *layout) figureMembers() []member {
+	const process = "process"
+	f := &l.figures
+	return []member{
+		{process, "sig_qs.len", 8, &f.inner, &f.size},
+		{process, "sig_inq.len", 8, &f.outer, &f.size},
+		{process, "sig_inq.nmsigs.next", 8, &f.outerSignal, &f.size},
+		{process, "sig_inq_buffers", 8, &f.buffers, &f.size},
+		{process, "heap_sz", 8, &f.heapWords, &f.size},
+		{process, "mbuf_sz", 8, &f.fragments, &f.size},
+		{process, "abandoned_heap", 8, &f.abandoned, &f.size},
+		{process, "reds", 8, &f.reductions, &f.size},
+	}
+}
+
+// codeMembers are those without which functions are not known by their code.
+func (l *layout) codeMembers() []member {
+	const process, ranges, header, info = "process", "ranges", "beam_code_header", "ErtsCodeInfo_"
+	f, c := &l.figures, &l.code
+	return []member{
+		{process, "i", 8, &f.instruction, &f.size},
+		{process, "current", 8, &f.currently, &f.size},
+		{ranges, "modules", 8, &c.modules, &c.size},
+		{ranges, "n", 8, &c.count, &c.size},
+		{ranges, "mid", 8, new(uint64), &c.rangesSize},
+		{header, "num_functions", 8, &c.functionCount, nil},
+		{header, "functions", 8, &c.functions, nil},
+		{info, "mfa.module", 8, &c.infoModule, &c.infoSize},
+		{info, "mfa.function", 8, &c.infoFunction, &c.infoSize},
+		{info, "mfa.arity", 8, &c.infoArity, &c.infoSize},
+	}
+}
+
 // readLayout reads a layout, all but the addresses, from an executable or its separate
 // debugging information.
 func readLayout(ctx context.Context, f *usdt.File) (l layout, err error) {
@@ -134,24 +199,35 @@ func readLayout(ctx context.Context, f *usdt.File) (l layout, err error) {
 		return layout{}, err
 	}
 	var names []string
-	for _, m := range l.members() {
+	for _, m := range slices.Concat(l.members(), l.figureMembers(), l.codeMembers()) {
 		names = append(names, m.of)
 	}
 	structs, err := data.Structs(names...)
 	if err != nil {
 		return layout{}, err
 	}
-	for _, m := range l.members() {
-		s, ok := structs[m.of]
-		if !ok {
-			return layout{}, fmt.Errorf("%w of %s", errMember, m.of)
-		}
-		if err := m.place(s); err != nil {
-			return layout{}, err
-		}
+	if err := locate(l.members(), structs); err != nil {
+		return layout{}, err
 	}
 	l.dict.size = max(l.dict.size, l.dict.buckets+firstBuckets*wordSize)
+	l.figures.size = l.process.size // of which they need some members, too
+	l.noFigures = locate(l.figureMembers(), structs)
+	l.noCode = locate(l.codeMembers(), structs)
 	return l, nil
+}
+
+// locate sets the offsets of members.
+func locate(members []member, structs map[string]debuginfo.Struct) error {
+	for _, m := range members {
+		s, ok := structs[m.of]
+		if !ok {
+			return fmt.Errorf("%w of %s", errMember, m.of)
+		}
+		if err := m.place(s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 var errMember = errors.New("the debugging information does not tell")

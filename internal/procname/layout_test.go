@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -122,7 +123,7 @@ func TestLayoutOfExecutable(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer apart.Close()
-	if again, err := layoutOf(t.Context(), nil, apart); err != nil || again != l {
+	if again, err := layoutOf(t.Context(), nil, apart); err != nil || !sameLayout(again, l) {
 		t.Errorf("kept apart: %+v, error %v", again, err)
 	}
 	if again, err := of("dwarf5.so"); err != nil || again != l || len(layouts.known) != 1 {
@@ -134,6 +135,15 @@ func TestLayoutOfExecutable(t *testing.T) {
 	if _, err := of("missing.so"); !errors.Is(err, ErrNoLayout) {
 		t.Errorf("of another kind: error %v", err)
 	}
+}
+
+// sameLayout tells whether two layouts are equal, with the texts of their errors.
+func sameLayout(a, b layout) bool {
+	if fmt.Sprint(a.noFigures, a.noCode) != fmt.Sprint(b.noFigures, b.noCode) {
+		return false
+	}
+	a.noFigures, a.noCode = b.noFigures, b.noCode
+	return a == b
 }
 
 // FuzzReadLayout reads damaged files: the input replaces a part of a fixture.

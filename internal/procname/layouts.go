@@ -222,6 +222,12 @@ func layoutOf(ctx context.Context, _, debug *usdt.File) (layout, error) {
 	if l.allAtoms, err = debug.Variable("erts_atom_table"); err != nil {
 		return layout{}, err
 	}
+	if l.noCode == nil {
+		l.code.ranges, l.noCode = debug.Variable("r") // of beam_ranges.c
+	}
+	if l.noCode == nil {
+		l.code.active, l.noCode = debug.Variable("the_active_code_index")
+	}
 	return l, nil
 }
 

@@ -176,6 +176,27 @@ func (n *Namer) Walk(from uint32, places int) (all []Process, next uint32, err e
 	return got.all, got.next, got.err
 }
 
+// Survey returns the figures of processes as [Reader.Survey] does. The error is
+// [ErrStarting] where the VM is not open yet, or wraps [guard.ErrNoAnswer].
+func (n *Namer) Survey(from uint32, places int) (all []Figures, next uint32, err error) {
+	if !n.ready() {
+		return nil, 0, ErrStarting
+	}
+	if n.err != nil {
+		return nil, 0, n.err
+	}
+	type answer struct {
+		all  []Figures
+		next uint32
+		err  error
+	}
+	got := new(answer)
+	if err := n.read(func() { got.all, got.next, got.err = n.reader.Survey(from, places) }); err != nil {
+		return nil, 0, err
+	}
+	return got.all, got.next, got.err
+}
+
 // Opened is closed when the VM is open, or could not be opened.
 func (n *Namer) Opened() <-chan struct{} { return n.opened }
 

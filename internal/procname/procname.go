@@ -12,7 +12,8 @@
 // times, and that is not what it should be: the process of that identifier in its
 // place of the process table, an atom of that index in the atom table, and so on.
 // What does not agree is read again a few times, and then given up: no name is better
-// than a wrong one.
+// than a wrong one. [Reader.Survey] reads figures of processes, such as how many messages
+// wait, in the same way.
 package procname
 
 import (

@@ -25,6 +25,7 @@ type Reader struct {
 	initial search // for the key of the initial call in process dictionaries
 
 	process [maxStruct]byte
+	survey  survey
 }
 
 // Open opens the memory of the VM with a pid of the operating system, which takes the
@@ -86,6 +87,7 @@ func newReader(mem io.ReaderAt, l layout, bias uint64) *Reader {
 		procs:   l.procs + bias,
 		atoms:   atoms{mem: memory{mem}, layout: l.atoms, table: l.allAtoms + bias},
 		initial: search{text: "$initial_call"},
+		survey:  survey{code: code{mem: memory{mem}, layout: l.code, missing: l.noCode, bias: bias}},
 	}
 }
 

@@ -1,0 +1,40 @@
+package outcome
+
+import (
+	"github.com/beamscope/beamscope/internal/procname"
+	"github.com/beamscope/beamscope/usdt"
+)
+
+// Survey reads figures of the processes of a VM that is observed from the VM's memory: those
+// in so many places of its process table, from a place on. next is the place to go on at, 0
+// at the end of the table. See [procname.Reader.Survey] for the errors; besides, the error
+// wraps [usdt.ErrProcessGone] where the VM is not observed. Unlike the methods of [Source],
+// it may be called from any goroutine until the source is closed.
+func (s *VMSource) Survey(vm int, from uint32, places int) (all []procname.Figures, next uint32, err error) {
+	n := s.names
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	namer := n.namers[vm]
+	if namer == nil {
+		return nil, 0, usdt.ErrProcessGone
+	}
+	return namer.Survey(from, places)
+}
+
+// ProcessName returns what a process of a VM that is observed is called, "" where that is not
+// known. It may be called as Survey may.
+func (s *VMSource) ProcessName(vm int, p PID) string {
+	name, _ := s.names.of(vm, p)
+	return name.String()
+}
+
+// ProcessFunction returns the function that a process of a VM that is observed was started
+// with, "" where that is not known. It may be called as Survey may.
+func (s *VMSource) ProcessFunction(vm int, p PID) string {
+	if f := s.functions.get(watchedProcess{vm, p}); f != "" {
+		return f
+	}
+	name, _ := s.names.of(vm, p)
+	function, _ := name.Function()
+	return function
+}

@@ -1,0 +1,417 @@
+package procname
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/beamscope/beamscope/usdt"
+)
+
+// Figures are what the VM's memory says of a process. They are those of one moment, and no
+// two of them need be of the same moment: the process goes on while they are read.
+type Figures struct {
+	Number, Serial uint32 // as in <0.Number.Serial>
+
+	// Waiting is how many messages are in the process's queue: those that it has fetched and
+	// not taken out, and those that were sent and that it has not fetched. It is what
+	// process_info(Pid, message_queue_len) says, but that call has the process fetch
+	// first, so it waits for a process that does not run. Signals that are not messages, such
+	// as those of monitors and links, are in neither figure.
+	Waiting int64
+
+	// Unfetched is how many of them the process has not fetched.
+	Unfetched int64
+
+	// UnfetchedSignals says that there are signals that are not messages among what it has
+	// not fetched.
+	UnfetchedSignals bool
+
+	// AtLeast says that more messages may wait than Waiting: the process has message_queue_data
+	// off_heap, and its senders use several queues that the figure does not have.
+	AtLeast bool
+
+	// Memory is the size of its heaps, in bytes: total_heap_size of process_info, without
+	// messages that are not on the heap yet. process_info's memory also has links, monitors,
+	// dictionaries and other structures. It is -1 while the process's garbage is collected.
+	Memory int64
+
+	// Reductions is how many reductions the process has used up, without those of the slice in
+	// which it is running.
+	Reductions uint64
+
+	// Function is where the process was when it last stopped running, as
+	// module:function/arity: current_function of process_info, for a process that does not
+	// run. It is "" where that is not known.
+	Function string
+}
+
+// PID returns the process identifier as its own node writes it.
+func (f Figures) PID() string { return Process{Number: f.Number, Serial: f.Serial}.PID() }
+
+// A survey is what a Reader needs to read figures, and remembers of the code.
+type survey struct {
+	code   code
+	first  [maxStruct]byte
+	second [maxStruct]byte
+}
+
+// surveyMost is how many places of the process table Survey looks at most.
+const surveyMost = 512
+
+// Survey returns the figures of the processes in so many places of the process table, from
+// a place on, and the place to go on at; 0 at the end of the table. At most 512 places are
+// looked at. A process whose figures make no sense, or that is not the same process when it
+// is read again, is left out.
+//
+// The errors are those of [Reader.Lookup]; [ErrNoLayout] also where the VM has names and
+// its figures are not known.
+func (r *Reader) Survey(from uint32, places int) (all []Figures, next uint32, err error) {
+	if err := r.check(); err != nil {
+		return nil, 0, err
+	}
+	if r.layout.noFigures != nil {
+		return nil, 0, fmt.Errorf("%w: figures of processes: %w", ErrNoLayout, r.layout.noFigures)
+	}
+	table := r.processes
+	if from >= table.max {
+		return nil, 0, nil
+	}
+	n := min(uint32(min(max(places, 1), surveyMost)), table.max-from)
+	if err := r.survey.code.refresh(); err != nil {
+		return nil, 0, gone(err)
+	}
+	before, err := r.slots(from, n)
+	if err != nil {
+		return nil, 0, err
+	}
+	var addresses []uint64
+	for _, address := range before {
+		if address == 0 {
+			continue
+		}
+		f, err := r.figures(address)
+		switch {
+		case errors.Is(gone(err), usdt.ErrProcessGone):
+			return nil, 0, gone(err)
+		case err == nil:
+			all, addresses = append(all, f), append(addresses, address)
+		}
+	}
+	after, err := r.slots(from, n)
+	if err != nil {
+		return nil, 0, err
+	}
+	all = r.stayed(all, addresses, after, from)
+	if next = from + n; next >= table.max {
+		next = 0
+	}
+	return all, next, nil
+}
+
+// slots reads some places of the process table: the addresses of processes.
+func (r *Reader) slots(from, n uint32) ([]uint64, error) {
+	var data [surveyMost * wordSize]byte
+	part := view(data[:n*wordSize])
+	if err := r.mem.read(r.processes.slots+uint64(from)*wordSize, part); err != nil {
+		return nil, fmt.Errorf("process table: %w", gone(err))
+	}
+	all := make([]uint64, n)
+	for i := range all {
+		all[i] = part.u64(uint64(i) * wordSize)
+	}
+	return all, nil
+}
+
+// stayed returns those of the figures whose process is still in its own place, without their
+// functions where the code was changed meanwhile.
+func (r *Reader) stayed(all []Figures, addresses, after []uint64, from uint32) []Figures {
+	sameCode := r.survey.code.same()
+	kept := all[:0]
+	for i, f := range all {
+		data, ok := pidData(f.Number, f.Serial)
+		place, fits := r.processes.place(data)
+		if !ok || !fits || place < from || place-from >= uint32(len(after)) || after[place-from] != addresses[i] {
+			continue
+		}
+		if !sameCode {
+			f.Function = ""
+		}
+		kept = append(kept, f)
+	}
+	return kept
+}
+
+const (
+	// maxQueue and maxWords bound what can be so of a queue and of a heap.
+	maxQueue = 1 << 40
+	maxWords = 1 << 40
+)
+
+// figures reads the figures of the process whose structure is at an address, twice.
+func (r *Reader) figures(address uint64) (Figures, error) {
+	size := r.layout.figures.size
+	first, second := view(r.survey.first[:size]), view(r.survey.second[:size])
+	if err := r.mem.read(address, first); err != nil {
+		return Figures{}, err
+	}
+	if err := r.mem.read(address, second); err != nil {
+		return Figures{}, err
+	}
+	p := r.layout.process
+	id := second.u64(p.id)
+	number, serial, ok := term(id).pid()
+	spawned := mfa{term(second.u64(p.module)), term(second.u64(p.function)), second.u64(p.arity)}
+	if !ok || id != first.u64(p.id) || !spawned.valid() {
+		return Figures{}, ErrNoProcess
+	}
+	f := Figures{Number: number, Serial: serial}
+	if err := f.queue(r.layout.figures, first, second); err != nil {
+		return Figures{}, err
+	}
+	f.Memory = r.memoryOf(first, second)
+	if f.Reductions = second.u64(r.layout.figures.reductions); f.Reductions < first.u64(r.layout.figures.reductions) {
+		return Figures{}, errTorn
+	}
+	f.Function = r.currently(first, second)
+	return f, nil
+}
+
+// queue sets what is known of the queue. A message that is fetched between two readings is
+// in both parts, or in none: so both parts are of one reading.
+func (f *Figures) queue(l figureLayout, first, second view) error {
+	for _, v := range []view{first, second} {
+		inner, outer := int64(v.u64(l.inner)), int64(v.u64(l.outer))
+		if inner < 0 || inner > maxQueue || outer < 0 || outer > maxQueue {
+			return errTorn
+		}
+		f.Waiting, f.Unfetched = inner+outer, outer
+	}
+	f.UnfetchedSignals = first.u64(l.outerSignal) != 0 || second.u64(l.outerSignal) != 0
+	f.AtLeast = first.u64(l.buffers) != 0 || second.u64(l.buffers) != 0
+	return nil
+}
+
+// memoryOf returns the size of the heaps in bytes, -1 where they are being changed.
+func (r *Reader) memoryOf(first, second view) int64 {
+	before, now := r.heapBytes(first), r.heapBytes(second)
+	if before < 0 || now < 0 {
+		return -1
+	}
+	return now
+}
+
+func (r *Reader) heapBytes(v view) int64 {
+	l, f := r.layout.process, r.layout.figures
+	h := r.heap(v)
+	words, fragments := v.u64(f.heapWords), v.u64(f.fragments)
+	switch {
+	case v.u32(l.state)&collecting != 0, v.u64(f.abandoned) != 0:
+		return -1
+	case words > maxWords || fragments > maxWords || h.youngEnd-h.young != words*wordSize:
+		return -1
+	case h.oldEnd < h.old || h.oldEnd-h.old > maxWords*wordSize:
+		return -1
+	}
+	return int64((words+fragments)*wordSize + h.oldEnd - h.old)
+}
+
+// currently returns the function that a process was in, "" where that is not known.
+func (r *Reader) currently(first, second view) string {
+	f := r.layout.figures
+	if r.survey.code.missing != nil {
+		return ""
+	}
+	at, function := second.u64(f.instruction), second.u64(f.currently)
+	if at != first.u64(f.instruction) || function != first.u64(f.currently) {
+		return "" // it is running
+	}
+	found, err := r.survey.code.function(function, at)
+	if err != nil {
+		return ""
+	}
+	text, err := r.function(found)
+	if err != nil {
+		return ""
+	}
+	return text
+}
+
+// A code finds functions by addresses in the VM's loaded code, and remembers them.
+type code struct {
+	mem     memory
+	layout  codeLayout
+	missing error // why it cannot
+	bias    uint64
+
+	state   codeState
+	modules []uint64 // the beginning and the end of each, in order
+	known   map[[2]uint64]mfa
+}
+
+// A codeState changes whenever code is loaded or purged.
+type codeState struct {
+	active         uint32
+	modules, count uint64
+}
+
+const (
+	codeIndexes  = 3 // ERTS_NUM_CODE_IX
+	maxModules   = 1 << 16
+	maxFunctions = 1 << 20
+	maxKnownCode = 1 << 12
+)
+
+var errCode = errors.New("not in the loaded code")
+
+// refresh reads which modules are loaded, unless nothing has changed.
+func (c *code) refresh() error {
+	if c.missing != nil {
+		return nil
+	}
+	state, err := c.read()
+	if err != nil {
+		return err
+	}
+	if state == c.state {
+		return nil
+	}
+	c.known, c.modules, c.state = make(map[[2]uint64]mfa), nil, codeState{}
+	data := make(view, state.count*2*wordSize)
+	if len(data) > 0 {
+		if err := c.mem.read(state.modules, data); err != nil {
+			return nil // it may have been changed since: no function is known now
+		}
+	}
+	modules := make([]uint64, 2*state.count)
+	for i := range modules {
+		modules[i] = data.u64(uint64(i) * wordSize)
+	}
+	if slices.IsSorted(modules) {
+		c.modules, c.state = modules, state
+	}
+	return nil
+}
+
+// same reports whether the code is as it was when it was read.
+func (c *code) same() bool {
+	if c.missing != nil {
+		return false
+	}
+	state, err := c.read()
+	return err == nil && state == c.state
+}
+
+// read reads the state of the code; the zero one where it cannot be so.
+func (c *code) read() (codeState, error) {
+	var index [4]byte
+	if err := c.mem.read(c.layout.active+c.bias, index[:]); err != nil {
+		return codeState{}, err
+	}
+	active := view(index[:]).u32(0)
+	if active >= codeIndexes {
+		return codeState{}, nil
+	}
+	var data [maxStruct]byte
+	v := view(data[:c.layout.size])
+	if err := c.mem.read(c.layout.ranges+c.bias+uint64(active)*c.layout.rangesSize, v); err != nil {
+		return codeState{}, err
+	}
+	s := codeState{active, v.u64(c.layout.modules), v.u64(c.layout.count)}
+	if s.count > maxModules {
+		return codeState{}, nil
+	}
+	return s, nil
+}
+
+// function returns the function of a process: that which it notes at an address, or the one
+// whose code has another address where it notes none.
+func (c *code) function(noted, at uint64) (mfa, error) {
+	key := [2]uint64{noted, 0}
+	if noted == 0 {
+		key = [2]uint64{0, at}
+	}
+	if f, ok := c.known[key]; ok {
+		return f, nil
+	}
+	var f mfa
+	var err error
+	if noted != 0 {
+		f, err = c.named(noted)
+	} else {
+		f, err = c.around(at)
+	}
+	if err != nil {
+		return mfa{}, err
+	}
+	if c.known == nil || len(c.known) >= maxKnownCode {
+		c.known = make(map[[2]uint64]mfa)
+	}
+	if c.state != (codeState{}) {
+		c.known[key] = f
+	}
+	return f, nil
+}
+
+// named reads module, function and arity at an address.
+func (c *code) named(address uint64) (mfa, error) {
+	var words [3]uint64
+	if err := c.mem.words(address, words[:]); err != nil {
+		return mfa{}, err
+	}
+	f := mfa{term(words[0]), term(words[1]), words[2]}
+	if !f.valid() {
+		return mfa{}, errTorn
+	}
+	return f, nil
+}
+
+// around returns the function whose code has an address.
+func (c *code) around(at uint64) (mfa, error) {
+	i, found := slices.BinarySearch(c.modules, at)
+	if !found {
+		i--
+	}
+	if i < 0 || i%2 != 0 { // behind the end of a module
+		return mfa{}, errCode
+	}
+	header := c.modules[i]
+	n, err := c.mem.word(header + c.layout.functionCount)
+	if err != nil {
+		return mfa{}, err
+	}
+	if n == 0 || n > maxFunctions {
+		return mfa{}, errTorn
+	}
+	info, err := c.search(header+c.layout.functions, n, at)
+	if err != nil {
+		return mfa{}, err
+	}
+	return c.named(info + c.layout.infoModule)
+}
+
+// search returns the last of n functions that begins at an address or before it. The array
+// has one more, which is the end of the last one.
+func (c *code) search(array, n, at uint64) (uint64, error) {
+	low, high := uint64(0), n
+	for high-low > 1 {
+		middle := low + (high-low)/2
+		begin, err := c.mem.word(array + middle*wordSize)
+		if err != nil {
+			return 0, err
+		}
+		if begin <= at {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	var both [2]uint64
+	if err := c.mem.words(array+low*wordSize, both[:]); err != nil {
+		return 0, err
+	}
+	if both[0] > at || both[1] <= at {
+		return 0, errCode
+	}
+	return both[0], nil
+}
