@@ -58,6 +58,11 @@ type Outcome struct {
 	// Group is what instances are counted by besides: [GroupByPID], [GroupByMFA] or, with
 	// a Rule, an argument of its starts; "" for nothing.
 	Group string
+
+	// Accounts has groups have more: of instances that end in the order of their starts
+	// [Group.Starts], and of slices of schedulers, which are between process-in and process-out,
+	// Processor and Dirty. The latter needs the tracepoints of the kernel's scheduler.
+	Accounts bool
 }
 
 // ID returns what tells an outcome from others of a collector: its name, and whether it
@@ -299,6 +304,7 @@ func (c *Collector) load() error {
 		kernelMapSpawned:   spawnedMost,
 		kernelMapBorn:      bornMost,
 		kernelMapThreads:   threadsMost,
+		kernelMapSlices:    threadsMost,
 		kernelMapRing:      c.opts.RingBytes,
 		kernelMapWatches:   c.opts.Watched,
 		kernelMapRunners:   runnersMost,

@@ -28,6 +28,9 @@ struct group {
 	__u64 counts[3]; /* successes, failures, timeouts */
 	__u64 total_ns;  /* of the successes */
 	__u64 amount;
+	__u64 starts;   /* where arrivals are counted */
+	__u64 cpu_ns;   /* of the successes, where they are slices: on a processor */
+	__u64 dirty_ns; /* likewise: on dirty schedulers, on a processor or not */
 	__u32 delays[DELAY_BUCKETS]; /* of the successes */
 };
 
@@ -128,12 +131,22 @@ static __always_inline __u32 delay_bucket(__u64 ns)
 	return bucket < DELAY_BUCKETS ? bucket : DELAY_BUCKETS - 1;
 }
 
-/* Adds an instance to its group; status is SUCCESSES, FAILURES or TIMEOUTS. */
-static __always_inline void add_share(struct group *g, __u32 status, __u64 delay, __u64 amount)
+/* Where the status of an instance in its group has these flags, the instance is a slice: its
+ * amount is processor time, and it may be one on a dirty scheduler. */
+#define SLICE (1U << 16)
+#define DIRTY_SLICE (1U << 17)
+
+/* Adds an instance to its group; status is SUCCESSES, FAILURES or TIMEOUTS, with flags, or
+ * STARTS for one that starts. */
+static __always_inline void add_share(struct group *g, __u32 flagged, __u64 delay, __u64 amount)
 {
+	__u32 status = flagged & ~(SLICE | DIRTY_SLICE);
 	__u32 bucket = delay_bucket(delay);
 
 	switch (status) {
+	case STARTS:
+		__sync_fetch_and_add(&g->starts, 1);
+		break;
 	case SUCCESSES:
 		__sync_fetch_and_add(&g->counts[0], 1);
 		__sync_fetch_and_add(&g->total_ns, delay);
@@ -146,8 +159,13 @@ static __always_inline void add_share(struct group *g, __u32 status, __u64 delay
 	default:
 		__sync_fetch_and_add(&g->counts[2], 1);
 	}
-	if (amount)
+	if (flagged & SLICE) {
+		__sync_fetch_and_add(&g->cpu_ns, amount);
+		if (flagged & DIRTY_SLICE)
+			__sync_fetch_and_add(&g->dirty_ns, delay);
+	} else if (amount) {
 		__sync_fetch_and_add(&g->amount, amount);
+	}
 }
 
 static __always_inline struct group *make_group(void *map, const struct group_key *k)

@@ -17,6 +17,9 @@ type Group struct {
 	Successes, Failures, Timeouts uint64
 	Total                         int64    // of the delays of successes, nanoseconds
 	Amount                        uint64   // as of [Counters]
+	Starts                        uint64   // with Accounts, of instances that end in the order of their starts
+	Processor                     int64    // with Accounts, of slices that were successes: nanoseconds on a processor
+	Dirty                         int64    // likewise: nanoseconds on dirty schedulers, on a processor or not
 	Delays                        []uint32 // of successes, in the buckets of DelayBuckets
 }
 
@@ -118,6 +121,9 @@ func (c *Collector) group(k kernelGroupKey, g *kernelGroup, rest bool) Group {
 		Timeouts:  g.Counts[2],
 		Total:     int64(g.TotalNs),
 		Amount:    g.Amount,
+		Starts:    g.Starts,
+		Processor: int64(g.CpuNs),
+		Dirty:     int64(g.DirtyNs),
 		Delays:    slices.Clone(g.Delays[:]),
 	}
 	switch {

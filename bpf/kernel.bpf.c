@@ -9,6 +9,7 @@
 #include "offcpu.bpf.h"
 #include "rule.bpf.h"
 #include "runqueue.bpf.h"
+#include "slice.bpf.h"
 #include "span.bpf.h"
 #include "sweep.bpf.h"
 

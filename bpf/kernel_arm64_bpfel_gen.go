@@ -93,6 +93,9 @@ type kernelGroup struct {
 	Counts  [3]uint64
 	TotalNs uint64
 	Amount  uint64
+	Starts  uint64
+	CpuNs   uint64
+	DirtyNs uint64
 	Delays  [172]uint32
 }
 
@@ -277,6 +280,8 @@ type kernelRule struct {
 	Serial    uint8
 	Message   uint8
 	Indirect  uint8
+	Arrivals  uint8
+	Slices    uint8
 	Key       struct {
 		_    structs.HostLayout
 		Kind uint8
@@ -321,6 +326,14 @@ type kernelSeenName struct {
 	Length uint32
 	Pid    uint32
 	Name   [256]int8
+}
+
+type kernelSliceTime struct {
+	_       structs.HostLayout
+	OffNs   uint64
+	SinceNs uint64
+	BeginNs uint64
+	Dirty   uint64
 }
 
 type kernelSpan struct {
@@ -449,6 +462,7 @@ const (
 	kernelMapRing               = "ring"
 	kernelMapRunners            = "runners"
 	kernelMapSeenNames          = "seen_names"
+	kernelMapSlices             = "slices"
 	kernelMapSlotPids           = "slot_pids"
 	kernelMapSpans              = "spans"
 	kernelMapSpawned            = "spawned"
@@ -486,6 +500,7 @@ const (
 	kernelProgRuleStartProbe    = "rule_start_probe"
 	kernelProgRuleSyncProbe     = "rule_sync_probe"
 	kernelProgRuleViaProbe      = "rule_via_probe"
+	kernelProgSliceSwitch       = "slice_switch"
 	kernelProgSpan              = "span"
 	kernelProgSweep             = "sweep"
 	kernelProgThreadSwitch      = "thread_switch"
@@ -599,6 +614,7 @@ type kernelProgramSpecs struct {
 	RuleStartProbe   *ebpf.ProgramSpec `ebpf:"rule_start_probe"`
 	RuleSyncProbe    *ebpf.ProgramSpec `ebpf:"rule_sync_probe"`
 	RuleViaProbe     *ebpf.ProgramSpec `ebpf:"rule_via_probe"`
+	SliceSwitch      *ebpf.ProgramSpec `ebpf:"slice_switch"`
 	Span             *ebpf.ProgramSpec `ebpf:"span"`
 	Sweep            *ebpf.ProgramSpec `ebpf:"sweep"`
 	ThreadSwitch     *ebpf.ProgramSpec `ebpf:"thread_switch"`
@@ -633,6 +649,7 @@ type kernelMapSpecs struct {
 	Ring       *ebpf.MapSpec `ebpf:"ring"`
 	Runners    *ebpf.MapSpec `ebpf:"runners"`
 	SeenNames  *ebpf.MapSpec `ebpf:"seen_names"`
+	Slices     *ebpf.MapSpec `ebpf:"slices"`
 	SlotPids   *ebpf.MapSpec `ebpf:"slot_pids"`
 	Spans      *ebpf.MapSpec `ebpf:"spans"`
 	Spawned    *ebpf.MapSpec `ebpf:"spawned"`
@@ -737,6 +754,7 @@ type kernelMaps struct {
 	Ring       *ebpf.Map `ebpf:"ring"`
 	Runners    *ebpf.Map `ebpf:"runners"`
 	SeenNames  *ebpf.Map `ebpf:"seen_names"`
+	Slices     *ebpf.Map `ebpf:"slices"`
 	SlotPids   *ebpf.Map `ebpf:"slot_pids"`
 	Spans      *ebpf.Map `ebpf:"spans"`
 	Spawned    *ebpf.Map `ebpf:"spawned"`
@@ -777,6 +795,7 @@ func (m *kernelMaps) Close() error {
 		m.Ring,
 		m.Runners,
 		m.SeenNames,
+		m.Slices,
 		m.SlotPids,
 		m.Spans,
 		m.Spawned,
@@ -867,6 +886,7 @@ type kernelPrograms struct {
 	RuleStartProbe   *ebpf.Program `ebpf:"rule_start_probe"`
 	RuleSyncProbe    *ebpf.Program `ebpf:"rule_sync_probe"`
 	RuleViaProbe     *ebpf.Program `ebpf:"rule_via_probe"`
+	SliceSwitch      *ebpf.Program `ebpf:"slice_switch"`
 	Span             *ebpf.Program `ebpf:"span"`
 	Sweep            *ebpf.Program `ebpf:"sweep"`
 	ThreadSwitch     *ebpf.Program `ebpf:"thread_switch"`
@@ -900,6 +920,7 @@ func (p *kernelPrograms) Close() error {
 		p.RuleStartProbe,
 		p.RuleSyncProbe,
 		p.RuleViaProbe,
+		p.SliceSwitch,
 		p.Span,
 		p.Sweep,
 		p.ThreadSwitch,

@@ -104,7 +104,7 @@ func detailPrograms() []string {
 // builtinPrograms returns the programs of a built-in outcome.
 func builtinPrograms(b dtrace.Builtin, args []usdt.Arg, terms siteTerms) ([]variant, error) {
 	if b.Rule.RunQueue {
-		return threadVariants(math.MaxInt32), nil
+		return waitVariants(math.MaxInt32), nil
 	}
 	o := Outcome{Name: b.Name, Rule: &b.Rule}
 	var variants []variant

@@ -189,6 +189,7 @@ func (c *Collector) sharedMaps() map[string]*ebpf.Map {
 		kernelMapTermCache:  c.maps.TermCache,
 		kernelMapTextsSeen:  c.maps.TextsSeen,
 		kernelMapThreads:    c.maps.Threads,
+		kernelMapSlices:     c.maps.Slices,
 		kernelMapVmCache:    c.maps.VmCache,
 		kernelMapVms:        c.maps.Vms,
 		kernelMapUnwatched:  c.maps.Unwatched,

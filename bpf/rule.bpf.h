@@ -20,6 +20,7 @@
 #include "pid.bpf.h"
 #include "queue.bpf.h"
 #include "settle.bpf.h"
+#include "slice.bpf.h"
 #include "stack.bpf.h"
 
 enum pairing { PAIR_FIRST, PAIR_LAST, PAIR_FIFO };
@@ -55,6 +56,8 @@ struct rule {
 	__u8 serial;   /* likewise */
 	__u8 message;  /* its address in the VM: argument, or NO_ARG */
 	__u8 indirect; /* that argument is the address of a word, which has the message's */
+	__u8 arrivals; /* starts are counted in groups, too */
+	__u8 slices;   /* instances are slices of scheduler threads: see slice.bpf.h */
 	struct operand key;
 	struct operand arm;   /* of an event that arms, and of a start that has to be armed */
 	struct operand owner; /* the process, OPERAND_NONE where nobody asks */
@@ -532,12 +535,20 @@ static __always_inline bool make_way(struct rule_event *e)
 	return false;
 }
 
+/* Counts a start in its group. */
+static __always_inline void count_arrival(struct rule_event *e, __u64 group)
+{
+	if (rule.arrivals && e->row != STRAY)
+		add_to_group(group, e->index | (__u64)e->key.pid << 32, e->row | (__u64)STARTS << 32, 0, 0);
+}
+
 /* Opens the instance that an event starts. */
 static __always_inline void open_instance(struct rule_event *e)
 {
 	struct span v = {.start_ns = e->now, .key = e->key, .outcome = e->index};
 
 	v.group = read_group(e);
+	count_arrival(e, v.group);
 	if (rule.owner.kind != OPERAND_NONE)
 		read_operand(e, &rule.owner, &v.owner);
 	if (rule.pairing == PAIR_FIFO && !e->key.seq)
@@ -559,9 +570,14 @@ static __always_inline void rule_start(struct rule_event *e)
 		open_instance(e);
 		return;
 	}
-	if (!make_way(e))
+	if (!make_way(e)) {
+		if (rule.arrivals)
+			count_arrival(e, read_group(e));
 		return;
+	}
 	open_instance(e);
+	if (rule.slices)
+		begin_slice();
 	if (rule.overtaken)
 		end_overtaken(e);
 }
@@ -659,10 +675,17 @@ static __always_inline void end_instance(struct rule_event *e, struct span *open
 		end.end_ns = open->start_ns;
 	if (rule.amount != NO_ARG)
 		read_arg(e->ctx, NULL, rule.amount, &end.amount);
+	if (rule.slices) {
+		bool dirty = false;
+
+		end.amount = end_slice(end.end_ns - open->start_ns, &dirty);
+		end.slice = dirty ? SLICE | DIRTY_SLICE : SLICE;
+	}
 	end.status = verdict(e->outcome, open, SUCCESSES, &end.end_ns);
 	if (end.status != SUCCESSES) {
 		count(&e->series, row, LATES);
 		end.amount = 0;
+		end.slice = 0;
 		row = row_at(end.end_ns);
 	}
 	if (end.status == SUCCESSES ? e->unsure : e->taken)

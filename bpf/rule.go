@@ -78,6 +78,8 @@ func specialize(o Outcome, e ruleEvent) (specialization, error) {
 		Label:     c.named("label"),
 		Serial:    c.named("cur"),
 		Message:   noArg,
+		Arrivals:  flag(o.Accounts && o.Group != "" && r.Pairing == dtrace.FIFO),
+		Slices:    flag(o.ofSlices()),
 	}
 	c.out.rule.Key.Kind, c.out.rule.Key.Arg = c.operand(key).parts()
 	switch e.program {
@@ -340,6 +342,20 @@ func packPID(text string) (uint64, error) {
 		return 0, fmt.Errorf("%q is no pid", text)
 	}
 	return number | serial<<32 | node<<48, nil
+}
+
+// ofSlices reports whether the processor time of the slices is wanted that an outcome's
+// instances are.
+func (o Outcome) ofSlices() bool {
+	if !o.Accounts || o.Group == "" || o.Rule == nil {
+		return false
+	}
+	return isOf(o.Rule.Start, "process-in") && isOf(o.Rule.End, "process-out")
+}
+
+// isOf reports whether the events of an expression are those of a probe.
+func isOf(e dtrace.Expr, probe string) bool {
+	return len(e) > 0 && !slices.ContainsFunc(e, func(event dtrace.Event) bool { return event.Probe.DTraceName() != probe })
 }
 
 // isMessage reports whether an event of a rule is one of those that the address of their

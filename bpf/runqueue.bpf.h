@@ -14,16 +14,8 @@
 
 #include "count.bpf.h"
 #include "rule.bpf.h"
+#include "task.bpf.h"
 #include "vm.bpf.h"
-
-/* What we need of the kernel's struct; where it is there the loader finds out. */
-struct task_struct {
-	int pid;
-	unsigned char on_cpu; /* 0 or 1: an int up to Linux 7.1, of which this is the first byte */
-	unsigned int __state;
-	unsigned long jobctl;
-	char comm[16];
-} __attribute__((preserve_access_index));
 
 /* The entry of the outcome. */
 const volatile __u32 runqueue_outcome;
@@ -46,19 +38,6 @@ struct {
 	__type(value, __u32);
 } threads SEC(".maps");
 
-/* Threads that run Erlang code are called 1_scheduler, 1_dirty_cpu_sch and
- * 1_dirty_io_sche up to OTP 25, and erts_sched_1, erts_dcpus_1 and erts_dios_1 since. */
-static __always_inline bool is_scheduler(const char *comm)
-{
-	int at = 0;
-
-	if (comm[0] == 'e' && comm[1] == 'r' && comm[2] == 't' && comm[3] == 's')
-		at = 4;
-	for (; at < 4 && comm[at] >= '0' && comm[at] <= '9'; at++)
-		;
-	return at > 0 && comm[at] == '_' && (comm[at + 1] == 's' || comm[at + 1] == 'd');
-}
-
 /* The VM of the thread that stops running; 0 where it is none. */
 static __always_inline __u32 vm_of_current(struct task_struct *current)
 {
@@ -67,7 +46,7 @@ static __always_inline __u32 vm_of_current(struct task_struct *current)
 
 	if (known)
 		return *known;
-	if (!is_scheduler(current->comm))
+	if (thread_kind(current->comm) == THREAD_OTHER)
 		return 0;
 	pid = current_pid();
 	if (!pid || !bpf_map_lookup_elem(&observed, &pid))

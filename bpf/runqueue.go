@@ -40,10 +40,10 @@ func (c *Collector) forgetThreads(pid int) error {
 // openTraces attaches to the tracepoints what entries want there.
 func (c *Collector) openTraces() error {
 	for i, e := range c.entries {
-		if !e.used || e.outcome.Rule == nil || !e.outcome.Rule.RunQueue || c.traces[i] != nil {
+		if c.traces[i] != nil {
 			continue
 		}
-		for _, v := range threadVariants(i) {
+		for _, v := range e.threadVariants(i) {
 			l, err := c.openTrace(v)
 			if err != nil {
 				err = fmt.Errorf("%w: outcome %q: %w", ErrNoTracepoints, e.outcome.Name, err)
@@ -55,9 +55,22 @@ func (c *Collector) openTraces() error {
 	return nil
 }
 
-// threadVariants returns the programs at the tracepoints of an entry. Ends come first: a
+// threadVariants returns the programs at the tracepoints of entry i. Ends come first: a
 // wait of which the start is seen must not end unseen.
-func threadVariants(entry int) []variant {
+func (e entry) threadVariants(i int) []variant {
+	switch {
+	case !e.used || e.outcome.Rule == nil:
+		return nil
+	case e.outcome.Rule.RunQueue:
+		return waitVariants(i)
+	case e.outcome.ofSlices():
+		return []variant{{program: kernelProgSliceSwitch, args: newArguments(nil)}}
+	}
+	return nil
+}
+
+// waitVariants returns the programs for waits for a processor.
+func waitVariants(entry int) []variant {
 	special := specialization{rule: kernelRule{
 		Pairing: pairing(dtrace.First),
 		Loose:   1, // a thread may have waited before we came
@@ -76,8 +89,8 @@ func threadVariants(entry int) []variant {
 func (c *Collector) traceVariants() []variant {
 	var all []variant
 	for i, e := range c.entries {
-		if e.used && e.outcome.Rule != nil && e.outcome.Rule.RunQueue && c.traces[i] == nil {
-			all = append(all, threadVariants(i)...)
+		if c.traces[i] == nil {
+			all = append(all, e.threadVariants(i)...)
 		}
 	}
 	if c.explains() && c.traces[detailTrace] == nil {

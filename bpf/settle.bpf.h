@@ -83,6 +83,7 @@ struct ending {
 	__u64 end_ns;
 	__u32 status;
 	bool inferred; /* which start it belongs to */
+	__u32 slice;   /* SLICE and DIRTY_SLICE where it is one: the amount is processor time */
 	__u64 amount;  /* that its end told */
 	__u64 class;   /* of a failure: address of its text, 0: none */
 };
@@ -136,7 +137,7 @@ static __always_inline int settle(const struct outcome *o, const struct series *
 	count(s, row, status);
 	if (e->inferred)
 		count(s, row, INFERRED);
-	if (e->amount)
+	if (e->amount && !e->slice)
 		count_more(s, row, AMOUNT, e->amount);
 	if (status == SUCCESSES) {
 		__u64 bin = delay / o->bin_ns;
@@ -144,7 +145,7 @@ static __always_inline int settle(const struct outcome *o, const struct series *
 		count(s, row, COLUMNS + (bin < o->bins ? bin : o->bins - 1));
 	}
 	if (o->flags & GROUPED && row != STRAY)
-		count_group(v, row, status, delay, e->amount);
+		count_group(v, row, status | e->slice, delay, e->amount);
 	if (o->flags & STREAM && is_wanted(o, v, row, status, end_ns) && stream(o, v, e))
 		count(s, row, RING_FULL);
 	return 0;

@@ -227,6 +227,9 @@ func appendGroups(groups []Group, read []bpf.Group) []Group {
 			Total:     time.Duration(g.Total),
 			Amount:    g.Amount,
 			Delays:    g.Delays,
+			Starts:    g.Starts,
+			Processor: time.Duration(g.Processor),
+			Dirty:     time.Duration(g.Dirty),
 		}
 		switch {
 		case g.Rest:
@@ -237,7 +240,7 @@ func appendGroups(groups []Group, read []bpf.Group) []Group {
 		}
 		groups = append(groups, group)
 	}
-	if rest.Instances() > 0 {
+	if rest.Instances() > 0 || rest.Starts > 0 {
 		groups = append(groups, rest)
 	}
 	sortGroups(groups)

@@ -17,6 +17,11 @@ type Group struct {
 	Total                         time.Duration // sum of the delays of the successes
 	Amount                        uint64        // as of Counts
 	Delays                        Delays        // of the successes
+
+	// With Accounts. Processor and Dirty are of the slices that are successes: the
+	// time on a processor, and the time on dirty schedulers, on a processor or not.
+	Starts           uint64 // of instances that are paired in the order of their starts
+	Processor, Dirty time.Duration
 }
 
 // Instances returns how many instances are in the group.
@@ -31,6 +36,9 @@ func (g Group) Add(h Group) Group {
 	sum.Timeouts += h.Timeouts
 	sum.Total += h.Total
 	sum.Amount += h.Amount
+	sum.Starts += h.Starts
+	sum.Processor += h.Processor
+	sum.Dirty += h.Dirty
 	sum.Delays = slices.Clone(g.Delays)
 	sum.Delays.Add(h.Delays)
 	return sum

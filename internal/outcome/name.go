@@ -17,10 +17,10 @@ const namedMost = 200
 func (s *VMSource) nameGroups(st *stage) {
 	for i := range s.batch.counts {
 		c := &s.batch.counts[i]
-		if len(c.Groups) == 0 {
+		if s.batch.spec(st, i).Group == "" {
 			continue
 		}
-		name := s.namerOf(c.VM.PID)
+		name := s.namerOf(c.VM.PID) // also where nothing happened: see Survey
 		if s.batch.spec(st, i).Group == GroupMFA {
 			known := func(p PID) string { return s.functions.get(watchedProcess{c.VM.PID, p}) }
 			c.Groups = groupByFunction(c.Groups, known, name)

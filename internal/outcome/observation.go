@@ -114,6 +114,7 @@ func (s Spec) kernelOutcome() (bpf.Outcome, error) {
 		ExitFails: s.ExitFails,
 		Group:     s.Group,
 		Explain:   s.Explain && s.Span != "",
+		Accounts:  s.Accounts,
 	}
 	if s.Span != "" {
 		return o, nil

@@ -71,6 +71,10 @@ type Spec struct {
 	// them. Those of Wrapper are not grouped.
 	Group string
 
+	// Accounts has groups of the VM's outcomes have Starts, Processor and Dirty, where
+	// these are about them. Recordings do not keep these figures.
+	Accounts bool
+
 	// ExitFails makes the exit of the process that started an instance its
 	// failure, at the moment of the exit. Otherwise such an instance times out.
 	ExitFails bool

@@ -2,13 +2,12 @@ package outcome
 
 import (
 	"github.com/beamscope/beamscope/internal/procname"
-	"github.com/beamscope/beamscope/usdt"
 )
 
 // Survey reads figures of the processes of a VM that is observed from the VM's memory: those
 // in so many places of its process table, from a place on. next is the place to go on at, 0
-// at the end of the table. See [procname.Reader.Survey] for the errors; besides, the error
-// wraps [usdt.ErrProcessGone] where the VM is not observed. Unlike the methods of [Source],
+// at the end of the table. See [procname.Namer.Survey] for the errors; the error is
+// [procname.ErrStarting] also where the VM is not observed. Unlike the methods of [Source],
 // it may be called from any goroutine until the source is closed.
 func (s *VMSource) Survey(vm int, from uint32, places int) (all []procname.Figures, next uint32, err error) {
 	n := s.names
@@ -16,7 +15,7 @@ func (s *VMSource) Survey(vm int, from uint32, places int) (all []procname.Figur
 	defer n.mu.Unlock()
 	namer := n.namers[vm]
 	if namer == nil {
-		return nil, 0, usdt.ErrProcessGone
+		return nil, 0, procname.ErrStarting
 	}
 	return namer.Survey(from, places)
 }

@@ -33,6 +33,7 @@ type layout struct {
 type figureLayout struct {
 	size                   uint64 // up to the last member
 	inner, outer           uint64 // messages in the two parts of the queue
+	middle                 uint64 // pointer to what is fetched and not handled, or nil
 	outerSignal            uint64 // in the outer part, pointer to a signal that is no message, or nil
 	buffers                uint64 // pointer to further outer parts, or nil
 	heapWords, fragments   uint64 // words of the young heap, and of the fragments that belong to it
@@ -163,6 +164,7 @@ func (l *layout) figureMembers() []member {
 	f := &l.figures
 	return []member{
 		{process, "sig_qs.len", 8, &f.inner, &f.size},
+		{process, "sig_qs.cont", 8, &f.middle, &f.size},
 		{process, "sig_inq.len", 8, &f.outer, &f.size},
 		{process, "sig_inq.nmsigs.next", 8, &f.outerSignal, &f.size},
 		{process, "sig_inq_buffers", 8, &f.buffers, &f.size},

@@ -23,6 +23,10 @@ type Figures struct {
 	// Unfetched is how many of them the process has not fetched.
 	Unfetched int64
 
+	// Unhandled says that it is at work on what it has fetched: some of that is not in the
+	// inner part of its queue yet.
+	Unhandled bool
+
 	// UnfetchedSignals says that there are signals that are not messages among what it has
 	// not fetched.
 	UnfetchedSignals bool
@@ -187,6 +191,7 @@ func (f *Figures) queue(l figureLayout, first, second view) error {
 		}
 		f.Waiting, f.Unfetched = inner+outer, outer
 	}
+	f.Unhandled = first.u64(l.middle) != 0 || second.u64(l.middle) != 0
 	f.UnfetchedSignals = first.u64(l.outerSignal) != 0 || second.u64(l.outerSignal) != 0
 	f.AtLeast = first.u64(l.buffers) != 0 || second.u64(l.buffers) != 0
 	return nil

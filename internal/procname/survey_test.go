@@ -8,6 +8,7 @@ import (
 // Places of the figures in the fake layout, behind those that names need.
 const (
 	fakeInner = 208 + 8*iota
+	fakeMiddle
 	fakeOuter
 	fakeOuterSignal
 	fakeBuffers
@@ -25,7 +26,7 @@ func (s subject) surveyFake(t *testing.T) *Reader {
 	t.Helper()
 	l := fakeLayout
 	l.figures = figureLayout{
-		size: fakeFiguresSize, inner: fakeInner, outer: fakeOuter, outerSignal: fakeOuterSignal, buffers: fakeBuffers,
+		size: fakeFiguresSize, inner: fakeInner, middle: fakeMiddle, outer: fakeOuter, outerSignal: fakeOuterSignal, buffers: fakeBuffers,
 		heapWords: fakeHeapWords, fragments: fakeFragments, abandoned: fakeAbandoned,
 		reductions: fakeReductions, instruction: fakeInstruction, currently: fakeCurrently,
 	}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+
+/* Processor time of the slices in which scheduler threads run processes. A thread that runs a
+ * process may still sleep, or wait for a processor: this time is subtracted. */
+
+#ifndef SLICE_BPF_H
+#define SLICE_BPF_H
+
+#include <stdbool.h>
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+#include "count.bpf.h"
+#include "task.bpf.h"
+
+/* A scheduler thread that has run a process. */
+struct slice_time {
+	__u64 off_ns;   /* how long it has been off the processors since it was first seen */
+	__u64 since_ns; /* since when it is off the processors, 0: it is on one */
+	__u64 begin_ns; /* off_ns at the beginning of its slice */
+	__u64 dirty;    /* it is a dirty scheduler */
+};
+
+/* By the ids of the threads. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1); /* set when loading */
+	__type(key, __u32);
+	__type(value, struct slice_time);
+} slices SEC(".maps");
+
+static __always_inline bool is_dirty(void)
+{
+	char comm[16];
+
+	return !bpf_get_current_comm(comm, sizeof(comm)) && thread_kind(comm) == THREAD_DIRTY;
+}
+
+/* The current thread begins to run a process. */
+static __always_inline void begin_slice(void)
+{
+	__u32 tid = bpf_get_current_pid_tgid();
+	struct slice_time *s = bpf_map_lookup_elem(&slices, &tid), first = {};
+
+	if (s) {
+		s->begin_ns = s->off_ns;
+		return;
+	}
+	first.dirty = is_dirty();
+	bpf_map_update_elem(&slices, &tid, &first, BPF_NOEXIST);
+}
+
+/* The current thread ends its slice, which took so long. Returns how much of that it was on a
+ * processor; nothing where the thread is not known any more. */
+static __always_inline __u64 end_slice(__u64 delay, bool *dirty)
+{
+	__u32 tid = bpf_get_current_pid_tgid();
+	struct slice_time *s = bpf_map_lookup_elem(&slices, &tid);
+	__u64 off;
+
+	if (!s)
+		return 0;
+	*dirty = s->dirty;
+	off = s->off_ns - s->begin_ns;
+	return off < delay ? delay - off : 0;
+}
+
+/* Arguments: whether it was preempted, the thread that stops running, the one that begins. */
+SEC("tp_btf/sched_switch")
+int slice_switch(__u64 *ctx)
+{
+	struct task_struct *from = (struct task_struct *)ctx[1], *to = (struct task_struct *)ctx[2];
+	__u32 from_tid = from->pid, to_tid = to->pid;
+	struct slice_time *stops, *begins;
+
+	stops = bpf_map_lookup_elem(&slices, &from_tid);
+	if (stops) {
+		count_traced();
+		stops->since_ns = bpf_ktime_get_ns();
+	}
+	begins = bpf_map_lookup_elem(&slices, &to_tid);
+	if (!begins || !begins->since_ns)
+		return 0;
+	if (!stops)
+		count_traced();
+	begins->off_ns += bpf_ktime_get_ns() - begins->since_ns;
+	begins->since_ns = 0;
+	return 0;
+}
+
+#endif
