@@ -452,7 +452,7 @@ func TestTerminalTop(t *testing.T) {
 	p := newPane(t)
 	before := p.state()
 	p.run(fmt.Sprintf("clear; beamscope top --pid %d --rate 1000000000", vm.PID()))
-	p.await("● live", "by pid", "run%▼", "everything", "<0.")
+	p.await("● live", "by pid", "cpu%▼", "everything", "<0.")
 	p.keys("9")
 	p.await("wait p99▼")
 	p.keys("/")

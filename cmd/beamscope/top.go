@@ -47,9 +47,9 @@ func newTopCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Show which Erlang processes use the time",
-		Long: `Shows which processes of running Erlang VMs use the time: how long they run, how
-much of that are garbage collections, how long messages wait for them. It needs no
-configuration.
+		Long: `Shows which processes of running Erlang VMs use the time: how long they are on a
+processor or in dirty functions, how much of that are garbage collections, how many
+messages wait for them now, and how long messages wait. It needs no configuration.
 
 In a terminal it shows a live table: ? there tells what the keys do. With --for or
 --json, and without a terminal, it prints a table or lines for each window.
@@ -67,7 +67,7 @@ then the mailboxes; when the garbage collections alone are still too many, it en
 	}
 	cmd.Flags().IntVar(&f.pid, "pid", 0, "observe this VM alone")
 	cmd.Flags().StringVar(&f.by, "by", outcome.GroupPID, "what the rows are: pid or mfa, the function that processes were spawned with")
-	cmd.Flags().StringVar(&f.sort, "sort", top.ByRun.String(), "sort by "+strings.Join(top.ColumnNames(), ", "))
+	cmd.Flags().StringVar(&f.sort, "sort", top.Automatic.String(), "sort by "+strings.Join(top.ColumnNames(), ", ")+": auto is waiting while a queue grows, otherwise cpu")
 	cmd.Flags().StringVar(&f.filter, "filter", "", "only rows with this in them, or that match it as a regular expression")
 	cmd.Flags().IntVar(&f.limit, "limit", 0, fmt.Sprintf("print so many rows (0: %d in text, all with --json)", topRows))
 	cmd.Flags().DurationVar(&f.window, "window", time.Second, "length of a window")
@@ -109,11 +109,12 @@ func (f topFlags) options(progress func(outcome.Progress)) top.Options {
 		target = vm.Target{PID: f.pid}
 	}
 	return top.Options{
-		Window: f.window,
-		By:     f.by,
-		Sort:   sort,
-		Filter: f.filter,
-		Limit:  price.Limit{Rate: f.rate, Share: price.DefaultShare},
+		Window:    f.window,
+		By:        f.by,
+		Sort:      sort,
+		Filter:    f.filter,
+		Limit:     price.Limit{Rate: f.rate, Share: price.DefaultShare},
+		Processor: top.ProcessorOf,
 		Source: func(ctx context.Context, p outcome.Plan) (outcome.Source, error) {
 			return outcome.NewVMSource(ctx, outcome.VMConfig{Target: target, Plan: p, Progress: progress})
 		},

@@ -28,12 +28,8 @@ func (s *VMSource) ProcessName(vm int, p PID) string {
 }
 
 // ProcessFunction returns the function that a process of a VM that is observed was started
-// with, "" where that is not known. It may be called as Survey may.
+// with, "" where that is not known: only outcomes with [GroupMFA] have it found out. It may be
+// called as Survey may.
 func (s *VMSource) ProcessFunction(vm int, p PID) string {
-	if f := s.functions.get(watchedProcess{vm, p}); f != "" {
-		return f
-	}
-	name, _ := s.names.of(vm, p)
-	function, _ := name.Function()
-	return function
+	return s.functions.get(watchedProcess{vm, p})
 }

@@ -12,19 +12,32 @@ type Column uint8
 
 // The columns, in their order.
 const (
-	ByProcess  Column = iota
-	ByVM              // only where there are several
-	ByRun             // share of the time that the process ran
-	BySlices          // slices that it ran, a second
-	ByGC              // share of the time spent in garbage collections
-	ByGCs             // garbage collections a second
-	ByWords           // words that they reclaimed, a second
-	ByMessages        // messages taken out of the mailbox, a second
-	ByP50             // median of their wait there
-	ByP99             // 99th percentile of that
-	ByOver            // messages that waited for longer than the scale, a second
+	ByProcess    Column = iota
+	ByVM                // only where there are several
+	ByWaiting           // messages in the process's queue
+	ByOldest            // how long the first of them has waited at least
+	ByCPU               // share of the time that the process was on a processor
+	ByDirty             // share of the time that it was on a dirty scheduler
+	ByMessages          // messages taken out of the mailbox, a second
+	ByP50               // median of their wait there
+	ByP99               // 99th percentile of that
+	ByGC                // share of the time spent in garbage collections
+	ByGCs               // garbage collections a second
+	BySlices            // slices that it ran, a second
+	ByOver              // messages that waited for longer than the scale, a second
+	ByWords             // words that garbage collections reclaimed, a second
+	ByMemory            // bytes of its heaps
+	ByReductions        // reductions a second
+	ByFunction          // the function that it was in
 	columns
+
+	// Automatic is no column: the table is sorted by [ByWaiting] while a queue grows, and
+	// until no more than a hundred messages wait in any; otherwise by [ByCPU].
+	Automatic Column = 0xff
 )
+
+// automatic is the name of Automatic.
+const automatic = "auto"
 
 // A columnInfo says what a column is.
 type columnInfo struct {
@@ -35,28 +48,59 @@ type columnInfo struct {
 	key   rune   // by which it is sorted
 	kind  Kind
 	help  string
-	value func(*Figures) float64 // nil for text
+	value func(*Figures) float64 // nil for text, and for what the VM's memory says
+	seen  func(*Seen) float64    // what it says; nil otherwise
 }
 
 func (c Column) info() columnInfo {
 	return [columns]columnInfo{
-		ByProcess:  {"process", "process", 0, 0, 'n', 0, "the name of the process or function", nil},
-		ByVM:       {"vm", "VM", 0, 0, 'v', 0, "the VM", nil},
-		ByRun:      {"run", "run%", 0, 6, 'u', Run, "time that it ran", func(f *Figures) float64 { return f.Share }},
-		BySlices:   {"slices", "runs/s", 0, 7, 's', Run, "time slices that it ran in, a second", perSecond},
-		ByGC:       {"gc", "gc%", 0, 6, 'c', GC, "time in garbage collections", func(f *Figures) float64 { return f.Share }},
-		ByGCs:      {"gcs", "gc/s", 0, 6, 'C', GC, "garbage collections a second", perSecond},
-		ByWords:    {"words", "words/s", 110, 8, 'w', GC, "words that they reclaimed, a second", func(f *Figures) float64 { return f.Amount }},
-		ByMessages: {"messages", "msg/s", 0, 7, 'm', Mailbox, "messages a second", perSecond},
-		ByP50:      {"p50", "wait p50", 90, 10, '5', Mailbox, "median of the wait in the mailbox", func(f *Figures) float64 { return f.P50.order() }},
-		ByP99:      {"p99", "wait p99", 0, 10, '9', Mailbox, "99th percentile of the wait in the mailbox", func(f *Figures) float64 { return f.P99.order() }},
-		ByOver: {"over", "", 100, 8, 'o', Mailbox, "messages a second that waited for longer than the scale", func(f *Figures) float64 {
+		ByProcess:  {"process", "process", 0, 0, 'n', 0, "the name of the process or function", nil, nil},
+		ByVM:       {"vm", "VM", 0, 0, 'v', 0, "the VM", nil, nil},
+		ByWaiting:  {"waiting", "waiting", 0, 8, 'W', 0, "messages that wait now", nil, func(s *Seen) float64 { return float64(s.Waiting) }},
+		ByOldest:   {"oldest", "oldest", 0, 7, 'O', 0, "how long the first of them has waited, at least", nil, (*Seen).age},
+		ByCPU:      {"cpu", "cpu%", 0, 6, 'u', Run, "time on a processor", func(f *Figures) float64 { return f.Processor }, nil},
+		ByDirty:    {"dirty", "dirty%", 90, 7, 'D', Run, "time on dirty schedulers, asleep or not", func(f *Figures) float64 { return f.Dirty }, nil},
+		ByMessages: {"messages", "msg/s", 0, 7, 'm', Mailbox, "messages a second", perSecond, nil},
+		ByP50:      {"p50", "wait p50", 100, 10, '5', Mailbox, "median of the wait in the mailbox", func(f *Figures) float64 { return f.P50.order() }, nil},
+		ByP99:      {"p99", "wait p99", 0, 10, '9', Mailbox, "99th percentile of the wait in the mailbox", func(f *Figures) float64 { return f.P99.order() }, nil},
+		ByGC:       {"gc", "gc%", 0, 6, 'c', GC, "time in garbage collections", func(f *Figures) float64 { return f.Share }, nil},
+		ByGCs:      {"gcs", "gc/s", 0, 6, 'C', GC, "garbage collections a second", perSecond, nil},
+		BySlices:   {"slices", "runs/s", 0, 7, 's', Run, "time slices that it ran in, a second", perSecond, nil},
+		ByOver: {"over", "", 120, 8, 'o', Mailbox, "messages a second that waited for longer than the scale", func(f *Figures) float64 {
 			if f.Instances == 0 {
 				return 0
 			}
 			return f.PerSecond * float64(f.Timeouts) / float64(f.Instances)
-		}},
+		}, nil},
+		ByWords:      {"words", "words/s", 120, 8, 'w', GC, "words that garbage collections reclaimed, a second", func(f *Figures) float64 { return f.Amount }, nil},
+		ByMemory:     {"memory", "memory", 0, 8, 'M', 0, "memory of its heaps", nil, (*Seen).bytes},
+		ByReductions: {"reductions", "reds/s", 0, 7, 'R', 0, "reductions a second", nil, (*Seen).rate},
+		ByFunction:   {"function", "function", 0, 24, 'F', 0, "the function that it was in", nil, nil},
 	}[c]
+}
+
+// age returns the age of what waits for longest, in seconds; NaN where it is not known.
+func (s *Seen) age() float64 {
+	if !s.Aged {
+		return math.NaN()
+	}
+	return s.Oldest.Seconds()
+}
+
+// bytes returns the memory; NaN where it is not known.
+func (s *Seen) bytes() float64 {
+	if s.Memory < 0 {
+		return math.NaN()
+	}
+	return float64(s.Memory)
+}
+
+// rate returns the reductions a second; NaN where they are not known.
+func (s *Seen) rate() float64 {
+	if !s.Rated {
+		return math.NaN()
+	}
+	return s.Reductions
 }
 
 func perSecond(f *Figures) float64 { return f.PerSecond }
@@ -82,10 +126,18 @@ func (c Column) heading(dmax *[kinds]time.Duration) string {
 }
 
 // String returns the name of the column, as for --sort.
-func (c Column) String() string { return c.info().name }
+func (c Column) String() string {
+	if c == Automatic {
+		return automatic
+	}
+	return c.info().name
+}
 
-// ColumnNamed returns the column of a name; false where there is none.
+// ColumnNamed returns the column of a name, or [Automatic]; false where there is none.
 func ColumnNamed(name string) (Column, bool) {
+	if name == automatic {
+		return Automatic, true
+	}
 	for c := range columns {
 		if c.String() == name {
 			return c, true
@@ -94,9 +146,9 @@ func ColumnNamed(name string) (Column, bool) {
 	return 0, false
 }
 
-// ColumnNames returns the names of all columns, in their order.
+// ColumnNames returns the names of all columns, in their order, behind that of [Automatic].
 func ColumnNames() []string {
-	var names []string
+	names := []string{automatic}
 	for c := range columns {
 		names = append(names, c.String())
 	}
@@ -104,13 +156,16 @@ func ColumnNames() []string {
 }
 
 // isText reports whether the column has names, and not numbers.
-func (c Column) isText() bool { return c.info().value == nil }
+func (c Column) isText() bool { return c.info().value == nil && c.info().seen == nil }
 
 // value returns the number of a column; NaN where it is not known.
-func (c Column) value(f *[kinds]Figures) float64 {
+func (c Column) value(of *Cells) float64 {
 	i := c.info()
-	if i.value == nil || !f[i.kind].Known {
-		return math.NaN()
+	switch {
+	case i.seen != nil && of.Seen.Known:
+		return i.seen(&of.Seen)
+	case i.value != nil && of.Kinds[i.kind].Known:
+		return i.value(&of.Kinds[i.kind])
 	}
-	return i.value(&f[i.kind])
+	return math.NaN()
 }

@@ -35,6 +35,8 @@ type load struct {
 	gcs, slices, messages, over int
 	pause, slice, wait          time.Duration
 	words                       uint64
+	dirty                       int   // of ten slices
+	waiting, more               int64 // messages, at first and in each further window
 }
 
 func (l load) group(k Kind) outcome.Group {
@@ -51,6 +53,12 @@ func (l load) group(k Kind) outcome.Group {
 	}
 	g.Successes = uint64(n)
 	g.Delays, g.Total = spread(n, about)
+	switch k {
+	case Run:
+		g.Processor, g.Dirty = g.Total*9/10, g.Total*time.Duration(l.dirty)/10
+	case Mailbox:
+		g.Starts = uint64(n)
+	}
 	return g
 }
 
@@ -58,8 +66,8 @@ func (l load) group(k Kind) outcome.Group {
 func loads(n int) []load {
 	wave := 1 + n%7
 	all := []load{
-		{key: "<0.44.0>", pid: 44, name: "order_writer", gcs: 20, slices: 900, messages: 700 * wave, over: 3, pause: 300 * time.Microsecond, slice: 600 * time.Microsecond, wait: 900 * time.Millisecond, words: 12000},
-		{key: "<0.102.0>", pid: 102, name: "shop_cart:init/1", gcs: 400, slices: 300 * wave, messages: 40, pause: time.Millisecond, slice: 200 * time.Microsecond, wait: 30 * time.Microsecond, words: 250000},
+		{key: "<0.44.0>", pid: 44, name: "order_writer", gcs: 20, slices: 900, messages: 700 * wave, over: 3, pause: 300 * time.Microsecond, slice: 600 * time.Microsecond, wait: 900 * time.Millisecond, words: 12000, waiting: 40},
+		{key: "<0.102.0>", pid: 102, name: "shop_cart:init/1", gcs: 400, slices: 300 * wave, messages: 40, pause: time.Millisecond, slice: 200 * time.Microsecond, wait: 30 * time.Microsecond, words: 250000, dirty: 3},
 		{key: "<0.103.0>", pid: 103, name: "a[red]_name", slices: 3, slice: 15 * time.Microsecond},
 	}
 	for i := range 40 {
@@ -70,6 +78,35 @@ func loads(n int) []load {
 	}
 	all[len(all)-1].name = "'Elixir.MyApp.Worker':init/1"
 	return all
+}
+
+// surveyAt returns what the memory of VMs says at the beginning of window n of a plan.
+func surveyAt(p outcome.Plan, n int, loads []load, vms ...outcome.VM) *Survey {
+	at := p.At(uint64(n)).From
+	s := &Survey{From: at, To: at + 1000, By: p.Specs[0].Group, Rows: make(map[ID]Seen), Names: make(map[ID]name)}
+	for _, vm := range vms {
+		for _, l := range loads {
+			seen := Seen{
+				Known: true, Processes: 1, Waiting: l.waiting + int64(n)*l.more, Memory: 34816 * int64(l.pid), Rated: true, Reductions: 100 * float64(l.slices),
+				Function: "gen_server:loop/7", Settled: true, Messages: true,
+			}
+			id := ID{vm, l.key}
+			s.Rows[id] = seen
+			s.Total.add(&seen)
+			if seen.Waiting > 0 {
+				s.Names[id] = name{pid(l.pid), l.name}
+			}
+		}
+	}
+	return s
+}
+
+// see has a model see window n of a plan, with what the VMs' memory says in it.
+func see(m *Model, p outcome.Plan, n int, loads []load, vms ...outcome.VM) error {
+	m.Survey(surveyAt(p, n, loads, vms...))
+	m.Use(Used{Known: true, Share: 0.732, Processors: 8})
+	_, err := m.Add(batch(p, n, vms...))
+	return err
 }
 
 // batch returns what a source knows of window n, of a plan.

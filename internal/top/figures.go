@@ -1,6 +1,7 @@
 package top
 
 import (
+	"math"
 	"time"
 
 	"github.com/beamscope/beamscope/internal/outcome"
@@ -19,6 +20,8 @@ type Figures struct {
 	PerSecond float64 // instances
 	Share     float64 // of the time, in instances that succeeded: 1 is a core, or a message that always waits
 	Amount    float64 // a second: of garbage collections the words that they reclaimed
+	Processor float64 // of the time, on a processor, in instances that succeeded; NaN where that is not known
+	Dirty     float64 // of the time, on dirty schedulers, likewise
 	Inferred  bool    // starts and ends of some in the VM were paired by their order
 	P50, P99  Quantile
 }
@@ -28,7 +31,13 @@ type Row struct {
 	ID
 	Process outcome.PID // 0 where the row is a function
 	Name    string      // what the VM calls the process, "" where it does not tell
-	Kinds   [kinds]Figures
+	Cells
+}
+
+// Cells are all that is known of a row, or of several together.
+type Cells struct {
+	Kinds [kinds]Figures
+	Seen  Seen
 }
 
 // A sum adds up tallies, and notes in which windows there could have been any.
@@ -36,11 +45,13 @@ type sum struct {
 	successes, failures, timeouts uint64
 	total                         time.Duration
 	amount                        uint64
+	processor, dirty              time.Duration
 	delays                        [outcome.DelayBuckets]uint32
 
 	observed time.Duration // of the windows in which the kind was
 	inferred bool
 	crowded  bool // something found no room among the rows
+	plain    bool // some groups do not have processor and dirty time
 }
 
 func (s *sum) add(t *tally) {
@@ -49,6 +60,8 @@ func (s *sum) add(t *tally) {
 	s.timeouts += t.timeouts
 	s.total += t.total
 	s.amount += t.amount
+	s.processor += t.processor
+	s.dirty += t.dirty
 	for _, b := range t.delays {
 		s.delays[b.index] += b.count
 	}
@@ -72,17 +85,23 @@ func (s *sum) figures() Figures {
 		return Figures{}
 	}
 	seconds := s.observed.Seconds()
-	return Figures{
+	f := Figures{
 		Known:     true,
 		Instances: s.instances(),
 		Timeouts:  s.timeouts,
 		PerSecond: float64(s.instances()) / seconds,
 		Share:     s.total.Seconds() / seconds,
 		Amount:    float64(s.amount) / seconds,
+		Processor: s.processor.Seconds() / seconds,
+		Dirty:     s.dirty.Seconds() / seconds,
 		Inferred:  s.inferred && s.instances() > 0,
 		P50:       s.quantile(0.5),
 		P99:       s.quantile(0.99),
 	}
+	if s.plain {
+		f.Processor, f.Dirty = math.NaN(), math.NaN()
+	}
+	return f
 }
 
 // figuresOf returns the figures of a row in some windows.
@@ -95,6 +114,7 @@ func figuresOf(id ID, k Kind, windows []*window) Figures {
 		}
 		s.observed += w.Duration()
 		s.inferred = s.inferred || vm[k].inferred
+		s.plain = s.plain || !vm[k].accounts
 		s.crowded = s.crowded || vm[k].rest.instances() > 0
 		if t := w.rows[id]; t != nil {
 			s.add(&t[k])
@@ -130,6 +150,7 @@ func across(k Kind, windows []*window) sum {
 			if vm[k].observed {
 				observed = true
 				s.inferred = s.inferred || vm[k].inferred
+				s.plain = s.plain || !vm[k].accounts
 				s.add(&vm[k].rest)
 			}
 		}

@@ -1,6 +1,10 @@
 package top
 
 import (
+	"cmp"
+	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,23 +29,69 @@ func delay(q Quantile, dmax time.Duration, inferred bool) string {
 	return mark + figures.AtMost(q.AtMost)
 }
 
-// cell returns the text of a number of a row.
-func (c Column) cell(f *[kinds]Figures, dmax *[kinds]time.Duration) string {
-	x := c.value(f)
-	switch of := &f[c.info().kind]; c {
-	case ByRun, ByGC:
+// cell returns the text of a number of a row, or of its function.
+func (c Column) cell(of *Cells, dmax *[kinds]time.Duration) string {
+	x, f := c.value(of), &of.Kinds[c.info().kind]
+	switch c {
+	case ByCPU, ByDirty, ByGC:
 		return figures.Share(x)
 	case ByP50, ByP99:
-		q := of.P50
+		q := f.P50
 		if c == ByP99 {
-			q = of.P99
+			q = f.P99
 		}
-		if !of.Known {
+		if !f.Known {
 			return "-"
 		}
-		return delay(q, dmax[c.info().kind], of.Inferred)
+		return delay(q, dmax[c.info().kind], f.Inferred)
+	case ByWaiting:
+		return of.Seen.waitingText(x)
+	case ByOldest:
+		return of.Seen.oldestText()
+	case ByMemory:
+		if math.IsNaN(x) {
+			return "-"
+		}
+		return figures.Count(x) + "B"
+	case ByFunction:
+		return safetext.Line(cmp.Or(of.Seen.Function, "-"))
 	}
 	return figures.Count(x)
+}
+
+// waitingText shows how many messages wait: ≥ where there may be more, ↑ where they grow.
+func (s *Seen) waitingText(x float64) string {
+	text := figures.Count(x)
+	if x < 1000 { // not for NaN
+		text = strconv.FormatInt(s.Waiting, 10)
+	}
+	if s.AtLeast {
+		text = "≥" + text
+	}
+	if s.Growing {
+		text += "↑"
+	}
+	return text
+}
+
+// oldestText shows the age of what waits for longest: + where that was there before the
+// observation.
+func (s *Seen) oldestText() string {
+	switch {
+	case !s.Aged:
+		return "-"
+	case s.Before:
+		return "≥" + figures.DelayDown(s.Oldest) + "+"
+	}
+	return "≥" + figures.DelayDown(s.Oldest)
+}
+
+// text shows what the operating system says that VMs used, "" where that is not known.
+func (u Used) text() string {
+	if !u.Known {
+		return ""
+	}
+	return fmt.Sprintf("cpu %s%% of %d cores by the OS", figures.Share(u.Share), u.Processors)
 }
 
 // process returns what a row is called: its key and its name, which may be anything.

@@ -21,6 +21,10 @@ type history struct {
 	level   Level
 	dmax    [kinds]time.Duration
 	windows []*window // the last is the newest
+
+	accounts [kinds]bool // groups have what only some plans ask for
+	growing  bool        // a queue is
+	survey   *Survey     // that was made before the end of the last window, nil: none
 }
 
 // A window is what was seen in one. It is not changed once it is in a history.
@@ -31,6 +35,10 @@ type window struct {
 	vms   map[outcome.VM]*[kinds]machine
 	rows  map[ID]*[kinds]tally
 	names map[ID]name
+
+	used    Used         // by the VMs
+	waiting map[ID]int64 // messages, of rows that have any; nil: not known
+	waits   int64        // of all rows
 }
 
 // A machine is what was seen of one kind in a VM.
@@ -38,6 +46,7 @@ type machine struct {
 	observed bool // for all of the window
 	inferred bool // some instances
 	partial  bool // observed for a part of the window only
+	accounts bool // groups have starts, processor and dirty time
 	lost     outcome.Loss
 	rest     tally // of the instances that found no room among the rows
 }
@@ -48,7 +57,7 @@ type name struct {
 	name    string
 }
 
-func windowOf(b *outcome.Batch) *window {
+func windowOf(b *outcome.Batch, accounts [kinds]bool) *window {
 	w := &window{
 		Window: b.Window,
 		time:   b.Time,
@@ -60,6 +69,7 @@ func windowOf(b *outcome.Batch) *window {
 	for i := range b.Counts {
 		if k, ok := kindOf(b.Counts[i].Outcome); ok && b.Counts[i].VM.PID != 0 {
 			w.count(k, &b.Counts[i])
+			w.vms[b.Counts[i].VM][k].accounts = accounts[k]
 		}
 	}
 	return w
@@ -97,6 +107,7 @@ func (w *window) count(k Kind, c *outcome.Counts) {
 		grouped.successes += t.successes
 		grouped.failures += t.failures
 		grouped.timeouts += t.timeouts
+		grouped.starts += t.starts
 		id := ID{c.VM, g.Key}
 		if w.rows[id] == nil {
 			w.rows[id] = new([kinds]tally)
@@ -109,6 +120,7 @@ func (w *window) count(k Kind, c *outcome.Counts) {
 	// Also those of which no group tells are among the rest.
 	m.rest.successes = max(m.rest.successes, less(c.Successes, grouped.successes))
 	m.rest.failures = max(m.rest.failures, less(c.Failures, grouped.failures))
+	m.rest.starts = max(m.rest.starts, less(c.Starts, grouped.starts))
 	m.rest.timeouts = max(m.rest.timeouts, less(c.Timeouts, grouped.timeouts))
 }
 
@@ -130,13 +142,30 @@ func (h *history) add(w *window) *history {
 // last returns the last n windows, or as many as there are.
 func (h *history) last(n int) []*window { return h.windows[max(0, len(h.windows)-n):] }
 
-// ids returns all rows of the history, with what is known of them: the newest.
+// see takes over what is shown of a survey as long as the window is.
+func (w *window) see(s *Survey) {
+	w.waiting, w.waits = make(map[ID]int64), s.Total.Waiting
+	for id, seen := range s.Rows {
+		if seen.Waiting > 0 {
+			w.waiting[id] = seen.Waiting
+		}
+	}
+}
+
+// ids returns all rows of the history, with what is known of them: the newest. They are those
+// that did something in its windows, and those for which most messages wait.
 func (h *history) ids() map[ID]name {
 	all := make(map[ID]name)
+	if h.survey != nil {
+		maps.Copy(all, h.survey.Names)
+	}
 	for _, w := range h.windows {
 		for id, n := range w.names {
 			if n.name == "" {
 				n.name = all[id].name
+			}
+			if n.process == 0 {
+				n.process = all[id].process
 			}
 			all[id] = n
 		}

@@ -75,6 +75,20 @@ type jsonKinds struct {
 	Run     *jsonFigures `json:"run"`
 	GC      *jsonFigures `json:"gc"`
 	Mailbox *jsonFigures `json:"mailbox"`
+	Seen    *jsonSeen    `json:"memory"`
+}
+
+// jsonSeen is what the VM's memory says; null for what is not known.
+type jsonSeen struct {
+	Waiting    int64    `json:"waiting"`
+	Unfetched  int64    `json:"unfetched"`
+	AtLeast    bool     `json:"at_least"`
+	Growing    bool     `json:"growing"`
+	Oldest     *float64 `json:"oldest_at_least_s"`
+	Before     bool     `json:"oldest_before_observation"`
+	Heaps      *int64   `json:"heap_bytes"`
+	Reductions *float64 `json:"reductions_per_s"`
+	Function   *string  `json:"function"`
 }
 
 type jsonFigures struct {
@@ -82,6 +96,8 @@ type jsonFigures struct {
 	Rate      float64   `json:"per_s"`
 	Share     float64   `json:"time_share"`
 	Timeout   uint64    `json:"timeout"`
+	Processor *float64  `json:"processor_share,omitempty"`
+	Dirty     *float64  `json:"dirty_share,omitempty"`
 	Words     *float64  `json:"reclaimed_words_per_s,omitempty"`
 	Inferred  *bool     `json:"inferred,omitempty"`
 	Quantiles quantiles `json:"quantiles_s"`
@@ -100,6 +116,8 @@ type jsonState struct {
 	Why      string   `json:"given_up_why,omitempty"`
 	Lost     uint64   `json:"lost"`
 	Partial  bool     `json:"unobserved,omitempty"`
+	Used     *float64 `json:"os_processor_share"`
+	Cores    *int     `json:"os_processors"`
 	Cost     struct {
 		Rate     float64  `json:"events_per_s"`
 		PerEvent *float64 `json:"per_event_s"`
@@ -118,7 +136,7 @@ func (p *JSON) Table(t *Table) error {
 	head := jsonHead{t.Time, jsonWindow{t.Window.From, t.Window.To}, t.By}
 	for i := range rows {
 		r := &rows[i]
-		line := jsonRow{"row", head, jsonVM{r.VM.PID, r.VM.Node}, r.Key, nil, kindsOf(&r.Kinds)}
+		line := jsonRow{"row", head, jsonVM{r.VM.PID, r.VM.Node}, r.Key, nil, kindsOf(&r.Cells)}
 		if r.Name != "" {
 			line.Name = &r.Name
 		}
@@ -143,8 +161,12 @@ func (p *JSON) Notice(at time.Time, text string) error {
 	return p.enc.Encode(jsonNotice{"notice", at, text})
 }
 
-func kindsOf(f *[kinds]Figures) jsonKinds {
-	j := jsonKinds{Run: figuresFor(&f[Run]), GC: figuresFor(&f[GC]), Mailbox: figuresFor(&f[Mailbox])}
+func kindsOf(of *Cells) jsonKinds {
+	f := &of.Kinds
+	j := jsonKinds{Run: figuresFor(&f[Run]), GC: figuresFor(&f[GC]), Mailbox: figuresFor(&f[Mailbox]), Seen: seenFor(&of.Seen)}
+	if j.Run != nil {
+		j.Run.Processor, j.Run.Dirty = figures.Number(f[Run].Processor), figures.Number(f[Run].Dirty)
+	}
 	if j.GC != nil {
 		j.GC.Words = &f[GC].Amount
 	}
@@ -162,6 +184,26 @@ func figuresFor(f *Figures) *jsonFigures {
 		N: f.Instances, Rate: f.PerSecond, Share: f.Share, Timeout: f.Timeouts,
 		Quantiles: quantiles{secondsOf(f.P50), secondsOf(f.P99)},
 	}
+}
+
+func seenFor(s *Seen) *jsonSeen {
+	if !s.Known {
+		return nil
+	}
+	j := &jsonSeen{Waiting: s.Waiting, Unfetched: s.Unfetched, AtLeast: s.AtLeast, Growing: s.Growing, Before: s.Before}
+	if s.Aged {
+		j.Oldest = figures.Seconds(s.Oldest)
+	}
+	if s.Memory >= 0 {
+		j.Heaps = &s.Memory
+	}
+	if s.Rated {
+		j.Reductions = &s.Reductions
+	}
+	if s.Function != "" {
+		j.Function = &s.Function
+	}
+	return j
 }
 
 func secondsOf(q Quantile) *float64 {
@@ -182,6 +224,9 @@ func stateOf(t *Table) jsonState {
 		c.Lost += t.Lost[k].Total()
 	}
 	slices.Reverse(c.GivenUp) // in the order in which they were
+	if t.Used.Known {
+		c.Used, c.Cores = &t.Used.Share, &t.Used.Processors
+	}
 	c.Cost.Rate = float64(t.Cost.Events) / t.Duration.Seconds()
 	c.Cost.Own = float64(t.Cost.Collector) / float64(t.Duration)
 	if t.Cost.PerEvent > 0 {

@@ -69,7 +69,7 @@ func TestLive(t *testing.T) {
 	if err := x.Run(ctx, 0); err != nil {
 		t.Fatal(err)
 	}
-	for c, want := range map[Column]string{ByRun: busy, ByGC: maker, ByWords: maker, ByP99: slow, ByMessages: slow} {
+	for c, want := range map[Column]string{ByCPU: busy, ByGC: maker, ByWords: maker, ByP99: slow, ByMessages: slow} {
 		x.Do(func(m *Model) {
 			m.Average(MaxAverage)
 			m.SortBy(c)

@@ -28,7 +28,12 @@ type Model struct {
 	most   Level  // that can be observed
 	lack   string // why that is not Everything, "" where it is
 
-	sort    Column
+	surveys []*Survey // that are of no window yet
+	ages    ages
+	growth  growth
+	pending []Used // by the VMs, in the window before and in the one to come
+
+	sort    Column // or Automatic
 	reverse bool
 	average int // windows
 	filter  string
@@ -40,7 +45,7 @@ type Model struct {
 func NewModel(by string, l price.Limit) *Model {
 	return &Model{
 		live: &history{by: by}, guard: price.Guard{Limit: l, Patience: price.Patience},
-		want: Everything, most: Everything, wantBy: by, sort: ByRun, average: 1,
+		want: Everything, most: Everything, wantBy: by, sort: Automatic, average: 1,
 	}
 }
 
@@ -49,21 +54,23 @@ func (m *Model) Wanted() (l Level, by string) { return m.want, m.wantBy }
 
 // Configure notes what the batches from now on are of. Rows of another sort begin anew.
 func (m *Model) Configure(p outcome.Plan) {
-	next := history{by: m.live.by, dmax: m.live.dmax, windows: m.live.windows}
+	next := *m.live
+	next.level, next.accounts = 0, [kinds]bool{}
 	for _, s := range p.Specs {
 		if k, ok := kindOf(s.Name); ok {
 			next.level = max(next.level, Level(k)+1)
-			next.dmax[k] = s.DMax()
+			next.dmax[k], next.accounts[k] = s.DMax(), s.Accounts
 			if next.by != s.Group {
-				next.by, next.windows = s.Group, nil
+				next.by, next.windows, next.survey = s.Group, nil, nil
+				m.surveys, m.ages, m.growth = nil, ages{}, growth{}
 			}
 		}
 	}
 	m.live = &next
 	m.guard.Forget()
 	m.begun = false
-	if !next.level.Has(m.sort.info().kind) && !m.sort.isText() {
-		m.sort = ByGC
+	if m.sort != Automatic && m.sort.info().value != nil && !next.level.Has(m.sort.info().kind) {
+		m.sort = Automatic
 	}
 }
 
@@ -71,7 +78,7 @@ func (m *Model) Configure(p outcome.Plan) {
 // says what is given up, "" otherwise; [Model.Wanted] is another one then. The error says
 // that even the least costs too much: it wraps [ErrLimit].
 func (m *Model) Add(b *outcome.Batch) (notice string, err error) {
-	m.live = m.live.add(windowOf(b))
+	m.extend(b)
 	if m.live.level != m.want || m.live.by != m.wantBy {
 		return "", nil // what is wanted has not begun yet
 	}
@@ -106,11 +113,76 @@ func (m *Model) Refused() { m.want, m.wantBy = m.live.level, m.live.by }
 // GroupBy wants other rows: [outcome.GroupPID] or [outcome.GroupMFA].
 func (m *Model) GroupBy(by string) { m.wantBy = by }
 
-// SortBy sorts by a column.
+// surveysMost is how many surveys wait for their window at most.
+const surveysMost = 16
+
+// Survey takes over a survey. It is shown with the window in which it was made.
+func (m *Model) Survey(s *Survey) {
+	if s.By != m.live.by {
+		return // it was on its way when the rows became others
+	}
+	m.surveys = append(m.surveys[max(0, len(m.surveys)+1-surveysMost):], s)
+}
+
+// Use takes over what the VMs used of the processors since it was called before: about in the
+// window after the one that is added next.
+func (m *Model) Use(u Used) { m.pending = append(m.pending[max(0, len(m.pending)-1):], u) }
+
+// surveyAge is for how long a survey is shown where no other one comes, and at least for so
+// many windows.
+const (
+	surveyAge     = 10 * time.Second
+	surveyWindows = 3
+)
+
+// extend has the history go on with a window, and with the last survey that was made before
+// its end.
+func (m *Model) extend(b *outcome.Batch) {
+	w := windowOf(b, m.live.accounts)
+	for _, u := range m.pending {
+		if !w.used.Known {
+			w.used = u
+		}
+	}
+	next := m.live.add(w)
+	if next.survey != nil && w.To-next.survey.To > max(int64(surveyAge), surveyWindows*int64(w.Duration())) {
+		next.survey, next.growing = nil, false
+	}
+	m.ages.pass(next)
+	for len(m.surveys) > 0 && m.surveys[0].To <= w.To {
+		s := m.surveys[0]
+		m.surveys = m.surveys[1:]
+		m.growth.add(s)
+		if len(m.surveys) == 0 || m.surveys[0].To > w.To {
+			m.ages.age(next, s)
+			next.survey, next.growing = s, m.growth.some
+			w.see(s)
+		}
+	}
+	if next.survey == nil && len(m.surveys) > 0 {
+		next.survey = m.surveys[0] // without ages: it is not known yet what was fetched before it
+		w.see(next.survey)
+	}
+	m.live = next
+}
+
+// SortBy sorts by a column, or as [Automatic] says.
 func (m *Model) SortBy(c Column) { m.sort = c }
 
-// Sort returns the column by which is sorted, and whether in reverse.
-func (m *Model) Sort() (c Column, reverse bool) { return m.sort, m.reverse }
+// sortedBy returns the column that a history is sorted by.
+func (m *Model) sortedBy(h *history) Column {
+	switch {
+	case m.sort != Automatic:
+		return m.sort
+	case h.growing:
+		return ByWaiting
+	case h.level.Has(Run) && h.accounts[Run]:
+		return ByCPU
+	case h.level.Has(Run):
+		return BySlices
+	}
+	return ByGC
+}
 
 // Reverse sorts the other way round.
 func (m *Model) Reverse() { m.reverse = !m.reverse }
@@ -152,12 +224,14 @@ type Table struct {
 	VMs      []outcome.VM
 	Rows     []Row // in their order
 	All      int   // how many there are without the filter
-	Others   [kinds]Figures
-	Total    [kinds]Figures
+	Others   Cells
+	Total    Cells
+	Used     Used // of the processors by the VMs, as the operating system says
 	Lost     [kinds]outcome.Loss
 	Partial  bool // something was not observed for all of the time
 	Cost     outcome.Cost
 	Sort     Column
+	Auto     bool // Sort was chosen by what is going on
 	Reverse  bool
 	Filter   string
 	Frozen   bool
@@ -175,7 +249,7 @@ func (m *Model) Table() *Table {
 	}
 	t := &Table{
 		By: h.by, Level: m.live.level, Most: m.most, DMax: h.dmax, VMs: h.vms(),
-		Sort: m.sort, Reverse: m.reverse, Filter: m.filter, Frozen: m.frozen != nil, shown: h,
+		Sort: m.sortedBy(h), Auto: m.sort == Automatic, Reverse: m.reverse, Filter: m.filter, Frozen: m.frozen != nil, shown: h,
 	}
 	if t.Level < Everything {
 		t.GaveUp = m.gaveUp
@@ -194,8 +268,13 @@ func (m *Model) Table() *Table {
 	}
 	t.losses(windows)
 	for k := range kinds {
-		t.Others[k], t.Total[k] = othersOf(k, windows), totalOf(k, windows)
+		t.Others.Kinds[k], t.Total.Kinds[k] = othersOf(k, windows), totalOf(k, windows)
 	}
+	if h.survey != nil {
+		t.Others.Seen, t.Total.Seen = h.survey.Rest, h.survey.Total
+		t.Others.Seen.Function, t.Total.Seen.Function = "", ""
+	}
+	t.Used = usedIn(windows)
 	t.rows(m, windows)
 	return t
 }
@@ -221,12 +300,15 @@ func (t *Table) rows(m *Model, windows []*window) {
 			continue
 		}
 		r := Row{ID: id, Process: known.process, Name: known.name}
+		if s := t.shown.survey; s != nil {
+			r.Seen = s.Rows[id]
+		}
 		for k := range kinds {
 			r.Kinds[k] = figuresOf(id, k, windows)
 		}
 		t.Rows = append(t.Rows, r)
 	}
-	compare := comparer(m.sort, m.reverse)
+	compare := comparer(t.Sort, m.reverse)
 	slices.SortFunc(t.Rows, func(a, b Row) int { return compare(&a, &b) })
 }
 
@@ -256,9 +338,13 @@ func comparer(c Column, reverse bool) func(a, b *Row) int {
 		return func(a, b *Row) int { return sign * compareIDs(a, b) }
 	case ByVM:
 		return func(a, b *Row) int { return cmp.Or(sign*compareVMs(a.VM, b.VM), compareIDs(a, b)) }
+	case ByFunction:
+		return func(a, b *Row) int {
+			return cmp.Or(compareBools(a.Seen.Function == "", b.Seen.Function == ""), sign*cmp.Compare(a.Seen.Function, b.Seen.Function), compareIDs(a, b))
+		}
 	}
 	return func(a, b *Row) int {
-		x, y := c.value(&a.Kinds), c.value(&b.Kinds)
+		x, y := c.value(&a.Cells), c.value(&b.Cells)
 		if math.IsNaN(x) || math.IsNaN(y) {
 			return cmp.Or(compareBools(math.IsNaN(x), math.IsNaN(y)), compareIDs(a, b))
 		}
@@ -285,27 +371,44 @@ func compareBools(a, b bool) int {
 	return 1
 }
 
-// Trend returns the column by which the table is sorted, of a row, window by window, in
-// the last n: NaN where it is not known, or there was no window. Names have the trend of
-// the run time.
+// Trend returns the column of the trend, of a row, window by window, in the last n: NaN where
+// it is not known, or there was no window. It is the column by which the table is sorted, and
+// of columns of which nothing is kept [ByCPU].
 func (t *Table) Trend(r *Row, n int) []float64 {
-	return t.trend(n, func(k Kind, windows []*window) Figures { return figuresOf(r.ID, k, windows) })
+	return t.trend(n, func(c Column, w *window) Cells { return t.cellsIn(c, w, r.ID) })
+}
+
+// cellsIn returns what a column needs to know of a row in a window.
+func (t *Table) cellsIn(c Column, w *window, id ID) (some Cells) {
+	if i := c.info(); i.seen == nil {
+		some.Kinds[i.kind] = figuresOf(id, i.kind, []*window{w})
+	} else if w.waiting != nil {
+		some.Seen = Seen{Known: true, Waiting: w.waiting[id]}
+	}
+	return some
 }
 
 // TotalTrend is the trend of the total.
-func (t *Table) TotalTrend(n int) []float64 { return t.trend(n, totalOf) }
+func (t *Table) TotalTrend(n int) []float64 {
+	return t.trend(n, func(c Column, w *window) (all Cells) {
+		if i := c.info(); i.seen == nil {
+			all.Kinds[i.kind] = totalOf(i.kind, []*window{w})
+		} else if w.waiting != nil {
+			all.Seen = Seen{Known: true, Waiting: w.waits}
+		}
+		return all
+	})
+}
 
-func (t *Table) trend(n int, of func(Kind, []*window) Figures) []float64 {
+func (t *Table) trend(n int, of func(Column, *window) Cells) []float64 {
 	c := t.trendOf()
-	k := c.info().kind
 	values := make([]float64, n)
 	windows := t.shown.last(n)
 	for i := range values {
 		values[i] = math.NaN()
 		if at := i - n + len(windows); at >= 0 {
-			var f [kinds]Figures
-			f[k] = of(k, windows[at:at+1])
-			values[i] = c.value(&f)
+			cells := of(c, windows[at])
+			values[i] = c.value(&cells)
 		}
 	}
 	return values
@@ -313,8 +416,9 @@ func (t *Table) trend(n int, of func(Kind, []*window) Figures) []float64 {
 
 // trendOf returns the column of the trend.
 func (t *Table) trendOf() Column {
-	if t.Sort.isText() {
-		return ByRun
+	switch t.Sort {
+	case ByProcess, ByVM, ByFunction, ByOldest, ByMemory, ByReductions:
+		return ByCPU
 	}
 	return t.Sort
 }

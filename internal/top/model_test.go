@@ -24,7 +24,7 @@ func fed(t *testing.T, windows int, vms ...outcome.VM) *Model {
 	p := plan(Everything, outcome.GroupPID)
 	m.Configure(p)
 	for n := range windows {
-		if _, err := m.Add(batch(p, n, vms...)); err != nil {
+		if err := see(m, p, n, loads(n), vms...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -174,11 +174,11 @@ func TestTotalsAreConserved(t *testing.T) {
 			for _, of := range instances[max(0, len(instances)-average):] {
 				want += of[k]
 			}
-			sum := whole.Others[k].Instances
+			sum := whole.Others.Kinds[k].Instances
 			for i := range whole.Rows {
 				sum += whole.Rows[i].Kinds[k].Instances
 			}
-			if total := whole.Total[k].Instances; total != want || sum != want {
+			if total := whole.Total.Kinds[k].Instances; total != want || sum != want {
 				r.Errorf("%v: %d in all, %d in rows and rest, want %d", k, total, sum, want)
 			}
 		}
@@ -201,7 +201,7 @@ func wantOrdered(r *rapid.T, t *Table) {
 	}
 	last := math.NaN()
 	for i := range t.Rows {
-		x := t.Sort.value(&t.Rows[i].Kinds)
+		x := t.Sort.value(&t.Rows[i].Cells)
 		switch {
 		case i == 0:
 		case math.IsNaN(last) && !math.IsNaN(x):
@@ -298,7 +298,7 @@ func TestCrowdedOut(t *testing.T) {
 	if f := rowOf(t, table, "<0.103.0>").Kinds[Mailbox]; !f.Known || f.Instances != 0 {
 		t.Errorf("nothing was crowded there: %+v", f)
 	}
-	if f := table.Others[GC]; f.Instances != 20 {
+	if f := table.Others.Kinds[GC]; f.Instances != 20 {
 		t.Errorf("others: %+v", f)
 	}
 }
@@ -316,8 +316,8 @@ func TestWithoutGroups(t *testing.T) {
 		t.Fatal(err)
 	}
 	table := m.Table()
-	if f := rowOf(t, table, "<0.44.0>").Kinds[Run]; f.Known || table.Total[Run].Known || !table.Partial {
-		t.Errorf("order_writer %+v, all %+v", f, table.Total[Run])
+	if f := rowOf(t, table, "<0.44.0>").Kinds[Run]; f.Known || table.Total.Kinds[Run].Known || !table.Partial {
+		t.Errorf("order_writer %+v, all %+v", f, table.Total.Kinds[Run])
 	}
 }
 

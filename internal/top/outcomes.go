@@ -58,6 +58,7 @@ func NewSystem(l Level, by string, window time.Duration) (*scope.System, error) 
 			BinWidth: dMax / bins,
 			Bins:     bins,
 			Group:    by,
+			Accounts: true,
 		}})
 	}
 	return s, nil

@@ -11,7 +11,9 @@ type tally struct {
 	successes, failures, timeouts uint64
 	total                         time.Duration // of the successes
 	amount                        uint64
-	delays                        []bucket // of the successes, those that are not empty, in order
+	starts                        uint64
+	processor, dirty              time.Duration // of the successes
+	delays                        []bucket      // of the successes, those that are not empty, in order
 }
 
 // A bucket has the delays of one of [outcome.Delays]: most of them are empty, and a row
@@ -22,7 +24,7 @@ type bucket struct {
 }
 
 func tallyOf(g *outcome.Group) tally {
-	t := tally{successes: g.Successes, failures: g.Failures, timeouts: g.Timeouts, total: g.Total, amount: g.Amount}
+	t := tally{successes: g.Successes, failures: g.Failures, timeouts: g.Timeouts, total: g.Total, amount: g.Amount, starts: g.Starts, processor: g.Processor, dirty: g.Dirty}
 	for i, n := range g.Delays {
 		if n > 0 {
 			t.delays = append(t.delays, bucket{uint8(i), n})

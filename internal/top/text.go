@@ -32,7 +32,7 @@ func (p *Text) Table(t *Table) error {
 		fmt.Fprint(tw, t.head(c), "\t")
 	}
 	safetext.Fprintf(tw, "trend\t  process\n")
-	line := func(f *[kinds]Figures, trend, name string) {
+	line := func(f *Cells, trend, name string) {
 		for _, c := range columns {
 			fmt.Fprint(tw, c.cell(f, &t.DMax), "\t")
 		}
@@ -41,7 +41,7 @@ func (p *Text) Table(t *Table) error {
 	line(&t.Total, figures.Sparkline(t.TotalTrend(textTrend)), "everything")
 	for i := range t.Rows[:min(len(t.Rows), p.limit)] {
 		r := &t.Rows[i]
-		line(&r.Kinds, figures.Sparkline(t.Trend(r, textTrend)), t.nameOf(r))
+		line(&r.Cells, figures.Sparkline(t.Trend(r, textTrend)), t.nameOf(r))
 	}
 	if t.hasOthers() {
 		line(&t.Others, "", t.othersText())
@@ -59,11 +59,11 @@ func (p *Text) Table(t *Table) error {
 	return err
 }
 
-// columns returns the columns with numbers.
+// columns returns the columns but those that say which row it is.
 func (t *Table) columns() []Column {
 	var some []Column
 	for c := range columns {
-		if !c.isText() {
+		if c != ByProcess && c != ByVM {
 			some = append(some, c)
 		}
 	}
@@ -94,8 +94,8 @@ func (t *Table) nameOf(r *Row) string {
 func (t *Table) hasOthers() bool { return t.others() > 0 }
 
 func (t *Table) others() (n uint64) {
-	for k := range t.Others {
-		n += t.Others[k].Instances
+	for k := range kinds {
+		n += t.Others.Kinds[k].Instances
 	}
 	return n
 }
@@ -122,7 +122,11 @@ func (t *Table) title() string {
 	if t.Windows > 1 {
 		text = fmt.Sprintf("by %s, last %d windows of %v", t.By, t.Windows, t.Duration)
 	}
-	return text + ": " + t.vmsText()
+	text += ": " + t.vmsText()
+	if used := t.Used.text(); used != "" {
+		text += ", " + used
+	}
+	return text
 }
 
 func (t *Table) vmsText() string {

@@ -36,6 +36,12 @@ type Options struct {
 	// System returns what is observed at a level; nil is [NewSystem].
 	System func(l Level, by string, window time.Duration) (*scope.System, error)
 
+	// Surveyor reads the VMs' memory; nil is the source where it is one, otherwise nobody does.
+	Surveyor Surveyor
+
+	// Processor says what the VMs use; nil: that is not known.
+	Processor Processor
+
 	// Tabled, where it is not nil, is called for each window; an error ends Run. Noticed,
 	// where it is not nil, is called with what a person should know. One call is over
 	// when the next one begins.
@@ -52,11 +58,15 @@ type Top struct {
 	changed chan struct{} // something is new; has room for one
 	wanted  chan struct{} // something else is wanted; likewise
 
+	plain      bool // processor and dirty time cannot be had
+	processors processors
+
 	running bool // a VM was seen
 	begun   bool // a window was observed
 
 	mu    sync.Mutex
 	model *Model
+	vms   []outcome.VM // of the last batch
 
 	telling sync.Mutex
 }
@@ -74,10 +84,16 @@ func Open(ctx context.Context, o Options) (*Top, error) {
 	t := &Top{
 		opts: o, model: NewModel(o.By, o.Limit),
 		changed: make(chan struct{}, 1), wanted: make(chan struct{}, 1),
+		processors: processors{of: o.Processor},
 	}
 	t.model.SortBy(o.Sort)
 	t.model.Filter(o.Filter)
 	err := t.open(ctx, Everything)
+	if errors.Is(err, bpf.ErrNoTracepoints) {
+		t.plain = true
+		t.notice(fmt.Sprintf("without processor and dirty time: %v", err))
+		err = t.open(ctx, Everything)
+	}
 	if errors.Is(err, bpf.ErrNoProbe) {
 		if again := t.open(ctx, Level(Run)); again != nil {
 			return nil, errors.Join(err, again)
@@ -94,7 +110,7 @@ func Open(ctx context.Context, o Options) (*Top, error) {
 
 // open opens the source at a level.
 func (t *Top) open(ctx context.Context, l Level) error {
-	system, err := t.opts.System(l, t.opts.By, t.opts.Window)
+	system, err := t.system(l, t.opts.By)
 	if err != nil {
 		return err
 	}
@@ -106,6 +122,29 @@ func (t *Top) open(ctx context.Context, l Level) error {
 		return errors.Join(err, t.Close())
 	}
 	return nil
+}
+
+// system returns what is observed at a level.
+func (t *Top) system(l Level, by string) (*scope.System, error) {
+	system, err := t.opts.System(l, by, t.opts.Window)
+	if err != nil || !t.plain {
+		return system, err
+	}
+	for i := range system.Probes {
+		if p := &system.Probes[i].Spec; p.Name == Run.String() {
+			p.Accounts = false
+		}
+	}
+	return system, nil
+}
+
+// surveyor returns who reads the VMs' memory, nil where nobody does.
+func (t *Top) surveyor() Surveyor {
+	if t.opts.Surveyor != nil {
+		return t.opts.Surveyor
+	}
+	s, _ := t.source.(Surveyor)
+	return s
 }
 
 // Close detaches.
@@ -121,6 +160,9 @@ func (t *Top) Run(ctx context.Context, limit time.Duration) error {
 	scopeDone, cancel := context.WithCancel(ctx)
 	var changing sync.WaitGroup
 	changing.Go(func() { t.change(scopeDone) })
+	if s := t.surveyor(); s != nil {
+		changing.Go(func() { t.survey(scopeDone, s) })
+	}
 	defer changing.Wait()
 	defer cancel()
 	err := t.scope.Run(ctx, limit)
@@ -142,7 +184,7 @@ func (t *Top) change(ctx context.Context) {
 		t.mu.Lock()
 		level, by := t.model.Wanted()
 		t.mu.Unlock()
-		system, err := t.opts.System(level, by, t.opts.Window)
+		system, err := t.system(level, by)
 		if err == nil {
 			err = t.scope.Apply(ctx, system)
 		}
@@ -191,6 +233,7 @@ func (t *Top) Configured(_ *scope.System, p outcome.Plan) error {
 
 // Framed implements [scope.Observer].
 func (t *Top) Framed(b *outcome.Batch, _ *scope.Frame) error {
+	t.meet(b)
 	if t.begun = t.begun || begun(b); !t.begun {
 		return nil // it was not attached yet
 	}
@@ -207,6 +250,21 @@ func (t *Top) Framed(b *outcome.Batch, _ *scope.Frame) error {
 		return err
 	}
 	return t.left(b)
+}
+
+// meet notes which VMs there are, and what they have used.
+func (t *Top) meet(b *outcome.Batch) {
+	var vms []outcome.VM
+	for i := range b.Counts {
+		if vm := b.Counts[i].VM; vm.PID != 0 && !slices.Contains(vms, vm) {
+			vms = append(vms, vm)
+		}
+	}
+	used := t.processors.read(vms, monotonic.Now())
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.vms = vms
+	t.model.Use(used)
 }
 
 // begun tells whether anything was observed for all of a window.

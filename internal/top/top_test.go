@@ -86,7 +86,7 @@ func open(t *testing.T, s *fakeSource) (*Top, *told) {
 		s.most = int(Everything)
 	}
 	x, err := Open(t.Context(), Options{
-		Window: testWindow, By: outcome.GroupPID, Sort: ByRun, Limit: price.Limit{Share: price.DefaultShare},
+		Window: testWindow, By: outcome.GroupPID, Sort: ByCPU, Limit: price.Limit{Share: price.DefaultShare},
 		Source: func(_ context.Context, p outcome.Plan) (outcome.Source, error) {
 			if len(p.Specs) > s.most {
 				return nil, fmt.Errorf("pid 1: %w: erts_schedule", bpf.ErrNoProbe)

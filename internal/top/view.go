@@ -1,6 +1,7 @@
 package top
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/safetext"
 	"github.com/beamscope/beamscope/internal/tui"
 )
 
@@ -215,7 +217,7 @@ func (v *View) headParts() []string {
 	if t.Windows > 1 {
 		average = fmt.Sprintf("average of %d × %v", t.Windows, t.Duration)
 	}
-	return append(parts, t.Time.Local().Format(time.TimeOnly), filtered, "by "+t.By, average, rows, tview.Escape(t.vmsText()))
+	return append(parts, t.Time.Local().Format(time.TimeOnly), filtered, t.Used.text(), "by "+t.By, average, rows, tview.Escape(t.vmsText()))
 }
 
 // mode says whether the table moves.
@@ -319,7 +321,19 @@ func (t *Table) detail(r *Row) []string {
 	for _, k := range []Kind{Run, GC, Mailbox} {
 		lines = append(lines, fmt.Sprintf("%8s  %s", k, t.sentence(k, &r.Kinds[k])))
 	}
-	return lines
+	return append(lines, fmt.Sprintf("%8s  %s", "memory", r.Seen.sentence()))
+}
+
+// sentence tells what the VM's memory says.
+func (s *Seen) sentence() string {
+	if !s.Known {
+		return "not known"
+	}
+	text := fmt.Sprintf("%s waiting, %d not fetched, the oldest for %s", s.waitingText(float64(s.Waiting)), s.Unfetched, s.oldestText())
+	if s.Before {
+		text += " (it was there before the observation)"
+	}
+	return text + fmt.Sprintf("; heaps %sB; %s reductions/s; in %s", figures.Count(s.bytes()), figures.Count(s.rate()), safetext.Line(cmp.Or(s.Function, "-")))
 }
 
 // sentence tells the figures of a kind.
@@ -332,6 +346,9 @@ func (t *Table) sentence(k Kind, f *Figures) string {
 		text += figures.Count(f.Share) + " waiting on average"
 	} else {
 		text += figures.Share(f.Share) + "% of the time"
+	}
+	if k == Run {
+		text += fmt.Sprintf(", %s%% on a processor, %s%% on dirty schedulers", figures.Share(f.Processor), figures.Share(f.Dirty))
 	}
 	text += fmt.Sprintf("; p50 %s, p99 %s, %d ≥%s", delay(f.P50, t.DMax[k], f.Inferred), delay(f.P99, t.DMax[k], f.Inferred), f.Timeouts, figures.ExactDelay(t.DMax[k]))
 	if k == GC {

@@ -68,7 +68,7 @@ func (h *harness) feed(windows int, vms ...outcome.VM) {
 	h.t.Helper()
 	for range windows {
 		var err error
-		h.v.top.Do(func(m *Model) { _, err = m.Add(batch(h.plan, h.fed, vms...)) })
+		h.v.top.Do(func(m *Model) { err = see(m, h.plan, h.fed, loads(h.fed), vms...) })
 		if err != nil {
 			h.t.Fatal(err)
 		}
@@ -192,6 +192,19 @@ func screenfuls() []screenful {
 		}},
 		{name: "given-up", windows: 12, vms: one, do: func(h *harness) {
 			h.do(func() { h.giveUp(12) })
+			h.do(h.v.refresh)
+		}},
+		{name: "growing", windows: 12, vms: one, do: func(h *harness) {
+			all := append(loads(12), load{key: "<0.900.0>", pid: 900, name: "logger", waiting: 5000, more: 500})
+			for range 4 {
+				h.v.top.Do(func(m *Model) {
+					if err := see(m, h.plan, h.fed, all, shop); err != nil {
+						h.t.Error(err)
+					}
+				})
+				h.fed++
+			}
+			h.key(tcell.KeyEnter)
 			h.do(h.v.refresh)
 		}},
 		{name: "loss", windows: 3, vms: one, do: func(h *harness) { h.do(h.lose) }},

@@ -19,7 +19,7 @@ type place struct {
 
 // The widths of what has as much as there is room for.
 const (
-	leastProcess, mostProcess = 16, 48
+	leastProcess, mostProcess = 24, 48
 	leastTrend                = 10
 	vmWidth, narrowVM         = 24, 10
 )
@@ -115,7 +115,7 @@ func (c *content) GetCell(row, _ int) *tview.TableCell {
 	if c.v.width < wide {
 		vm = fmt.Sprint(r.VM.PID)
 	}
-	return tview.NewTableCell(c.v.line(c.places, r.process(), vm, &r.Kinds, figures.Sparkline(t.Trend(r, c.trend)))).SetExpansion(1)
+	return tview.NewTableCell(c.v.line(c.places, r.process(), vm, &r.Cells, figures.Sparkline(t.Trend(r, c.trend)))).SetExpansion(1)
 }
 
 // trendWidth is how many columns are left for the trend.
@@ -143,7 +143,7 @@ func (v *View) headLine(places []place) string {
 }
 
 // line is a line of the table.
-func (v *View) line(places []place, process, vm string, f *[kinds]Figures, trend string) string {
+func (v *View) line(places []place, process, vm string, f *Cells, trend string) string {
 	var b strings.Builder
 	for _, p := range places {
 		text := ""

@@ -1,0 +1,232 @@
+package top
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/guard"
+	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/procname"
+	"github.com/beamscope/beamscope/usdt"
+)
+
+// A Surveyor reads the figures of processes from the memory of VMs, as
+// [outcome.VMSource] does. It is used by one goroutine, beside everything else.
+type Surveyor interface {
+	Survey(vm int, from uint32, places int) (all []procname.Figures, next uint32, err error)
+	ProcessName(vm int, p outcome.PID) string
+	ProcessFunction(vm int, p outcome.PID) string
+}
+
+// Seen is what the VM's memory says of a row at one moment: of a process, or of all
+// processes of a function. All else is 0 where it is not Known.
+type Seen struct {
+	Known      bool
+	Processes  int   // that the row has
+	Waiting    int64 // messages in their queues
+	Unfetched  int64 // of them, those that the processes have not fetched
+	AtLeast    bool  // there may be more messages than Waiting
+	Memory     int64 // bytes of their heaps, -1 where that is not known
+	Rated      bool  // Reductions is known
+	Reductions float64
+	Function   string // that a process was in when it last stopped running; "" where it is not known
+	Growing    bool   // its queue is, see grows
+
+	Aged   bool          // Oldest is known
+	Oldest time.Duration // the age of the message that waits for longest, at least
+	Before bool          // that message was there before the observation began
+
+	Settled  bool // nothing of the queue is between its parts, so ages can be known
+	Messages bool // nothing but messages is not fetched
+}
+
+// add adds a process.
+func (s *Seen) add(p *Seen) {
+	if !s.Known {
+		*s = *p
+		return
+	}
+	s.Processes += p.Processes
+	s.Waiting += p.Waiting
+	s.Unfetched += p.Unfetched
+	s.AtLeast = s.AtLeast || p.AtLeast
+	s.Settled = s.Settled && p.Settled
+	s.Messages = false // whether one of several has fetched cannot be told
+	if s.Memory < 0 || p.Memory < 0 {
+		s.Memory = -1
+	} else {
+		s.Memory += p.Memory
+	}
+	s.Rated = s.Rated && p.Rated
+	s.Reductions += p.Reductions
+	if s.Function != p.Function {
+		s.Function = ""
+	}
+}
+
+// A Survey is what the memory of all VMs says at about one time.
+type Survey struct {
+	From, To int64 // when it was read, nanoseconds of CLOCK_MONOTONIC
+	By       string
+	Rows     map[ID]Seen
+	Names    map[ID]name // of some rows in which messages wait
+	Rest     Seen        // what has no row: the function is not known, or there are too many
+	Total    Seen
+}
+
+// surveyShare is how much of the time reading the VMs' memory may take: one part of so many.
+const surveyShare = 20
+
+const (
+	// surveyPlaces is how many places of a process table are read in one go.
+	surveyPlaces = 512
+
+	// firstSurvey is after what time it is tried again where nothing could be read.
+	firstSurvey = 100 * time.Millisecond
+
+	// surveyedMost is how many rows a survey has at most.
+	surveyedMost = 1 << 17
+
+	// waitingMost is how many rows that nothing but the survey knows are shown: those for
+	// which most messages wait.
+	waitingMost = 200
+)
+
+// A reading is what a surveyor knows from one survey to the next.
+type reading struct {
+	surveyor   Surveyor
+	noticed    map[outcome.VM]bool // of which it was said that nothing is known
+	reductions map[ID]spent
+}
+
+// spent is how many reductions a process had used up at a time.
+type spent struct {
+	reductions uint64
+	at         int64
+}
+
+// survey surveys VMs again and again, until the context is done.
+func (t *Top) survey(ctx context.Context, s Surveyor) {
+	r := reading{surveyor: s, noticed: make(map[outcome.VM]bool)}
+	wait := time.NewTimer(0)
+	defer wait.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-wait.C:
+		}
+		t.mu.Lock()
+		vms, by := t.vms, t.model.live.by
+		t.mu.Unlock()
+		began := time.Now()
+		found, why := r.read(ctx, vms, by)
+		for _, text := range why {
+			t.notice(text)
+		}
+		pause := firstSurvey
+		if found.Total.Known {
+			t.mu.Lock()
+			t.model.Survey(found)
+			t.mu.Unlock()
+			pause = max(t.opts.Window, surveyShare*time.Since(began))
+		}
+		wait.Reset(pause)
+	}
+}
+
+// read surveys VMs once. It also says of which VMs nothing can be known, once.
+func (r *reading) read(ctx context.Context, vms []outcome.VM, by string) (s *Survey, why []string) {
+	s = &Survey{From: monotonic.Now(), By: by, Rows: make(map[ID]Seen), Names: make(map[ID]name)}
+	reductions := make(map[ID]spent)
+	for _, vm := range vms {
+		if vm.PID == 0 {
+			continue
+		}
+		err := r.readVM(ctx, s, vm, reductions)
+		if err == nil || errors.Is(err, procname.ErrStarting) || errors.Is(err, usdt.ErrProcessGone) || errors.Is(err, guard.ErrNoAnswer) || r.noticed[vm] {
+			continue
+		}
+		r.noticed[vm] = true
+		why = append(why, fmt.Sprintf("%s: what waits, memory, reductions and functions of processes are not known: %v", vm, err))
+	}
+	r.reductions = reductions
+	r.name(s)
+	s.To = monotonic.Now()
+	return s, why
+}
+
+// name keeps the rows in which most messages wait among those that have names, and names
+// their processes.
+func (r *reading) name(s *Survey) {
+	ids := slices.SortedFunc(maps.Keys(s.Names), func(a, b ID) int {
+		return cmp.Or(cmp.Compare(s.Rows[b].Waiting, s.Rows[a].Waiting), cmp.Compare(a.Key, b.Key))
+	})
+	for i, id := range ids {
+		known := s.Names[id]
+		switch {
+		case i >= waitingMost:
+			delete(s.Names, id)
+		case known.process != 0:
+			known.name = r.surveyor.ProcessName(id.VM.PID, known.process)
+			s.Names[id] = known
+		}
+	}
+}
+
+// readVM surveys a VM.
+func (r *reading) readVM(ctx context.Context, s *Survey, vm outcome.VM, reductions map[ID]spent) error {
+	for from := uint32(0); ctx.Err() == nil; {
+		all, next, err := r.surveyor.Survey(vm.PID, from, surveyPlaces)
+		if err != nil {
+			return err
+		}
+		now := monotonic.Now()
+		for i := range all {
+			r.add(s, vm, &all[i], now, reductions)
+		}
+		if from = next; next == 0 {
+			return nil
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// add adds a process to a survey.
+func (r *reading) add(s *Survey, vm outcome.VM, f *procname.Figures, now int64, reductions map[ID]spent) {
+	process := outcome.PID(f.Number) | outcome.PID(f.Serial)<<32
+	id := ID{vm, process.String()}
+	seen := Seen{
+		Known: true, Processes: 1, Waiting: f.Waiting, Unfetched: f.Unfetched, AtLeast: f.AtLeast,
+		Memory: f.Memory, Function: f.Function,
+		Settled: !f.Unhandled, Messages: !f.UnfetchedSignals && !f.AtLeast,
+	}
+	if before, ok := r.reductions[id]; ok && before.at < now && before.reductions <= f.Reductions {
+		seen.Rated = true
+		seen.Reductions = float64(f.Reductions-before.reductions) / time.Duration(now-before.at).Seconds()
+	}
+	if len(reductions) < surveyedMost {
+		reductions[id] = spent{f.Reductions, now}
+	}
+	s.Total.add(&seen)
+	known := name{process: process}
+	if s.By == outcome.GroupMFA {
+		id.Key, known.process = r.surveyor.ProcessFunction(vm.PID, process), 0
+	}
+	row, has := s.Rows[id]
+	if id.Key == "" || !has && len(s.Rows) >= surveyedMost && f.Waiting == 0 {
+		s.Rest.add(&seen)
+		return
+	}
+	row.add(&seen)
+	s.Rows[id] = row
+	if f.Waiting > 0 {
+		s.Names[id] = known
+	}
+}

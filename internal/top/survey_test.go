@@ -1,0 +1,156 @@
+package top
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/guard"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/procname"
+)
+
+// A fakeMemory is that of VMs with processes, whose functions are "f0" and "f1", and of
+// those whose number is a multiple of ten not known.
+type fakeMemory struct {
+	figures map[int][]procname.Figures
+	err     map[int]error
+}
+
+func (f *fakeMemory) Survey(vm int, from uint32, places int) (all []procname.Figures, next uint32, err error) {
+	if f.err[vm] != nil {
+		return nil, 0, f.err[vm]
+	}
+	all = f.figures[vm]
+	end := min(int(from)+places, len(all))
+	if next = uint32(end); end == len(all) {
+		next = 0
+	}
+	return all[from:end], next, nil
+}
+
+func (*fakeMemory) ProcessName(vm int, p outcome.PID) string { return fmt.Sprintf("%d of %d", p, vm) }
+
+func (*fakeMemory) ProcessFunction(_ int, p outcome.PID) string {
+	if p%10 == 0 {
+		return ""
+	}
+	return fmt.Sprint("f", uint64(p%2))
+}
+
+// processes returns so many processes, in whose queues as many messages are as their number.
+func processes(n int) []procname.Figures {
+	var all []procname.Figures
+	for i := range n {
+		all = append(all, procname.Figures{Number: uint32(i), Waiting: int64(i), Memory: 1000, Reductions: uint64(i), Function: "m:f/1"})
+	}
+	return all
+}
+
+// A survey has all processes of all VMs, and names for those in which most waits.
+func TestReadSurvey(t *testing.T) {
+	memory := &fakeMemory{figures: map[int][]procname.Figures{shop.PID: processes(1200), store.PID: processes(3)}}
+	r := reading{surveyor: memory, noticed: make(map[outcome.VM]bool)}
+	for round := range 2 {
+		s, why := r.read(t.Context(), []outcome.VM{shop, store}, outcome.GroupPID)
+		if len(why) > 0 || len(s.Rows) != 1203 || len(s.Names) != waitingMost || s.Total.Processes != 1203 || s.Total.Waiting != 1199*1200/2+3 || s.Total.Memory != 1203000 {
+			t.Fatalf("%d rows, %d names, %+v, %q", len(s.Rows), len(s.Names), s.Total, why)
+		}
+		id := ID{shop, "<0.1199.0>"}
+		if n := s.Names[id]; n.name != "1199 of 1801" || n.process != 1199 {
+			t.Errorf("%+v", n)
+		}
+		if row := s.Rows[id]; row.Waiting != 1199 || row.Rated != (round > 0) || row.Reductions != 0 || row.Function != "m:f/1" {
+			t.Errorf("round %d: %+v", round, row)
+		}
+	}
+}
+
+// By function, processes are added up; those of which it is not known are the rest.
+func TestReadSurveyByFunction(t *testing.T) {
+	memory := &fakeMemory{figures: map[int][]procname.Figures{shop.PID: processes(21)}}
+	r := reading{surveyor: memory, noticed: make(map[outcome.VM]bool)}
+	s, _ := r.read(t.Context(), []outcome.VM{shop}, outcome.GroupMFA)
+	if odd := s.Rows[ID{shop, "f1"}]; odd.Processes != 10 || odd.Waiting != 100 || odd.Memory != 10000 || odd.Function != "m:f/1" || odd.Messages {
+		t.Errorf("%+v", odd)
+	}
+	if len(s.Rows) != 2 || s.Rest.Processes != 3 || s.Rest.Waiting != 30 || s.Total.Waiting != 210 {
+		t.Errorf("%d rows, rest %+v, total %+v", len(s.Rows), s.Rest, s.Total)
+	}
+}
+
+// Where a VM's memory tells nothing, one notice says why, and the columns say so. What may
+// pass is no reason for a notice.
+func TestSurveyUnknown(t *testing.T) {
+	memory := &fakeMemory{
+		figures: map[int][]procname.Figures{store.PID: processes(3)},
+		err:     map[int]error{shop.PID: fmt.Errorf("%w: stripped", procname.ErrNoLayout)},
+	}
+	r := reading{surveyor: memory, noticed: make(map[outcome.VM]bool)}
+	for round := range 3 {
+		s, why := r.read(t.Context(), []outcome.VM{shop, store}, outcome.GroupPID)
+		if len(s.Rows) != 3 || (len(why) == 1) != (round == 0) || round == 0 && !strings.Contains(why[0], "shop@host (pid 1801): what waits, memory, reductions and functions of processes are not known: ") {
+			t.Errorf("round %d: %d rows, %q", round, len(s.Rows), why)
+		}
+	}
+	for _, passing := range []error{procname.ErrStarting, guard.ErrNoAnswer} {
+		memory.err[store.PID] = passing
+		if _, why := r.read(t.Context(), []outcome.VM{store}, outcome.GroupPID); len(why) > 0 {
+			t.Errorf("%v: %q", passing, why)
+		}
+	}
+	none := new(Cells)
+	for _, c := range []Column{ByWaiting, ByOldest, ByMemory, ByReductions, ByFunction, ByCPU, ByDirty} {
+		if text := c.cell(none, new([kinds]time.Duration)); text != "-" {
+			t.Errorf("%v: %q", c, text)
+		}
+	}
+}
+
+// The operating system's figure is what was used between two readings, and is not known
+// where that is not.
+func TestProcessors(t *testing.T) {
+	used := map[int]time.Duration{shop.PID: 10 * time.Second, store.PID: time.Second}
+	p := processors{of: func(pid int) (time.Duration, int, error) {
+		u, ok := used[pid]
+		if !ok {
+			return 0, 0, errors.New("no such process")
+		}
+		return u, 4, nil
+	}}
+	vms := []outcome.VM{shop, store}
+	if u := p.read(vms, 1e9); u.Known {
+		t.Errorf("at first: %+v", u)
+	}
+	used[shop.PID] += time.Second
+	used[store.PID] += time.Second / 2
+	if u := p.read(vms, 2e9); u != (Used{Known: true, Share: 1.5, Processors: 4}) {
+		t.Errorf("%+v", u)
+	}
+	delete(used, store.PID)
+	if u := p.read(vms, 3e9); u.Known {
+		t.Errorf("one has gone: %+v", u)
+	}
+	if u := p.read(vms[:1], 5e9); u != (Used{Known: true, Share: 0, Processors: 4}) {
+		t.Errorf("%+v", u)
+	}
+}
+
+// The processor time of this process is what it has used, and grows.
+func TestProcessorOf(t *testing.T) {
+	before, n, err := ProcessorOf(os.Getpid())
+	if err != nil || n < 1 || before <= 0 {
+		t.Fatalf("%v, %d, error %v", before, n, err)
+	}
+	for after := before; after <= before; {
+		if after, _, err = ProcessorOf(os.Getpid()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := ProcessorOf(1 << 30); err == nil {
+		t.Error("of no process")
+	}
+}
