@@ -66,6 +66,9 @@ func newPlotView(t *theme) *plotView {
 
 // show sets what is shown from now on. The series are not copied.
 func (v *plotView) show(title string, series []plot.Series) {
+	if title != v.title && !v.chosen {
+		v.log = false // until it is chosen for what is shown now
+	}
 	v.title, v.series = title, series
 	v.stairs = v.stairs[:0]
 	for i := range series {
@@ -265,9 +268,11 @@ func (v *plotView) chooseScale() {
 		return
 	}
 	var reach, end time.Duration
+	curves := 0
 	for i := range v.series {
 		s := &v.series[i]
 		end = max(end, s.DMax)
+		curves += len(s.Curves)
 		c := s.Curve(plot.Observed)
 		if c == nil || len(c.Y) == 0 || c.Y[len(c.Y)-1] <= 0 {
 			continue
@@ -277,6 +282,8 @@ func (v *plotView) chooseScale() {
 		reach = max(reach, time.Duration(at)*c.Width)
 	}
 	switch part := float64(reach) / float64(end); {
+	case curves == 0:
+		v.log = false
 	case reach <= 0 || end <= 0:
 	case part < hugs:
 		v.log = true

@@ -185,6 +185,16 @@ func TestScaleIsChosen(t *testing.T) {
 		}
 	}
 	v.show("a", slow(2))
+	v.show("b", slow(20))
+	if v.axis().Log {
+		t.Error("another probe has the scale of the one before")
+	}
+	v.show("b", slow(2))
+	v.show("b", []plot.Series{made(t, nil, ms, 0, make([]uint64, 100)...)})
+	if v.axis().Log {
+		t.Error("a plot without curves has a logarithmic scale")
+	}
+	v.show("b", slow(2))
 	v.toggleLog()
 	v.show("a", slow(1))
 	if v.axis().Log {
