@@ -34,11 +34,11 @@ const mostTogether = 250
 
 // batches divides the mutants of a target.
 func batches(t *target, mutants []mutant) []*batch {
-	var all []*batch
+	var all, alone []*batch
 	var together []mutant
 	for _, m := range mutants {
 		if m.body == nil {
-			all = append(all, &batch{target: t, mutants: []mutant{m}})
+			alone = append(alone, &batch{target: t, mutants: []mutant{m}})
 		} else {
 			together = append(together, m)
 		}
@@ -46,7 +46,7 @@ func batches(t *target, mutants []mutant) []*batch {
 	for some := range slices.Chunk(together, mostTogether) {
 		all = append(all, &batch{target: t, mutants: some})
 	}
-	return all
+	return append(all, alone...)
 }
 
 // compile finds out which mutants compile and drops the others; it returns how many.

@@ -47,6 +47,9 @@ func main() {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(2)
 	}
+	if *show {
+		return
+	}
 	if killed := r.report(*seed); killed < *least {
 		os.Exit(1)
 	}
