@@ -12,6 +12,7 @@ packages_of() {
 	tmux) echo tmux ;;
 	gcc) echo gcc libc6-dev ;;
 	qemu-system-x86_64) echo qemu-system-x86 ;;
+	qemu-system-aarch64) echo qemu-system-arm ;;
 	fftw) echo gcc libc6-dev libfftw3-dev ;;
 	*) echo "need.sh: unknown tool $1" >&2 && exit 2 ;;
 	esac

@@ -114,8 +114,8 @@ func (i *image) copyTree(name, from string) {
 }
 
 // libraries adds the shared libraries that a program or library needs, and its loader, to
-// be found where they are on the host.
-func (i *image) libraries(from string) {
+// be found where they are on the host or, with a sysroot, below that.
+func (i *image) libraries(from, sysroot string) {
 	f, err := elf.Open(from)
 	if err != nil {
 		i.keep(err)
@@ -129,11 +129,11 @@ func (i *image) libraries(from string) {
 		i.keep(err)
 		loader := strings.TrimRight(string(data), "\x00")
 		if !i.made[loader] {
-			i.copyFile(loader, loader)
+			i.copyFile(loader, filepath.Join(sysroot, loader))
 		}
 	}
 	for _, name := range needed {
-		dir, err := folderOf(name)
+		dir, err := folderOf(name, f.Machine, sysroot)
 		if err != nil {
 			i.keep(fmt.Errorf("%s: %w", from, err))
 			return
@@ -142,19 +142,22 @@ func (i *image) libraries(from string) {
 		if i.made[at] {
 			continue
 		}
-		i.copyFile(at, at)
-		i.libraries(at)
+		i.copyFile(at, filepath.Join(sysroot, at))
+		i.libraries(filepath.Join(sysroot, at), sysroot)
 	}
 }
 
 var errNoLibrary = errors.New("no such library")
 
 // folderOf returns the folder of a library.
-func folderOf(name string) (string, error) {
-	const triplet = "x86_64-linux-gnu"
+func folderOf(name string, machine elf.Machine, sysroot string) (string, error) {
+	triplet := "x86_64-linux-gnu"
+	if machine == elf.EM_AARCH64 {
+		triplet = "aarch64-linux-gnu"
+	}
 	folders := []string{"/lib/" + triplet, "/usr/lib/" + triplet, "/lib64", "/usr/lib64", "/lib", "/usr/lib"}
 	n := slices.IndexFunc(folders, func(dir string) bool {
-		_, err := os.Stat(filepath.Join(dir, name))
+		_, err := os.Stat(filepath.Join(sysroot, dir, name))
 		return err == nil
 	})
 	if n < 0 {

@@ -33,11 +33,12 @@ const (
 	OSWaits      = "os-wait"      // waits for a processor are seen
 	Explanations = "explanations" // slow spans are, with their causes
 	Killed       = "kill -9"      // of the collector leaves the VM as it was
+	Refusals     = "refusals"     // what it cannot do, it refuses in one line
 )
 
 // Subjects returns the subjects of checks in their order.
 func Subjects() []string {
-	return []string{Doctor, Spans, Rules, OSWaits, Explanations, Killed}
+	return []string{Doctor, Spans, Rules, OSWaits, Explanations, Killed, Refusals}
 }
 
 // A Check is what came of looking at one subject.

@@ -18,10 +18,16 @@ import (
 
 // A Machine is what a guest is made of.
 type Machine struct {
-	Image string // of the kernel
-	OTP   erlang.OTP
-	Apps  []string // the ebin folders of the compiled applications
-	Tools string   // folder of the programs beamscope and guest, which need no libraries
+	Kernel Kernel
+	Image  string // of the kernel
+	OTP    erlang.OTP
+	Apps   []string // the ebin folders of the compiled applications
+	Tools  string   // folder of the programs beamscope and guest, for the guest's processor
+
+	// Foreign is the folder of the files for the guest's processor that replace those of the
+	// same names in the Erlang installation. The shared libraries are in its folder sysroot.
+	// It is empty where the guest's processor is the host's.
+	Foreign string
 }
 
 // guestCache is the cache folder of the guest.
@@ -42,10 +48,17 @@ func (m Machine) WriteImage(w io.Writer) error {
 	i.copyFile("/init", filepath.Join(m.Tools, "guest"))
 	i.copyFile("/bin/beamscope", filepath.Join(m.Tools, "beamscope"))
 	bin := path.Join(guestRoot, filepath.Base(filepath.Dir(m.OTP.Bin)), "bin")
+	programs, sysroot := m.OTP.Bin, ""
+	if m.Foreign != "" {
+		programs = filepath.Join(m.Foreign, filepath.Base(filepath.Dir(m.OTP.Bin)), "bin")
+		sysroot = filepath.Join(m.Foreign, "sysroot")
+		// A file that is there already is not replaced.
+		i.copyTree(path.Join(guestRoot, "lib"), filepath.Join(m.Foreign, "lib"))
+	}
 	for _, program := range []string{"beam.smp", "erlexec", "erl_child_setup", "inet_gethost"} {
-		from := filepath.Join(m.OTP.Bin, program)
+		from := filepath.Join(programs, program)
 		i.copyFile(path.Join(bin, program), from)
-		i.libraries(from)
+		i.libraries(from, sysroot)
 	}
 	boots, err := filepath.Glob(filepath.Join(m.OTP.Root, "bin", "*.boot"))
 	i.keep(err)
@@ -82,26 +95,61 @@ func (i *image) copyApplication(root, app string) {
 	}
 }
 
-// Emulator is the name of the program that emulates the guest's machine.
-const Emulator = "qemu-system-x86_64"
-
-// arguments are those of the emulator. One thread runs all processors: where each has its
-// own, a processor may run code that the kernel is just changing, and stops.
-func arguments() []string {
-	return []string{"-machine", "q35", "-cpu", "max", "-accel", "tcg,thread=single", "-smp", "2", "-m", "2G",
-		"-nodefaults", "-display", "none", "-no-reboot", "-serial", "stdio"}
+// Emulator returns the name of the program that emulates the kernel's processor.
+func (k Kernel) Emulator() string {
+	if k.Arch == "arm64" {
+		return "qemu-system-aarch64"
+	}
+	return "qemu-system-x86_64"
 }
+
+// arguments are those of the emulator.
+//
+// One thread runs all processors: where each has its own, a processor may run code that the
+// kernel is just changing, and stops. The guest's clock counts instructions, two nanoseconds
+// for each, and jumps to the next timer when the guest is idle. So neither the load of the
+// host nor the turns that the processors take look like waits to the guest, and it need not
+// wait for its own timers.
+func (k Kernel) arguments() []string {
+	common := []string{"-accel", "tcg,thread=single", "-icount", "shift=1,sleep=off", "-smp", k.processors(), "-m", "2G",
+		"-nodefaults", "-display", "none", "-no-reboot", "-serial", "stdio"}
+	if k.Arch == "arm64" {
+		return append([]string{"-machine", "virt", "-cpu", "max,pauth-impdef=on"}, common...)
+	}
+	return append([]string{"-machine", "q35", "-cpu", "max"}, common...)
+}
+
+// processors returns how many the machine has. Linux 6.1 for x86-64 never ends starting the
+// second one with such a clock.
+func (k Kernel) processors() string {
+	if k.Name == "6.1" {
+		return "1"
+	}
+	return "2"
+}
+
+// console returns the kernel's name of the serial line.
+func (k Kernel) console() string {
+	if k.Arch == "arm64" {
+		return "ttyAMA0"
+	}
+	return "ttyS0"
+}
+
+// preemptible has the kernel preempt threads within the kernel too, where it can: the most
+// difficult case for programs at probes, which are preempted then.
+const preemptible = "preempt=full"
 
 // Run starts the guest with this file system, and returns what it tells once it has ended.
 // Its console goes to the writer. The error wraps ErrGuest where it does not come to its end.
 func (m Machine) Run(ctx context.Context, initramfs string, console io.Writer) (Result, error) {
-	args := append(arguments(), "-kernel", m.Image, "-initrd", initramfs,
-		"-append", "console=ttyS0 quiet panic=-1")
-	cmd := exec.CommandContext(ctx, Emulator, args...)
+	args := append(m.Kernel.arguments(), "-kernel", m.Image, "-initrd", initramfs,
+		"-append", "console="+m.Kernel.console()+" quiet panic=-1 "+preemptible)
+	cmd := exec.CommandContext(ctx, m.Kernel.Emulator(), args...)
 	var out, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(&out, console), &stderr
 	if err := cmd.Run(); err != nil {
-		return Result{}, fmt.Errorf("%s: %w: %s", Emulator, errors.Join(context.Cause(ctx), err), stderr.Bytes())
+		return Result{}, fmt.Errorf("%s: %w: %s", m.Kernel.Emulator(), errors.Join(context.Cause(ctx), err), stderr.Bytes())
 	}
 	return parse(out.String())
 }

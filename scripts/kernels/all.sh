@@ -3,7 +3,7 @@
 # its results.json and README.md.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-scripts/need.sh go qemu-system-x86_64
+scripts/need.sh go qemu-system-x86_64 qemu-system-aarch64
 erl=$(erlang/otp/build.sh)
 echo "Erlang VM with probes: $erl" >&2
 CI=true go test ./internal/kernels -count=1 -v -timeout 2h -all -update "$@"

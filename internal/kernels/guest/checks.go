@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/vm"
@@ -390,6 +392,48 @@ func (e examination) killed(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("observed again: %w", err)
 	}
 	return fmt.Sprintf("the semaphore was %d and is 0; observed again: %s", during, again), nil
+}
+
+// nobody is a user without privileges.
+const nobody = 65534
+
+// refusals has beamscope refuse what it cannot do.
+func (e examination) refusals(ctx context.Context) (string, error) {
+	user := syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	tracer := user
+	tracer.AmbientCaps = []uintptr{unix.CAP_SYS_PTRACE}
+	refusals := []struct {
+		subject string
+		as      *syscall.SysProcAttr
+		pid     int
+		reason  string
+	}{
+		{"a user without privileges", &user, e.vm.PID(), "needs root, or CAP_SYS_PTRACE"},
+		{"a user who may see the VM and not use eBPF", &tracer, e.vm.PID(), "run as root, or with CAP_BPF"},
+		{"a process that is no VM", nil, os.Getpid(), "not an Erlang VM"},
+	}
+	var subjects []string
+	for _, r := range refusals {
+		cmd := exec.CommandContext(ctx, beamscope, "top", "--json", "--for", "1s", "--pid", strconv.Itoa(r.pid))
+		cmd.SysProcAttr = r.as
+		if err := refused(cmd, r.reason); err != nil {
+			return "", fmt.Errorf("%s: %w", r.subject, err)
+		}
+		subjects = append(subjects, r.subject)
+	}
+	return strings.Join(subjects, ", "), nil
+}
+
+// refused runs a command that must fail with one line that has the reason.
+func refused(cmd *exec.Cmd, reason string) error {
+	out, err := cmd.CombinedOutput()
+	fmt.Printf("%s", out)
+	var failed *exec.ExitError
+	text := strings.TrimSpace(string(out))
+	if !errors.As(err, &failed) || strings.Contains(text, "\n") || !strings.Contains(text, reason) {
+		return fmt.Errorf("want failure with one line that has %q, have %v: %q", reason, err, text)
+	}
+	return nil
 }
 
 // semaphore returns that of the probe of the spans that span_load makes.

@@ -84,6 +84,7 @@ func examine(result *kernels.Result) {
 		{kernels.OSWaits, e.osWaits},
 		{kernels.Explanations, e.explanations},
 		{kernels.Killed, e.killed},
+		{kernels.Refusals, e.refusals},
 	} {
 		found, err := check.make(ctx)
 		c := kernels.Check{Subject: check.subject, Works: err == nil, Found: found}
