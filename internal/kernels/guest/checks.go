@@ -48,12 +48,32 @@ func lastLine(out []byte) string {
 	return lines[len(lines)-1]
 }
 
-// spans has the VM make spans, and counts them.
+// spans has VMs make spans, and counts them: the VM, and another one with more schedulers
+// than there are processors. That one's threads take the processor from each other all the
+// time, also while the programs at the probes run.
 func (e examination) spans(ctx context.Context) (string, error) {
-	const good, bad = 4950, 50
+	calm, err := e.countSpans(ctx, 4, 4950)
+	if err != nil {
+		return calm, err
+	}
+	crowded, err := startVM(ctx, "+S", "8:8")
+	if err != nil {
+		return "", err
+	}
+	defer crowded.Stop()
+	busy, err := examination{vm: crowded}.countSpans(ctx, 16, 19950)
+	if err != nil {
+		return "", fmt.Errorf("8 schedulers: %w", err)
+	}
+	return fmt.Sprintf("%s; with 8 schedulers %s", calm, busy), nil
+}
+
+// countSpans has so many processes of the VM make spans that succeed, and some fail.
+func (e examination) countSpans(ctx context.Context, procs, good int) (string, error) {
+	const bad = 50
 	want := counts{n: good + bad, ok: good, failed: bad}
 	got, err := e.observe(ctx, "{span: load, dmax: 10s, bins: 100}", func() error {
-		if _, err := e.vm.Call(ctx, "span_load", "run", fmt.Sprintf("[#{procs => 4, spans => %d}]", good)); err != nil {
+		if _, err := e.vm.Call(ctx, "span_load", "run", fmt.Sprintf("[#{procs => %d, spans => %d}]", procs, good)); err != nil {
 			return err
 		}
 		_, err := e.vm.Call(ctx, "span_load", "failing", fmt.Sprintf("[#{procs => 2, spans => %d}]", bad))
@@ -387,7 +407,7 @@ func (e examination) killed(ctx context.Context) (string, error) {
 	if _, err := e.vm.Call(ctx, "span_load", "run", "[#{procs => 2, spans => 1000}]"); err != nil {
 		return "", fmt.Errorf("the VM does not go on: %w", err)
 	}
-	again, err := e.spans(ctx)
+	again, err := e.countSpans(ctx, 4, 4950)
 	if err != nil {
 		return "", fmt.Errorf("observed again: %w", err)
 	}

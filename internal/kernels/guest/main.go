@@ -96,9 +96,9 @@ func examine(result *kernels.Result) {
 	}
 }
 
-// startVM starts the VM. There is no shell, which erl would need: its environment is made
-// here.
-func startVM(ctx context.Context) (*erlang.VM, error) {
+// startVM starts a VM with arguments of erl. There is no shell, which erl would need: its
+// environment is made here.
+func startVM(ctx context.Context, args ...string) (*erlang.VM, error) {
 	text, err := os.ReadFile(kernels.ConfigFile)
 	if err != nil {
 		return nil, err
@@ -116,5 +116,5 @@ func startVM(ctx context.Context) (*erlang.VM, error) {
 		}
 	}
 	otp := erlang.OTP{Dir: c.Root, Erl: c.Bin + "/erlexec", Version: c.Version, Root: c.Root, Bin: c.Bin}
-	return erlang.StartVM(ctx, otp, erlang.Options{Args: []string{"-boot", c.Root + "/bin/start_clean"}})
+	return erlang.StartVM(ctx, otp, erlang.Options{Args: append([]string{"-boot", c.Root + "/bin/start_clean"}, args...)})
 }
