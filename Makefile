@@ -28,7 +28,7 @@ fuzz:
 	@scripts/fuzz.sh
 
 # Changes the code in one place at a time, and prints the changes that no test notices.
-# MUTANTS='-seed 2 dq' is handed on: see docs/tests.md. Half an hour on two processors.
+# MUTANTS='-seed 2 dq' is handed on: see docs/tests.md.
 mutants:
 	@scripts/mutants.sh $(MUTANTS)
 
