@@ -22,6 +22,13 @@ func TestErrors(t *testing.T) {
 		}
 		return text
 	}
+	entries := func(n int) string {
+		text := "outcomes:\n"
+		for i := range n {
+			text += fmt.Sprintf("  o%d: {}\n", i)
+		}
+		return text
+	}
 	qta := func(text string) string { return "outcomes:\n  a:\n    qta: " + text }
 	triggers := func(text string) string { return "outcomes:\n  a:\n    triggers: " + text }
 	events := func(start, end, more string) string {
@@ -152,6 +159,9 @@ func TestErrors(t *testing.T) {
 		{"diagram: ''", `:1: no outcomes: name what to observe, as in outcomes: {worker_1: {span: worker_1}}`},
 		{"diagram: p = " + strings.Repeat("a", 256), `:1: diagram: the name aaaaaaaaaaaaaaaaaaaa… is too long: a probe's has at most 255 bytes`},
 		{"window: 1s\ndiagram: p = a" + many(4200), `:2: diagram: diagram too large: 4202 outcomes, operators and sequences: at most 4096`},
+		{entries(1001), `:2: outcomes: 1001 outcomes: at most 1000, with the names of the diagram`},
+		{"diagram: p = a -> b\n" + entries(998), `:3: outcomes: 1001 outcomes: at most 1000, with the names of the diagram`},
+		{"diagram: p = a" + many(1000), `:1: 1002 outcomes: at most 1000, with the names of the diagram`},
 		{"diagram: p = a -> b\noutcomes:\n  x: {span: a}", `:3: outcomes.x: span "a" is that of a in the diagram too: give a an entry with a span of its own`},
 
 		{good + "history: 0", `:2: history: "0" is not a whole number from 1 to 1024`},

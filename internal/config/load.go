@@ -13,6 +13,11 @@ import (
 // MaxFile bounds the size of a scope file in bytes, and of one with a diagram.
 const MaxFile = 1 << 20
 
+// MaxOutcomes bounds the outcomes of a scope file, with the names of its diagram that
+// have no entry. Each takes memory and time in every window. It is five times what is
+// discovered at most.
+const MaxOutcomes = 1000
+
 // Load reads a scope file. Paths in it are relative to its folder. Errors are
 // a [*DiagramError] for what is wrong with a diagram, and an [*Error] for the rest.
 func Load(path string) (Config, error) {

@@ -21,10 +21,13 @@ func (r *reader) outcomes(whole, v value, base time.Duration) ([]Outcome, error)
 		if len(r.composition.names) == 0 {
 			return nil, r.errorf(whole, "no outcomes: name what to observe, as in outcomes: {worker_1: {span: worker_1}}")
 		}
-		return nil, nil
+		return nil, r.bounded(whole, len(r.composition.names))
 	}
 	entries, err := r.mapping(v)
 	if err != nil {
+		return nil, err
+	}
+	if err := r.bounded(v, len(entries)); err != nil {
 		return nil, err
 	}
 	var out []Outcome
@@ -35,7 +38,18 @@ func (r *reader) outcomes(whole, v value, base time.Duration) ([]Outcome, error)
 		}
 		out = append(out, o)
 	}
+	if err := r.bounded(v, len(withDefaults(out, r.composition.names))); err != nil {
+		return nil, err
+	}
 	return out, r.different(entries, out)
+}
+
+// bounded checks that a scope file has not too many outcomes.
+func (r *reader) bounded(v value, outcomes int) error {
+	if outcomes > MaxOutcomes {
+		return r.errorf(v, "%d outcomes: at most %d, with the names of the diagram", outcomes, MaxOutcomes)
+	}
+	return nil
 }
 
 // different checks that no spans belong to two outcomes. Events may.

@@ -20,6 +20,9 @@ var (
 	// ErrBuiltin says that no outcome of a name is built into the VM.
 	ErrBuiltin = errors.New("no outcome that is built into the VM")
 
+	// ErrFull says that a scope file can have no more outcomes: see [MaxOutcomes].
+	ErrFull = fmt.Errorf("a scope file has at most %d outcomes", MaxOutcomes)
+
 	// ErrSpan says that a scope file cannot have an outcome of certain spans.
 	ErrSpan = errors.New("no outcome can be made of spans with this name")
 )
@@ -27,7 +30,7 @@ var (
 // WithSpan returns the configuration with one outcome more: that of the spans of a
 // name. It is called as they are, as far as outcomes can be: what is no letter, digit or
 // underscore becomes an underscore, and where the name is taken, a number comes behind
-// it. The error wraps [ErrObserved] or
+// it. The error wraps [ErrObserved], [ErrFull] or
 // [ErrSpan].
 func (c Config) WithSpan(span string, scale Scale) (Config, error) {
 	all, _, err := c.probes()
@@ -47,6 +50,8 @@ func (c Config) WithSpan(span string, scale Scale) (Config, error) {
 		}
 	}
 	switch {
+	case len(all) >= MaxOutcomes:
+		return c, fmt.Errorf("spans %q: %w", span, ErrFull)
 	case span == "" || len(span) > bpf.MaxNameLen || strings.ContainsRune(span, 0):
 		return c, fmt.Errorf("%w: %q has not 1 to %d bytes without NUL", ErrSpan, span, bpf.MaxNameLen)
 	case !utf8.ValidString(span):
@@ -70,7 +75,7 @@ func BuiltinScale(builtin string) (Scale, bool) {
 
 // WithBuiltin returns the configuration with one outcome more: one that is built into the
 // VM, such as gc. It is called as that is, with a number behind it where the name is
-// taken. The error wraps [ErrObserved] or [ErrBuiltin].
+// taken. The error wraps [ErrObserved], [ErrFull] or [ErrBuiltin].
 func (c Config) WithBuiltin(builtin string, scale Scale) (Config, error) {
 	all, _, err := c.probes()
 	if err != nil {
@@ -81,6 +86,9 @@ func (c Config) WithBuiltin(builtin string, scale Scale) (Config, error) {
 	}
 	if at := slices.IndexFunc(all, func(o Outcome) bool { return o.VM.Builtin == builtin }); at >= 0 {
 		return c, fmt.Errorf("%s: %w, by %s", builtin, ErrObserved, all[at].Name)
+	}
+	if len(all) >= MaxOutcomes {
+		return c, fmt.Errorf("%s: %w", builtin, ErrFull)
 	}
 	taken := func(name string) bool {
 		return slices.ContainsFunc(all, func(o Outcome) bool { return o.Name == name })

@@ -105,6 +105,24 @@ func TestWithSpansOnOneLabel(t *testing.T) {
 	}
 }
 
+// A configuration with as many outcomes as a scope file can have gets no more.
+func TestFull(t *testing.T) {
+	c := config.Default()
+	for i := range config.MaxOutcomes {
+		name := fmt.Sprint("o", i)
+		c.Outcomes = append(c.Outcomes, config.Outcome{Name: name, Span: name, Scale: config.Scale{Bins: 1}})
+	}
+	if s := system(t, c); len(s.Probes) != config.MaxOutcomes {
+		t.Errorf("%d probes", len(s.Probes))
+	}
+	if _, err := c.WithSpan("one more", config.Scale{Bins: 1}); !errors.Is(err, config.ErrFull) {
+		t.Errorf("spans: error %v", err)
+	}
+	if _, err := c.WithBuiltin("gc", config.Scale{Bins: 1}); !errors.Is(err, config.ErrFull) {
+		t.Errorf("builtin: error %v", err)
+	}
+}
+
 // A configuration without outcomes says so, and is a system without probes.
 func TestNoOutcomes(t *testing.T) {
 	c := config.Default()

@@ -187,7 +187,7 @@ func (p *Player) Config() config.Config {
 // to where it was, and goes on from there. What cannot be, because it was recorded
 // otherwise, is an error, and changes nothing; one about windows, or how a recorded
 // outcome is observed, that are not what they are in base wraps [ErrFixed].
-func (p *Player) ApplyFrom(_ context.Context, base, c config.Config) error {
+func (p *Player) ApplyFrom(ctx context.Context, base, c config.Config) error {
 	entry, err := p.first()
 	if err != nil {
 		return err
@@ -196,7 +196,7 @@ func (p *Player) ApplyFrom(_ context.Context, base, c config.Config) error {
 		return err
 	}
 	try := player{Replay: Replay{Config: &c}}
-	if _, err := try.system(entry); err != nil {
+	if _, err := try.system(ctx, entry); err != nil {
 		return err
 	}
 	p.change(func() { p.config, p.again, p.until = c, true, max(p.until, p.next) }) // it may be on its way there

@@ -143,7 +143,7 @@ type player struct {
 func (p *player) play(ctx context.Context, entry recording.Entry) error {
 	switch e := entry.(type) {
 	case *recording.Config:
-		return p.configure(e)
+		return p.configure(ctx, e)
 	case *outcome.Batch:
 		return p.step(ctx, e)
 	case *outcome.Notice:
@@ -161,8 +161,8 @@ func (p *player) tell(do func(scope.Observer) error) error {
 	return nil
 }
 
-func (p *player) configure(c *recording.Config) error {
-	system, err := p.system(c)
+func (p *player) configure(ctx context.Context, c *recording.Config) error {
+	system, err := p.system(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (p *player) configure(c *recording.Config) error {
 
 // system returns the system that was recorded, or the one that takes its place, on
 // the grids that were.
-func (p *player) system(c *recording.Config) (*scope.System, error) {
+func (p *player) system(ctx context.Context, c *recording.Config) (*scope.System, error) {
 	var system *scope.System
 	var err error
 	if p.Config != nil {
@@ -197,6 +197,9 @@ func (p *player) system(c *recording.Config) (*scope.System, error) {
 		system.Window = c.Plan.Window
 	}
 	for i := range system.Probes {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		spec := &system.Probes[i].Spec
 		at := slices.IndexFunc(c.Plan.Specs, func(s outcome.Spec) bool { return s.Name == spec.Name })
 		if at < 0 {

@@ -2,15 +2,18 @@ package session_test
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/recording"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/session"
@@ -96,6 +99,29 @@ func TestReplayJudgesAnew(t *testing.T) {
 	}
 	if diff := cmp.Diff(counts(live), counts(anew)); diff != "" {
 		t.Errorf("the data is another, -live +replayed:\n%s", diff)
+	}
+}
+
+// A replay that is to end says no more about its scope file.
+func TestReplayEndsBetweenNotices(t *testing.T) {
+	var file bytes.Buffer
+	w, err := recording.NewWriter(&file, recording.Header{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Config(&recording.Config{Plan: outcome.Plan{Window: time.Second}}); err != nil {
+		t.Fatal(err)
+	}
+	in, err := recording.NewReader(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	said := 0
+	c := parse(t, "outcomes: {a: {}, b: {}, c: {}}")
+	r := session.Replay{Config: &c, Notify: func(outcome.Notice) { said++; cancel() }}
+	if err := r.Play(ctx, in); err != nil || said != 1 {
+		t.Errorf("%d notices, error %v", said, err)
 	}
 }
 
