@@ -56,6 +56,8 @@ type change struct {
 	thread int    // of running, collects and native; of ready, that on which it ended
 	detail string // the native function, why it is unknown
 	over   bool   // of ready: the time of the receive it waits in is over
+	told   int64  // of ready: when the VM said so, 0 if it did not
+	woken  bool   // of ready: by a message to an alias, if that came
 	why    suspension
 	guess  string // on what it rests that it came into the state then; "" where that is certain
 }
@@ -276,7 +278,7 @@ func (p *process) ready(e *bpf.Event) {
 	over := e.State&bpf.StateTimedOut != 0
 	switch p.current().state {
 	case waits:
-		p.set(change{at: e.Time, state: ready, over: over})
+		p.set(change{at: e.Time, state: ready, over: over, told: e.Time})
 	case ready:
 		if over { // a message has made it ready before
 			p.set(change{at: e.Time, state: ready, over: true})
@@ -576,9 +578,9 @@ func (p *process) woken(at int64) {
 		p.canGoOn(at)
 	case i == 0 || i == len(p.changes) || p.changes[i-1].state != waits || p.changes[i].at == at:
 	case p.changes[i].state == ready:
-		p.changes[i].at = at
+		p.changes[i].at, p.changes[i].woken = at, true
 	default:
-		p.changes = slices.Insert(p.changes, i, change{at: at, state: ready, thread: p.changes[i].thread})
+		p.changes = slices.Insert(p.changes, i, change{at: at, state: ready, thread: p.changes[i].thread, woken: true})
 	}
 }
 

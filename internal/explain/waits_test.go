@@ -413,6 +413,49 @@ func TestWoken(t *testing.T) {
 	}
 }
 
+// A late answer comes to an alias that is one no more, and the VM drops it: the process
+// goes on to wait for what does wake it.
+func TestWokenByLateAnswer(t *testing.T) {
+	const before = `
+		0 watch 1
+		0 watch 2
+		1 in 2 @2
+		10 start 1 7
+		20 out 1 wait
+		30000 send 2>1 4 alias`
+	for _, s := range []scenario{{
+		name: "then a timer", events: before + `
+			80000 able 1
+			80005 in 1
+			80006 queued 1 4 #1
+			80007 receive 1 4 #1 atom=1
+			80010 end 1 7`,
+		want: "10-20 running 1\n20-80000 unexplained 1: woken by the message of a timer\n80000-80005 ready 1\n80005-80010 running 1",
+	}, {
+		name: "then the end of a process, which the VM does not tell at once", events: before + `
+			80005 in 1
+			80006 queued 1 4 #1
+			80007 receive 1 4 #1 down=5
+			80010 end 1 7`,
+		want: "10-20 running 1\n20-80005 waiting 5 inferred by 5>1 0..80007: " + reasonDown + "; not watched then\n80005-80010 running 1",
+	}, {
+		name: "and the alias is one", events: before + `
+			80000 able 1
+			80005 in 1
+			80006 queued 1 4 #1
+			80007 receive 1 4 #1 from=2
+			80010 end 1 7`,
+		want: "10-20 running 1\n20-30000 waiting 2 inferred by 2>1 30000..80007\n\t20-30000 running 2 inferred\n30000-80005 ready 1\n80005-80010 running 1",
+	}} {
+		t.Run(s.name, func(t *testing.T) {
+			s.start, s.end = 10, 80010
+			l := Log{Atom: func(int, uint64) string { return "clock_service" }}
+			l.Add(script(t, s.events), bpf.Loss{})
+			s.explain(t, &l)
+		})
+	}
+}
+
 // Of two messages that may each be the one that was taken, the VM tells from whom it is.
 func TestWokenByOneOf(t *testing.T) {
 	scenario{events: `

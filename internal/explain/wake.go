@@ -83,7 +83,7 @@ func (w *walk) inWait(p *process, s segment) (until int64, rest trace.Mark) {
 	if s.state == running {
 		return s.from, trace.Exact
 	}
-	return p.readyAfter(e, i, last, s)
+	return w.readyAfter(p, e, i, last, s)
 }
 
 // looks reports whether the segment may be one in which a process that waits is about to look
@@ -100,7 +100,18 @@ func (s segment) looks() bool {
 
 // readyAfter is inWait for a segment of the change i, in which the process is ready behind
 // an episode; last is when its last wait began.
-func (p *process) readyAfter(e episode, i int, last int64, s segment) (until int64, rest trace.Mark) {
+func (w *walk) readyAfter(p *process, e episode, i int, last int64, s segment) (until int64, rest trace.Mark) {
+	if c := p.changes[i]; c.woken && e.wake.how != byOneOf && (e.wake.how != byMessage || e.wake.send.at != c.at) {
+		// The alias was one no more, and the process went on to wait.
+		if c.told == 0 {
+			e.wake.mark = trace.Inferred
+			w.episodes[p] = e
+			return s.to, trace.Inferred
+		}
+		if s.from < c.told {
+			return min(c.told, s.to), trace.Exact
+		}
+	}
 	fetched := after(p.fetched, e.to, itself) - after(p.fetched, last, itself)
 	switch k := e.wake; k.how {
 	case byTimer, byOpen, notYet:
