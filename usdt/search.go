@@ -206,6 +206,17 @@ func (p Process) Owner() (uid int, err error) {
 	return int(stat.Uid), nil
 }
 
+// MountNamespace identifies the mount namespace of the process: the files that names lead
+// it to. Like Owner it does not wait for the process.
+func (p Process) MountNamespace() (inode uint64, err error) {
+	info, err := os.Stat(p.path("ns", "mnt"))
+	if err != nil {
+		return 0, p.wrap("mount namespace", err)
+	}
+	_, inode = Identity(info)
+	return inode, nil
+}
+
 func (proc procFS) path(elements ...string) string {
 	root := string(proc)
 	if root == "" {

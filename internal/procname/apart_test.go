@@ -143,6 +143,44 @@ func TestDebugFile(t *testing.T) {
 	}
 }
 
+// What a process sees in its own mount namespace is not taken for what processes in
+// another one see: neither that there is no debugging information, nor what it says.
+func TestDebugFileOfAnotherNamespace(t *testing.T) {
+	without, _ := container(t)
+	with, root := container(t)
+	f := stripped(t)
+	copyTo(t, "testdata/dwarf5.debug", place(t, root, f.BuildID()))
+	for name, order := range map[string][]usdt.Process{
+		"first without": {without, with},
+		"first with":    {with, without},
+	} {
+		var layouts Layouts
+		for _, p := range order {
+			_, err := layouts.of(t.Context(), p, f)
+			if p == with && err != nil || p == without && !errors.Is(err, ErrNoLayout) {
+				t.Errorf("%s: with %v: error %v", name, p == with, err)
+			}
+		}
+	}
+}
+
+// Debugging information of a user who is neither root nor the executable's owner is not
+// believed.
+func TestDebugFileOfAnotherUser(t *testing.T) {
+	p, root := container(t)
+	f := stripped(t)
+	path := place(t, root, f.BuildID())
+	copyTo(t, "testdata/dwarf5.debug", path)
+	otheruser.Give(t, path)
+	if _, err := new(Layouts).of(t.Context(), p, f); !errors.Is(err, errStripped) {
+		t.Errorf("another user's: %v", err)
+	}
+	otheruser.Give(t, f.Name())
+	if _, err := new(Layouts).of(t.Context(), p, f); err != nil {
+		t.Errorf("of the executable's owner: %v", err)
+	}
+}
+
 // A file that is swapped for a pipe, again and again, holds up nobody.
 func TestDebugFileSwapped(t *testing.T) {
 	p, root := container(t)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/beamscope/beamscope/internal/debuginfo"
@@ -21,7 +22,7 @@ type Layouts struct {
 	guard  guard.Guard
 
 	mu    sync.Mutex
-	known map[executable]*reading
+	known map[userExecutable]*reading
 	spent map[int]time.Duration // on what could not be read, by the user whose process it was of
 
 	turn sync.Mutex // held by who reads: one at a time, for the memory that it takes
@@ -34,6 +35,15 @@ type executable struct {
 	device, inode uint64
 	size          int64
 	changed       time.Time
+}
+
+// A userExecutable is an executable that processes of one user in one mount namespace run.
+// Another namespace may have other debugging information, and each user has a limit of
+// time. So what one user does decides nothing about the processes of another.
+type userExecutable struct {
+	executable
+	namespace uint64
+	owner     int
 }
 
 // A reading is the layout of an executable, once it has been read.
@@ -94,44 +104,61 @@ func (l *Layouts) Process(ctx context.Context, p usdt.Process, f *usdt.File) (Me
 // sites. Nobody changes it. The file is the executable, open. The error wraps [ErrNoLayout]
 // where it does not tell, or not within some seconds.
 func (l *Layouts) Messages(ctx context.Context, p usdt.Process, f *usdt.File) (map[uint64]Message, error) {
-	key, err := identify(f)
+	key, err := identify(p, f)
 	if err != nil {
 		return nil, err
 	}
 	r := l.reading(key)
-	r.messagesOnce.Do(func() { r.messages, r.messagesErr = readDebug(ctx, l, p, f, findMessages) })
+	r.messagesOnce.Do(func() { r.messages, r.messagesErr = readDebug(ctx, l, p, key.owner, f, findMessages) })
+	l.forgetGone(key, r.messagesErr)
 	return r.messages, r.messagesErr
 }
 
 // of returns the layout of an executable that a process runs.
 func (l *Layouts) of(ctx context.Context, p usdt.Process, f *usdt.File) (layout, error) {
-	key, err := identify(f)
+	key, err := identify(p, f)
 	if err != nil {
 		return layout{}, err
 	}
 	r := l.reading(key)
-	r.once.Do(func() { r.layout, r.err = readDebug(ctx, l, p, f, layoutOf) })
+	r.once.Do(func() { r.layout, r.err = readDebug(ctx, l, p, key.owner, f, layoutOf) })
+	l.forgetGone(key, r.err)
 	return r.layout, r.err
 }
 
-func identify(f *usdt.File) (executable, error) {
+func identify(p usdt.Process, f *usdt.File) (userExecutable, error) {
 	info, err := f.Stat()
 	if err != nil {
-		return executable{}, err
+		return userExecutable{}, err
 	}
-	key := executable{buildID: f.BuildID(), size: info.Size(), changed: info.ModTime()}
+	key := userExecutable{executable: executable{buildID: f.BuildID(), size: info.Size(), changed: info.ModTime()}}
 	key.device, key.inode = usdt.Identity(info)
-	return key, nil
+	if key.namespace, err = p.MountNamespace(); err != nil {
+		return userExecutable{}, err
+	}
+	key.owner, err = p.Owner()
+	return key, err
 }
 
-func (l *Layouts) reading(key executable) *reading {
+// forgetGone forgets a reading that failed because its process has ended. Its PID may have
+// been that of another user's process by then.
+func (l *Layouts) forgetGone(key userExecutable, err error) {
+	if !errors.Is(err, usdt.ErrProcessGone) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.known, key)
+}
+
+func (l *Layouts) reading(key userExecutable) *reading {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r, ok := l.known[key]; ok {
 		return r
 	}
 	if l.known == nil || len(l.known) >= maxKnown {
-		l.known = make(map[executable]*reading)
+		l.known = make(map[userExecutable]*reading)
 	}
 	r := new(reading)
 	l.known[key] = r
@@ -141,12 +168,8 @@ func (l *Layouts) reading(key executable) *reading {
 // readDebug reads something from the debugging information of an executable that a process
 // runs, within the time that the owner of the process has left. read gets the executable and
 // the file with the information, which may be the same.
-func readDebug[T any](ctx context.Context, l *Layouts, p usdt.Process, f *usdt.File, read func(ctx context.Context, exe, debug *usdt.File) (T, error)) (T, error) {
+func readDebug[T any](ctx context.Context, l *Layouts, p usdt.Process, owner int, f *usdt.File, read func(ctx context.Context, exe, debug *usdt.File) (T, error)) (T, error) {
 	var none T
-	owner, err := p.Owner()
-	if err != nil {
-		return none, err
-	}
 	l.turn.Lock()
 	defer l.turn.Unlock()
 	if l.left(owner) <= 0 {
@@ -198,8 +221,11 @@ func readDebugOf[T any](ctx context.Context, p usdt.Process, f *usdt.File, read 
 	if err != nil {
 		return found, err
 	}
-	apart, ok := debugFile(f.BuildID(), p, self)
+	apart, ok := debugFile(f, p, self)
 	if !ok {
+		if again, err := usdt.OpenProcess(p.PID); err != nil || again != p {
+			return found, usdt.ErrProcessGone
+		}
 		return found, errStripped
 	}
 	defer apart.Close()
@@ -236,9 +262,12 @@ func layoutOf(ctx context.Context, _, debug *usdt.File) (layout, error) {
 const debugRoot = "/usr/lib/debug/.build-id"
 
 // debugFile opens the separate debugging information of an executable, as the first of
-// the processes sees it that has it. It must be of the same build. The file that was
-// looked at is the one that is returned: its name may lead to another one by then.
-func debugFile(buildID string, from ...usdt.Process) (f *usdt.File, ok bool) {
+// the processes sees it that has it. It must be of the same build, and belong to root or
+// the owner of the executable: any user can show a process of theirs other files there.
+// The file that was looked at is the one that is returned: its name may lead to another
+// one by then.
+func debugFile(exe *usdt.File, from ...usdt.Process) (f *usdt.File, ok bool) {
+	buildID := exe.BuildID()
 	if len(buildID) < 3 {
 		return nil, false
 	}
@@ -252,10 +281,33 @@ func debugFile(buildID string, from ...usdt.Process) (f *usdt.File, ok bool) {
 		if err != nil {
 			continue
 		}
-		if f.BuildID() == buildID {
+		if f.BuildID() == buildID && trustworthy(f, exe) {
 			return f, true
 		}
 		f.Close()
 	}
 	return nil, false
+}
+
+// trustworthy reports whether debugging information belongs to root or the owner of the
+// executable.
+func trustworthy(debug, exe *usdt.File) bool {
+	of, err := ownerOf(debug)
+	if err != nil {
+		return false
+	}
+	owner, err := ownerOf(exe)
+	return err == nil && (of == 0 || of == owner)
+}
+
+func ownerOf(f *usdt.File) (uid uint32, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, errors.ErrUnsupported
+	}
+	return stat.Uid, nil
 }
