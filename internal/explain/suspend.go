@@ -87,9 +87,10 @@ type suspendable struct {
 	due     *suspension // that takes effect when it stops to run
 	why     *suspension // that holds until it is resumed
 	hold    hold
-	before  change // what it goes back to, where it is suspended
-	resumed int64  // when it was resumed while it ran, 0: it was not
-	silent  int64  // since when it is watched, if it was given to a scheduler and nothing else was seen of it; 0: not so
+	holders []trace.PID // those that asked for it and not yet for the end of it, once for each time
+	before  change      // what it goes back to, where it is suspended
+	resumed int64       // when it was resumed while it ran, 0: it was not
+	silent  int64       // since when it is watched, if it was given to a scheduler and nothing else was seen of it; 0: not so
 }
 
 // suspends takes into account that the process is about to be suspended. If it runs, it
@@ -154,7 +155,7 @@ func (p *process) canGoOn(at int64) {
 func (p *process) goBack(at int64) {
 	c := p.before
 	c.at = max(at, c.at)
-	p.why, p.hold = nil, hold{}
+	p.why, p.hold, p.holders = nil, hold{}, nil
 	p.set(c)
 	if c.state == waits {
 		p.glances = append(p.glances, p.current().at) // it goes on to wait for the same
@@ -166,6 +167,7 @@ func (p *process) goBack(at int64) {
 // is busy with signals, an event tells later that it is suspended.
 func (p *process) holds(e *bpf.Event) {
 	p.hold = hold{by: trace.PID(e.Other)}
+	p.holders = append(p.holders, p.hold.by)
 	if now := p.current(); now.state == waits || now.state == ready {
 		p.suspend(change{at: e.Time, why: suspension{by: byProcess, who: p.hold.by}, guess: guessHold}, now)
 	}
@@ -187,6 +189,21 @@ func (p *process) refute() {
 // releases takes into account that a process asked the VM to resume this one.
 func (p *process) releases(e *bpf.Event) {
 	p.hold = hold{by: trace.PID(e.Other), released: e.Time}
+	if i := slices.Index(p.holders, p.hold.by); i >= 0 {
+		p.holders = slices.Delete(p.holders, i, i+1)
+	}
+}
+
+// rest returns what the process is suspended for when one of several suspensions is over.
+func (p *process) rest() suspension {
+	if len(p.holders) == 0 {
+		return suspension{}
+	}
+	s := suspension{by: byProcess, who: p.holders[0]}
+	if slices.ContainsFunc(p.holders, func(by trace.PID) bool { return by != s.who }) {
+		s.who = 0
+	}
+	return s
 }
 
 // resumes takes into account that the process is resumed. Where another process asked for
@@ -212,15 +229,11 @@ func (p *process) resumes(e *bpf.Event) {
 	case now.state != suspended:
 		return
 	}
+	p.changes[len(p.changes)-1].guess = ""
 	if e.Other > 1 { // the rest of several suspensions
-		c := change{at: e.Time}
-		if p.hold.by != 0 {
-			c.why = suspension{by: byProcess, who: p.hold.by}
-		}
-		p.suspend(c, now)
+		p.suspend(change{at: e.Time, why: p.rest()}, now)
 		return
 	}
-	p.changes[len(p.changes)-1].guess = ""
 	at := e.Time
 	if now.why.by == byProcess && p.hold.released > now.at {
 		at = p.hold.released

@@ -216,6 +216,47 @@ func TestSuspensions(t *testing.T) {
 			75-80 ready 1
 			80-90 running 1`,
 	}, {
+		name: "by two processes", events: `
+			0 watch 1
+			10 start 1 7
+			20 out 1 ready
+			30 hold 1>2
+			40 hold 1>3
+			50 release 1>2
+			51 resume 1 2
+			80 release 1>3
+			81 resume 1 1
+			85 in 1
+			90 end 1 7`,
+		start: 10, end: 90, want: `
+			10-20 running 1
+			20-30 ready 1
+			30-51 suspended 1 by 2
+			51-80 suspended 1 by 3
+			80-85 ready 1
+			85-90 running 1`,
+	}, {
+		name: "by three processes, of which one resumes it", events: `
+			0 watch 1
+			10 start 1 7
+			20 out 1 ready
+			30 hold 1>2
+			40 hold 1>3
+			41 hold 1>4
+			50 release 1>3
+			51 resume 1 3
+			80 release 1>2
+			81 resume 1 1
+			85 in 1
+			90 end 1 7`,
+		start: 10, end: 90, want: `
+			10-20 running 1
+			20-30 ready 1
+			30-51 suspended 1 by 2
+			51-80 suspended 1
+			80-85 ready 1
+			85-90 running 1`,
+	}, {
 		name: "not resumed yet", events: `
 			0 watch 1
 			10 start 1 7
