@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -120,6 +121,10 @@ func inTerminal(t *testing.T, args ...string) (*exec.Cmd, *os.File) {
 		t.Fatal(err)
 	}
 	defer end.Close()
+	// What is started ignores a signal that the tests ignore, as under nohup.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	cmd := exec.CommandContext(t.Context(), "beamscope", args...)
 	cmd.Dir = inFolder(t)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = end, end, end
