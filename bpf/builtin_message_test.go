@@ -209,7 +209,8 @@ func TestOrderIsInferred(t *testing.T) {
 }
 
 // Where messages are paired in their order, and one is left over at each step, that order is
-// trusted for no longer than dMax. What is not known is neither a delay nor a timeout.
+// trusted for no longer than dMax. After that, messages count neither as delays nor as
+// timeouts.
 func TestOrderIsNotTrustedForLong(t *testing.T) {
 	const rounds, dMax = 30, 100 * time.Millisecond
 	vm := vmtest.Start(t, erlang.Options{})

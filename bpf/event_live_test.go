@@ -720,8 +720,8 @@ func TestEventsWaitForProcessor(t *testing.T) {
 	}
 }
 
-// A scheduler's thread that sleeps while it runs a process, or is stopped, is told with the
-// reason: meanwhile, and when it goes on. One that has nothing to do is not.
+// The log has an event, with a reason, for a scheduler's thread that sleeps while it runs a
+// process, or is stopped: meanwhile, and when it goes on. It has none for an idle thread.
 func TestEventsOffCPU(t *testing.T) {
 	vm := vmtest.Start(t, oneScheduler())
 	r, _ := explaining(t, vm, bpf.Options{})

@@ -368,8 +368,8 @@ func (e ruleEvent) isMessage(r *dtrace.Rule) bool {
 	return e.program == kernelProgRuleStartProbe && len(r.Via) == 0
 }
 
-// identifies reports whether the target tells of which message the events of a rule are, at
-// all sites of all of them that need it.
+// identifies reports whether the target knows where the address of the message is, at all
+// sites of all events of a rule that need it.
 func (t Target) identifies(r *dtrace.Rule) bool {
 	if r.Pairing != dtrace.FIFO {
 		return false

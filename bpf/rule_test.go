@@ -85,7 +85,7 @@ func messageSignals(kind pairing.Kind) dtrace.Expr {
 	return dtrace.Expr{{Probe: p, Where: dtrace.Test{Arg: argKind, Number: int64(kind)}}}
 }
 
-// observeMessages attaches to a VM of which it is known where signals have their message.
+// observeMessages attaches to a VM whose signals have the address of a message.
 func observeMessages(t *testing.T, c *vmtest.Collector, vm *erlang.VM) {
 	t.Helper()
 	target := vmtest.Target(t, vm)
@@ -102,9 +102,8 @@ func observeMessages(t *testing.T, c *vmtest.Collector, vm *erlang.VM) {
 	}
 }
 
-// Random events that tell of which message they are, are counted as the model counts them:
-// of which one of those that wait, of one that never started, and of one whose address is
-// used again.
+// The programs count random events that have the address of their message as the model
+// does. Some messages wait, some never started, and some addresses are used again.
 func TestMessagesAreAsTheModel(t *testing.T) {
 	vm := vmtest.Start(t, erlang.Options{})
 	plain := dtrace.Rule{

@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// What is at a limit is taken, and what is next to it is not.
+// A value at a limit is accepted, and the next value beyond it is refused.
 func TestLimits(t *testing.T) {
 	for name, tt := range map[string]struct{ taken, refused string }{
 		"least attempts":     {"x = r:a[1, 1ms](b)", "x = r:a[0, 1ms](b)"},

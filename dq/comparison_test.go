@@ -121,7 +121,7 @@ func TestSmallDifferencesAddUp(t *testing.T) {
 }
 
 // One window, however bad, is no lasting divergence, while it is held or afterwards; three
-// in a row are. What came before does not matter.
+// in a row are. Earlier windows do not matter.
 func TestLasting(t *testing.T) {
 	g, err := NewGrid(time.Millisecond, 4)
 	if err != nil {

@@ -121,7 +121,8 @@ func inTerminal(t *testing.T, args ...string) (*exec.Cmd, *os.File) {
 		t.Fatal(err)
 	}
 	defer end.Close()
-	// What is started ignores a signal that the tests ignore, as under nohup.
+	// Under nohup the tests ignore SIGHUP, and a command would inherit that. A signal that
+	// is handled here has its default effect there.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
