@@ -14,7 +14,7 @@ import (
 
 // A Subject is something that can be observed.
 type Subject struct {
-	Name string // "spans", "explanations", or that of a built-in outcome of the VM
+	Name string // "spans", "explanations", "top" for figures of single processes, or that of a built-in outcome of the VM
 	Err  error  // why the kernel refuses its programs, nil where it does not
 }
 
@@ -24,7 +24,7 @@ type Subject struct {
 func Subjects(ctx context.Context) (subjects []Subject, err error) {
 	c, err := New(Options{
 		Start: monotonic.Now(), Window: int64(time.Second),
-		OpenSpans: 64, Explain: true, Events: 64, RingBytes: 4096,
+		OpenSpans: 64, Explain: true, Discover: true, Events: 64, RingBytes: 4096,
 	})
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ type subjectNeed struct {
 func subjectPrograms() ([]subjectNeed, error) {
 	args := registers()
 	var spans, details []variant
-	for _, name := range []string{kernelProgSpan, kernelProgProcessExit, kernelProgProcessSpawn} {
+	for _, name := range []string{kernelProgSpan, kernelProgProcessExit, kernelProgProcessGone, kernelProgProcessSpawn} {
 		spans = append(spans, variant{program: name, args: newArguments(args)})
 	}
 	terms := siteTerms{form: dtrace.TermsByNumber}
@@ -78,14 +78,24 @@ func subjectPrograms() ([]subjectNeed, error) {
 		details = append(details, variant{program: d, args: newArguments(args), terms: terms, layout: layout})
 	}
 	needs := []subjectNeed{{"spans", spans}}
+	top := subjectNeed{name: "top"}
 	for _, b := range dtrace.Builtins() {
-		variants, err := builtinPrograms(b, args, terms)
+		variants, err := outcomePrograms(Outcome{Name: b.Name, Rule: &b.Rule}, args, terms)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", b.Name, err)
 		}
 		needs = append(needs, subjectNeed{b.Name, variants})
+		byProcess := Outcome{Name: b.Name, Rule: &b.Rule, Group: GroupByPID, Accounts: true}
+		if CheckOutcome(byProcess) != nil {
+			continue // its instances have no process
+		}
+		variants, err = outcomePrograms(byProcess, args, terms)
+		if err != nil {
+			return nil, fmt.Errorf("%s of top: %w", b.Name, err)
+		}
+		top.variants = append(top.variants, variants...)
 	}
-	return append(needs, subjectNeed{"explanations", append(details, detailVariants()...)}), nil
+	return append(needs, top, subjectNeed{"explanations", append(details, detailVariants()...)}), nil
 }
 
 // detailPrograms returns the names of the details' programs, each once.
@@ -101,19 +111,24 @@ func detailPrograms() []string {
 	return names
 }
 
-// builtinPrograms returns the programs of a built-in outcome.
-func builtinPrograms(b dtrace.Builtin, args []usdt.Arg, terms siteTerms) ([]variant, error) {
-	if b.Rule.RunQueue {
-		return waitVariants(math.MaxInt32), nil
+// outcomePrograms returns the programs of an outcome that has a rule: those at probes, both
+// where the address of a message is known and where it is not, and those at tracepoints.
+func outcomePrograms(o Outcome, args []usdt.Arg, terms siteTerms) ([]variant, error) {
+	variants := entry{used: true, outcome: o}.threadVariants(math.MaxInt32)
+	if o.Rule.RunQueue {
+		return variants, nil
 	}
-	o := Outcome{Name: b.Name, Rule: &b.Rule}
-	var variants []variant
 	for _, e := range ruleEvents(o.Rule) {
 		special, err := specialize(o, e)
 		if err != nil {
 			return nil, err
 		}
-		variants = append(variants, variant{program: e.program, special: special, args: newArguments(args), terms: terms})
+		v := variant{program: e.program, special: special, args: newArguments(args), terms: terms}
+		variants = append(variants, v)
+		if o.Rule.Pairing == dtrace.FIFO && e.isMessage(o.Rule) {
+			v.special.rule.Message = uint8(len(args) - 1)
+			variants = append(variants, v)
+		}
 	}
 	return variants, nil
 }

@@ -27,7 +27,7 @@ func TestSubjects(t *testing.T) {
 			t.Errorf("%s was not tried", b.Name)
 		}
 	}
-	if !found["spans"] || !found["explanations"] {
-		t.Errorf("spans or explanations were not tried: %v", subjects)
+	if !found["spans"] || !found["top"] || !found["explanations"] {
+		t.Errorf("spans, top or explanations were not tried: %v", subjects)
 	}
 }
