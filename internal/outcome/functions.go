@@ -81,6 +81,9 @@ const (
 	// firstCensus is for how long the first window waits for the functions of processes.
 	firstCensus = time.Second
 
+	// firstNames is for how long the first window waits until the VMs' processes have names.
+	firstNames = time.Second
+
 	// newbornPatience is for how long a process may take to note its function.
 	newbornPatience = 5 * time.Second
 

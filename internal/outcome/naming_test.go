@@ -11,28 +11,30 @@ import (
 )
 
 // Names are being opened before the first window is collected wherever something is
-// explained, or may be later; and where a later plan explains, when that is made.
+// explained, or may be later, or grouped; and where a later plan explains, when that is made.
 func TestNamesAreOpenedEarly(t *testing.T) {
 	beam := vmtest.Start(t, erlang.Options{})
 	vmtest.NeedEBPF(t)
-	plan := func(explain bool) Plan {
+	plan := func(explain bool, group string) Plan {
 		return Plan{From: monotonic.Now() + int64(time.Second), Window: time.Second, Specs: []Spec{{
-			Name: "slow", Span: "slow", BinWidth: time.Millisecond, Bins: 10, Detail: Worst, Explain: explain,
+			Name: "slow", Span: "slow", BinWidth: time.Millisecond, Bins: 10, Detail: Worst, Explain: explain, Group: group,
 		}}}
 	}
 	for _, test := range []struct {
 		name       string
 		now, later bool // what is explained
 		may        bool
+		group      string // of the plan now
 		want       bool
 	}{
 		{name: "explained", now: true, want: true},
 		{name: "explained later", later: true, want: true},
 		{name: "may be explained", may: true, want: true},
+		{name: "grouped", group: GroupPID, want: true},
 		{name: "never explained"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			first := plan(test.now)
+			first := plan(test.now, test.group)
 			s, err := NewVMSource(t.Context(), VMConfig{Target: vm.Target{PID: beam.PID()}, Plan: first, Explain: test.may})
 			if err != nil {
 				t.Fatal(err)
@@ -43,7 +45,7 @@ func TestNamesAreOpenedEarly(t *testing.T) {
 				}
 			}()
 			if test.later {
-				next := plan(true)
+				next := plan(true, "")
 				next.From = first.At(first.Number(monotonic.Now()+int64(first.Window)) + 5).From
 				if err := s.Plan(t.Context(), next); err != nil {
 					t.Fatal(err)
@@ -51,6 +53,9 @@ func TestNamesAreOpenedEarly(t *testing.T) {
 			}
 			if got := s.names.namers[beam.PID()] != nil; got != test.want {
 				t.Errorf("names are opened: %v", got)
+			}
+			if _, _, err := s.Survey(beam.PID(), 0, 1); test.group != "" && err != nil {
+				t.Errorf("survey before the first window: %v", err)
 			}
 		})
 	}

@@ -181,6 +181,9 @@ func NewVMSource(ctx context.Context, cfg VMConfig) (*VMSource, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.begin(cfg.Plan, o)
+	if s.groups() {
+		s.awaitNames(firstNames)
+	}
 	if o.census != nil {
 		if err := o.census.catchUp(firstCensus); err != nil {
 			return nil, errors.Join(err, s.Close())
@@ -285,15 +288,34 @@ func (s *VMSource) forget(pid int) {
 	}
 }
 
-// openNames begins to open the VMs where something is explained, or may be later. That
-// takes some tenths of a second, and a process that has no name in one window and has one
-// in the next would be two.
+// openNames begins to open the VMs where something is explained, or may be later, and where
+// something is grouped by process. That takes some tenths of a second, and a process that has
+// no name in one window and has one in the next would be two.
 func (s *VMSource) openNames() {
-	if !slices.ContainsFunc(s.observations, func(o *observation) bool { return o.collector.Explains() }) {
+	if !s.groups() && !slices.ContainsFunc(s.observations, func(o *observation) bool { return o.collector.Explains() }) {
 		return
 	}
 	for pid := range s.vms {
 		s.namerOf(pid)
+	}
+}
+
+// groups reports whether a plan groups something.
+func (s *VMSource) groups() bool {
+	grouped := func(p Plan) bool {
+		return slices.ContainsFunc(ours(p.Specs), func(s Spec) bool { return s.Group != "" })
+	}
+	if len(s.stages) == 0 {
+		return grouped(s.cfg.Plan)
+	}
+	return slices.ContainsFunc(s.stages, func(st stage) bool { return grouped(st.Plan) })
+}
+
+// awaitNames waits until the VMs are open, for so long at most.
+func (s *VMSource) awaitNames(limit time.Duration) {
+	end := time.Now().Add(limit)
+	for pid := range s.vms {
+		s.names.wait(pid, time.Until(end))
 	}
 }
 

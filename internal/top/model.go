@@ -125,7 +125,8 @@ func (m *Model) Survey(s *Survey) {
 }
 
 // Use takes over what the VMs used of the processors since it was called before: about in the
-// window after the one that is added next.
+// window after the one that is added next. The first figure covers all time since top attached:
+// the first two windows have it.
 func (m *Model) Use(u Used) { m.pending = append(m.pending[max(0, len(m.pending)-1):], u) }
 
 // surveyAge is for how long a survey is shown where no other one comes, and at least for so

@@ -138,6 +138,27 @@ func (t *Top) system(l Level, by string) (*scope.System, error) {
 	return system, nil
 }
 
+// statusSource is a source that knows which VMs it observes before the first window, as
+// [outcome.VMSource] does.
+type statusSource interface {
+	Status() []outcome.VMStatus
+}
+
+// attached returns the VMs that the source observes before the first window.
+func (t *Top) attached() []outcome.VM {
+	s, ok := t.source.(statusSource)
+	if !ok {
+		return nil
+	}
+	var vms []outcome.VM
+	for _, v := range s.Status() {
+		if v.Refused == "" && !v.Ended {
+			vms = append(vms, v.VM)
+		}
+	}
+	return vms
+}
+
 // surveyor returns who reads the VMs' memory, nil where nobody does.
 func (t *Top) surveyor() Surveyor {
 	if t.opts.Surveyor != nil {
@@ -157,6 +178,7 @@ var errEnded = errors.New("no VM is left")
 // left. Windows that were over before it was attached do not count. It is called once. The
 // error wraps [ErrLimit] where observing costs too much.
 func (t *Top) Run(ctx context.Context, limit time.Duration) error {
+	t.meet(t.attached()) // so the first window has figures of the system and of memory
 	scopeDone, cancel := context.WithCancel(ctx)
 	var changing sync.WaitGroup
 	changing.Go(func() { t.change(scopeDone) })
@@ -233,7 +255,7 @@ func (t *Top) Configured(_ *scope.System, p outcome.Plan) error {
 
 // Framed implements [scope.Observer].
 func (t *Top) Framed(b *outcome.Batch, _ *scope.Frame) error {
-	t.meet(b)
+	t.meet(seenIn(b))
 	if t.begun = t.begun || begun(b); !t.begun {
 		return nil // it was not attached yet
 	}
@@ -252,14 +274,19 @@ func (t *Top) Framed(b *outcome.Batch, _ *scope.Frame) error {
 	return t.left(b)
 }
 
-// meet notes which VMs there are, and what they have used.
-func (t *Top) meet(b *outcome.Batch) {
+// seenIn returns the VMs of a batch.
+func seenIn(b *outcome.Batch) []outcome.VM {
 	var vms []outcome.VM
 	for i := range b.Counts {
 		if vm := b.Counts[i].VM; vm.PID != 0 && !slices.Contains(vms, vm) {
 			vms = append(vms, vm)
 		}
 	}
+	return vms
+}
+
+// meet notes which VMs there are, and what they have used.
+func (t *Top) meet(vms []outcome.VM) {
 	used := t.processors.read(vms, monotonic.Now())
 	t.mu.Lock()
 	defer t.mu.Unlock()

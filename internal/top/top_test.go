@@ -14,6 +14,7 @@ import (
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/price"
+	"github.com/beamscope/beamscope/internal/procname"
 )
 
 // A fakeSource tells of the shop whatever is planned. Its methods are called from one
@@ -60,6 +61,11 @@ func (s *fakeSource) Collect(_ context.Context, w outcome.Window) (outcome.Batch
 	}
 	s.n++
 	return *b, err
+}
+
+// Status says that the shop is observed, and that another VM is not.
+func (*fakeSource) Status() []outcome.VMStatus {
+	return []outcome.VMStatus{{VM: shop}, {VM: store, Refused: "no probes"}}
 }
 
 func (*fakeSource) Watch(context.Context) []outcome.Notice { return nil }
@@ -299,6 +305,27 @@ func TestAttachesLate(t *testing.T) {
 	}
 	if s.n != 8 || len(said.tables) != 5 || said.tables[0].Partial {
 		t.Errorf("%d windows, %d tables, want 8 and 5", s.n, len(said.tables))
+	}
+}
+
+// The first table already has what the operating system and the VM's memory tell.
+func TestFirstTable(t *testing.T) {
+	x, said := open(t, &fakeSource{})
+	var used time.Duration
+	x.processors.of = func(int) (time.Duration, int, error) {
+		used += time.Millisecond
+		return used, 4, nil
+	}
+	x.opts.Surveyor = &fakeMemory{figures: map[int][]procname.Figures{shop.PID: {{Number: 44, Waiting: 7}}}}
+	if err := x.Run(t.Context(), testWindow); err != nil {
+		t.Fatal(err)
+	}
+	first := said.tables[0]
+	if !first.Used.Known || first.Used.Share <= 0 || first.Used.Processors != 4 {
+		t.Errorf("processors: %+v", first.Used)
+	}
+	if seen := first.Total.Seen; !seen.Known || seen.Waiting != 7 {
+		t.Errorf("memory: %+v", seen)
 	}
 }
 
