@@ -33,16 +33,16 @@ type Residual struct {
 	// the whole. It is near 0 for a true quotient. Where it is large, the whole is
 	// no sequence of the part and something independent of it.
 	Error float64
-	At    time.Duration // where the distance is
+	At    time.Duration // the first time at which the distance is that large
 }
 
 // maxDeconvolved is the number of bins above which a deconvolution, whose cost is
-// quadratic, uses wider ones.
+// quadratic, uses wider ones: of both operands together.
 const maxDeconvolved = 2048
 
 // Deconvolve returns the residual R of whole = part ⊕ R. It returns a
 // [*NoResidualError] where the bounds prove that there is none, and [ErrNoData]
-// where one of the two is empty. Operands of more than 2048 bins are rebinned.
+// where one of the two is empty. Operands of more than 2048 bins together are rebinned.
 //
 // With F_W = F_P ⊕ F_R the bounds follow for all times τ and t from
 //
@@ -78,27 +78,25 @@ func residualBounds(w, p *DeltaQ) (*DeltaQ, error) {
 	if ws.Lo > ps.Hi+Tolerance {
 		return nil, &NoResidualError{At: w.Horizon(), Needs: ws.Lo, Possible: ps.Hi}
 	}
-	success := Bounds{0, 1}
+	success := 1.0 // at most
 	if ps.Lo > 0 {
-		success.Hi = min(1, float64(ws.Hi/ps.Lo*(1+0x1p-50)))
-	}
-	if ps.Hi > 0 {
-		success.Lo = min(success.Hi, float64(ws.Lo/ps.Hi*(1-0x1p-50)))
+		success = min(1, divUp(ws.Hi, ps.Lo))
 	}
 	out := new(DeltaQ)
 	out.resize(w.width, n)
 	for k := range n + 1 {
-		hi := residualAbove(w, p, k, success.Hi)
-		lo, at := residualBelow(w, p, k, success.Hi)
+		hi := residualAbove(w, p, k, success)
+		lo, at := residualBelow(w, p, k, success)
 		if lo > hi+Tolerance {
-			possible := float64(p.At(at).Hi*hi) + float64((success.Hi-hi)*p.At(at-k-1).Hi)
-			return nil, &NoResidualError{At: w.edge(at), Needs: w.At(at).Lo, Possible: min(1, possible)}
+			possible := addUp(mulUp(p.At(at).Hi, hi), mulUp(success-hi, p.At(at-k-1).Hi))
+			return nil, &NoResidualError{At: w.edge(at), Needs: w.At(at).Lo, Possible: possible}
 		}
-		out.lo[k], out.hi[k] = max(0, min(lo, hi)), hi
+		out.lo[k], out.hi[k] = min(lo, hi), hi
 	}
-	out.lo[n] = max(out.lo[n], min(out.hi[n], success.Lo))
 	level(out)
-	out.excess = w.excess
+	// The whole exceeds the horizon by at least as much as the residual does, wherever the
+	// part succeeds.
+	out.excess = w.excess.given(ps.Lo)
 	out.trim()
 	return out, nil
 }
@@ -119,7 +117,7 @@ func residualAbove(w, p *DeltaQ, k int, success float64) float64 {
 	hi := success
 	for a := range p.lo {
 		if p.lo[a] > 0 {
-			hi = min(hi, float64(w.At(k+a).Hi/p.lo[a]*(1+0x1p-50)))
+			hi = min(hi, divUp(w.At(k+a).Hi, p.lo[a]))
 		}
 	}
 	return hi
@@ -128,15 +126,15 @@ func residualAbove(w, p *DeltaQ, k int, success float64) float64 {
 // residualBelow bounds F_R at edge k from below, and tells the edge of the whole
 // that does it. A bound above 1 is the sign of a contradiction.
 func residualBelow(w, p *DeltaQ, k int, success float64) (lo float64, at int) {
-	for i := k; i < len(w.lo)+k+p.Bins() && i < len(w.lo); i++ {
+	for i := k; i < len(w.lo); i++ {
 		later, all := p.At(i-k-1).Hi, p.At(i).Hi
-		need := float64(w.lo[i]*(1-0x1p-50)) - float64(success*later)
+		need := subDown(w.lo[i], mulUp(success, later))
 		if need <= Tolerance {
 			continue
 		}
 		bound := math.Inf(1)
 		if all > later {
-			bound = float64(need / (all - later) * (1 - 0x1p-50))
+			bound = divDown(need, subUp(all, later))
 		}
 		if bound > lo {
 			lo, at = bound, i
@@ -220,11 +218,16 @@ const quotientError = 1e-9
 // isQuotient tells that r is a distribution and times p is w. It sets what is
 // negative by no more than rounding to 0.
 func isQuotient(w, p, r []float64) bool {
+	var sum float64
 	for i, v := range r {
-		if !(v >= -quotientError && v <= 1+quotientError) {
+		if !(v >= -quotientError) {
 			return false
 		}
 		r[i] = max(0, v)
+		sum += r[i]
+	}
+	if sum > 1+quotientError {
+		return false
 	}
 	product := make([]float64, len(w))
 	for i, a := range r {
@@ -262,15 +265,12 @@ const fitRounds = 200
 func fit(w, p []float64) []float64 {
 	n := len(w)
 	r, product, ratio := make([]float64, n), make([]float64, n), make([]float64, n)
-	var sumW, sumP float64
-	for _, v := range w {
-		sumW += v
-	}
+	var sumP float64
 	for _, v := range p {
 		sumP += v
 	}
 	for i := range r {
-		r[i] = min(1, sumW/sumP) / float64(n)
+		r[i] = 1 // in the first round any start with all masses the same becomes the same
 	}
 	for range fitRounds {
 		clear(product)
@@ -343,7 +343,7 @@ func BudgetFor(q QTA, part *DeltaQ) (Budget, error) {
 		if p.Required.P == 0 {
 			continue
 		}
-		b.Failure = min(b.Failure, max(0, 1-p.Required.P/reached))
+		b.Failure = min(b.Failure, max(0, subDown(1, divUp(p.Required.P, reached))))
 		if p.HasTime && !p.Final {
 			b.Delay = min(b.Delay, max(0, p.Time.Lo))
 		}
@@ -376,8 +376,8 @@ func floorAt(q QTA, part *DeltaQ, at time.Duration) float64 {
 			continue
 		}
 		later, all := part.At(part.index(s.T-at)).Hi, part.At(part.index(s.T)).Hi
-		if need := s.P - later; need > Tolerance && all > later {
-			bound = max(bound, min(1, need/(all-later)))
+		if need := subDown(s.P, later); need > Tolerance && all > later {
+			bound = max(bound, min(1, divDown(need, subUp(all, later))))
 		}
 	}
 	return bound

@@ -163,15 +163,20 @@ func (e excess) times(n int) excess {
 // inBins is the excess of d in bins, on condition of success: the mean over successes
 // is that over all executions divided by the probability of success.
 func (e excess) inBins(d *DeltaQ) excess {
-	if e == (excess{}) {
+	width := float64(d.width)
+	return excess{divUp(e.mean, width), divUp(e.rms, width)}.given(d.lo[d.Bins()])
+}
+
+// given is the excess on a condition that holds with a probability of at least least, and
+// wherever there is any excess: that over all executions divided by the probability.
+func (e excess) given(least float64) excess {
+	switch {
+	case e == (excess{}):
 		return e
-	}
-	success := d.lo[d.Bins()]
-	if success == 0 {
+	case least == 0:
 		return unbounded()
 	}
-	width := float64(d.width)
-	return excess{divUp(divUp(e.mean, width), success), divUp(divUp(e.rms, width), rootDown(success))}
+	return excess{divUp(e.mean, least), divUp(e.rms, rootDown(least))}
 }
 
 // second bounds E[(T−c)² − (H−c)²; T > H] for a horizon H = c + distance.
