@@ -34,15 +34,7 @@ func NewQTA(maxFailure float64, steps ...Step) (QTA, error) {
 		}
 	}
 	q := QTA{steps: slices.Clone(steps), success: 1 - maxFailure, failure: maxFailure}
-	slices.SortStableFunc(q.steps, func(a, b Step) int {
-		if a.T != b.T {
-			return int(max(-1, min(1, a.T-b.T)))
-		}
-		if a.P < b.P {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(q.steps, func(a, b Step) int { return cmp.Or(cmp.Compare(a.T, b.T), cmp.Compare(a.P, b.P)) })
 	return q, nil
 }
 
@@ -57,7 +49,7 @@ func Quartiles(p25, p50, p75 time.Duration, maxFailure float64) (QTA, error) {
 	return NewQTA(maxFailure, Step{p25, 0.25}, Step{p50, 0.5}, Step{p75, 0.75})
 }
 
-// Steps are the required points, in order of T.
+// Steps are the required points, in order of T and then of P.
 func (q QTA) Steps() []Step { return slices.Clone(q.steps) }
 
 // MinSuccess is the fraction of all executions that have to succeed at all.
@@ -91,7 +83,8 @@ type Point struct {
 type TimeMargin struct{ Lo, Hi time.Duration }
 
 // A Margin is a slack or a hazard, in time and in probability, each with the place
-// where it is found: an index into the Points of the judgement. Both are guaranteed:
+// where it is found: an index into the Points of the judgement, of several with the same
+// margin any. Both are guaranteed:
 // a slack is at least, a hazard at most, what is said here, and neither is
 // negative.
 type Margin struct {
