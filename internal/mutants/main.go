@@ -62,6 +62,7 @@ type run struct {
 	drawn      []mutant
 	equivalent int
 	results    map[result]int
+	survivors  []mutant
 	done       int
 }
 
@@ -159,6 +160,7 @@ func (r *run) batch(b *batch) (err error) {
 	}
 	for _, m := range left {
 		r.results[survived]++
+		r.survivors = append(r.survivors, m)
 		fmt.Println(m)
 	}
 	r.done += len(b.mutants) + wrong
