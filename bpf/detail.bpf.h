@@ -328,10 +328,36 @@ static __always_inline void read_origin(const struct detail *d, struct message *
 	}
 }
 
-/* At message__queued and message__receive. The cookie is the kind. */
+/* Behind the arguments of message__queued and message__receive: the address of the message,
+ * where that can be had. */
+#define ARG_MESSAGE 6
+
+/* In the cookie: that argument is the address of a word, which has the message's. */
+#define MESSAGE_INDIRECT (1 << 8)
+
+/* Reads the address of a message that has no token. The VM does not use it again while the
+ * message is in a mailbox, unless it collects garbage. */
+static __always_inline void read_address(void *ctx, __u64 cookie, const struct block *b, struct message *m)
+{
+	__u64 address;
+
+	if (m->label || m->prev || m->cur)
+		return;
+	address = number_arg(ctx, b, ARG_MESSAGE);
+	if (address && cookie & MESSAGE_INDIRECT && bpf_probe_read_user(&address, sizeof(address), (void *)address))
+		return;
+	if (!address)
+		return;
+	m->label = address;
+	m->prev = address >> 32;
+	m->flags |= LOG_ADDRESS;
+}
+
+/* At message__queued and message__receive. The cookie has the kind. */
 SEC("uprobe.multi")
 int detail_received(void *ctx)
 {
+	__u64 cookie = bpf_get_attach_cookie(ctx);
 	struct message m = {};
 	struct block block;
 	struct detail d;
@@ -344,9 +370,10 @@ int detail_received(void *ctx)
 	m.label = number_arg(ctx, &block, 3);
 	m.prev = number_arg(ctx, &block, 4);
 	m.cur = number_arg(ctx, &block, 5);
-	if (bpf_get_attach_cookie(ctx) == LOG_RECEIVE)
+	read_address(ctx, cookie, &block, &m);
+	if ((__u8)cookie == LOG_RECEIVE)
 		read_origin(&d, &m);
-	log_message(bpf_get_attach_cookie(ctx), &d, &m);
+	log_message(cookie, &d, &m);
 	return 0;
 }
 

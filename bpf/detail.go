@@ -56,6 +56,13 @@ func details() []detail {
 	}
 }
 
+// As in detail.bpf.h: behind which arguments the address of a message is, and what a cookie
+// says of it.
+const (
+	argMessageAddress = 6
+	messageIndirect   = 1 << 8
+)
+
 // detailSites returns the places of a detail that can be had.
 func (c *Collector) detailSites(d detail, t Target) (found siteList, err error) {
 	probe, err := t.probe(d.probe)
@@ -64,11 +71,18 @@ func (c *Collector) detailSites(d detail, t Target) (found siteList, err error) 
 	}
 	known, _ := dtrace.Lookup(d.probe)
 	for _, site := range probe.Sites {
-		v := variant{program: d.program, args: newBlockArguments(site.Args), layout: t.Layout}
+		args, cookie := site.Args, uint64(d.kind)
+		if m, known := t.Messages[site.Address]; known && d.program == kernelProgDetailReceived && len(args) == argMessageAddress {
+			args = append(slices.Clone(args), m.Arg)
+			if m.Indirect {
+				cookie |= messageIndirect
+			}
+		}
+		v := variant{program: d.program, args: newBlockArguments(args), layout: t.Layout}
 		if known.Function != nil || d.program == kernelProgDetailReceived {
 			v.terms = t.Terms.behind(site)
 		}
-		found.add(v, known.Function != nil && known.Function.Return, site, uint64(d.kind))
+		found.add(v, known.Function != nil && known.Function.Return, site, cookie)
 	}
 	return found, nil
 }

@@ -89,6 +89,11 @@ type Event struct {
 	Inner            uint32
 	Alias            bool
 
+	// Message is, of what is queued or received without a token, where the VM has the message:
+	// no other one that waits in the mailbox has that address. It may change when garbage is
+	// collected. 0 where it is not known.
+	Message uint64
+
 	// Unwatched is, of EventSend and those of spans, that Process is not watched: it is
 	// logged for Other's or the span's sake, and nothing else of Process is known then.
 	Unwatched bool

@@ -53,6 +53,7 @@ enum origin {
 #define LOG_STRANGER (1 << 1) /* who sent it, or ends the span, is not watched */
 #define LOG_AGAIN (1 << 2)    /* a process runs, and was the last one that ran on the thread */
 #define LOG_PORT (1 << 3)     /* a process is suspended because of a port */
+#define LOG_ADDRESS (1 << 4)  /* a message has no token; its address is there instead of label and prev */
 
 struct record {
 	__u64 place; /* 1 + its number in its stripe, 0 while it is being written */

@@ -201,6 +201,7 @@ const (
 	logStranger = 1 << 1
 	logAgain    = 1 << 2
 	logPort     = 1 << 3
+	logAddress  = 1 << 4
 )
 
 // decodeEvent returns the event of a record; false where it is none.
@@ -232,6 +233,9 @@ func decodeEvent(r *kernelRecord, texts *textReader) (Event, bool) {
 		e.Cur, e.Inner = int32(r.Details[1]), uint32(r.Details[1]>>32)
 		e.Alias, e.Unwatched = r.Flags&logAlias != 0, r.Flags&logStranger != 0
 		e.Origin = Origin(r.Origin)
+		if r.Flags&logAddress != 0 {
+			e.Message, e.Label, e.Prev = r.Details[0], 0, 0
+		}
 	case EventOffCPU:
 		e.From, e.To = int64(r.Details[0]), int64(r.Details[1])
 		e.off(r.Size&0xffff, int16(r.Size>>16))
