@@ -76,7 +76,7 @@ try() {
 	done
 	grep -q "$(process "$system")" "$work/top" || { echo "$system: top does not name $(process "$system")" >&2 && status=1; }
 	if [ "$system" = rabbitmq ]; then
-		explained slow-consumer 200 delivery 'mailbox wait of .*slow_consumer' || status=1
+		explained slow-consumer 200 delivery 'waiting in the mailbox of .*slow_consumer' || status=1
 		explained disk 0 publish 'the dirty function prim_file:sync_nif/2 of .*rabbit_prequeue' || status=1
 	fi
 	scripts/"$system".sh stop

@@ -31,8 +31,8 @@ func TestTraceLive(t *testing.T) {
 	}
 	for _, test := range []struct{ scenario, config, want string }{
 		{"gc", "", "garbage collection of its own process"},
-		{"mailbox", file, "mailbox wait of "},
-		{"callee", file, ", reached over <"},
+		{"mailbox", file, "waiting in the mailbox of "},
+		{"callee", file, ", through <"},
 	} {
 		t.Run(test.scenario, func(t *testing.T) {
 			f := traceFlags{count: 3, outcome: "slow"}

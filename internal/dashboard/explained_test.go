@@ -113,12 +113,12 @@ func explanations(t *testing.T, width, height int, change ...func(*Options)) *ha
 	return h
 }
 
-const shifted = "since 12:03:07 UTC mailbox wait of queue_2 (inferred) grew from 5 % to 78 %"
+const shifted = "since 12:03:07 UTC waiting in the mailbox of queue_2 (inferred) grew from 5 % to 78 %"
 
 // The selected probe says below the table where its time went, and so does what fired.
 func TestExplainedLine(t *testing.T) {
 	h := explanations(t, 140, 40)
-	h.shows("order: "+shifted, "i why", "▶ 12:03:07 load of order: "+shifted+"; 78 % of order #1001 was mailbox wait")
+	h.shows("order: "+shifted, "i why", "▶ 12:03:07 load of order: "+shifted+"; 78 % of order #1001 was wa")
 	h.keys(",,,,,")
 	h.shows("order: 85 % of the time of 3 instances was running of <0.140.0>, inferred")
 	h.key(tcell.KeyDown)
@@ -151,8 +151,8 @@ func TestExplainedLineOfNothing(t *testing.T) {
 func TestExplainedInstances(t *testing.T) {
 	h := explanations(t, 120, 50)
 	h.keys("i")
-	h.shows("worst of order", "12:03:10.000     #1401 failure   100ms 78 % mailbox wait of queue_2",
-		"#1 failure  40.0ms", "#1400 success", "78 % of order #1401 was mailbox wait of <0.123.0> (queue_2), behind 812 messages, inferred",
+	h.shows("worst of order", "12:03:10.000     #1401 failure   100ms 78 % waiting in the mailbox of queue_2",
+		"#1 failure  40.0ms", "#1400 success", "78 % of order #1401 was waiting in the mailbox of <0.123.0> (queue_2), behind 812 messages, inferred",
 		"Enter where its time went")
 	text := h.text()
 	if at := strings.Index(text, "#1 failure"); at < strings.Index(text, "#1401 failure") || at > strings.Index(text, "#0 success") {
@@ -160,10 +160,10 @@ func TestExplainedInstances(t *testing.T) {
 	}
 	h.key(tcell.KeyEnter)
 	h.shows("order #1401: failure after 100ms, start 12:03:10.000, shop@host (pid 1801), <0.85.0> (shop:order/1)",
-		"   ├─ ~ mailbox wait of <0.123.0> (queue_2), behind 812 me", "the shares of its time",
-		"78 %   78.0ms  was mailbox wait of <0.123.0> (queue_2), behind 812 messages",
+		"   ├─ ~ waiting in the mailbox of <0.123.0> (queue_2)", "the shares of its time",
+		"78 %   78.0ms  was waiting in the mailbox of <0.123.0> (queue_2), behind 812 messages",
 		"all that is explained in the window of 12:03:11", shifted, "usually, in 10 quiet windows before",
-		"78 % █████████▍      5 % ▋             mailbox wait of queue_2 (inferred)")
+		"78 % █████████▍      5 % ▋             waiting in the mailbox of queue_2 (inferred)")
 	h.key(tcell.KeyEscape)
 	h.shows("worst of order")
 	h.hides("the shares of its time")
@@ -178,14 +178,14 @@ func TestExplainedScrolls(t *testing.T) {
 	h := explanations(t, 60, 20)
 	h.keys("i")
 	h.key(tcell.KeyEnter)
-	h.hides("~ mailbox wait of <0.123.0> (queue_2)", "usually")
+	h.hides("~ waiting in the mailbox of <0.123.0> (queue_2)", "usually")
 	h.key(tcell.KeyEnd)
 	h.shows("1 % ▏")
 	h.key(tcell.KeyHome)
 	for range 40 {
 		h.key(tcell.KeyRight)
 	}
-	h.shows("~ mailbox wait of <0.123.0> (que")
+	h.shows("~ waiting in the mailbox of <0.1")
 	h.mouseAt(30, 10, tview.MouseScrollDown, tview.MouseScrollDown)
 	h.hides("order #1401: failure")
 }
@@ -372,7 +372,7 @@ func TestSnapshotExplanation(t *testing.T) {
 		}
 	}
 	h.mouse("failure      100ms", tview.MouseLeftDown, tview.MouseLeftClick)
-	h.shows("78 % of order #1401 was mailbox wait")
+	h.shows("78 % of order #1401 was waiting in the mailbox")
 	h.key(tcell.KeyEnter)
 	h.shows("order #1401: failure after 100ms", "the shares of its time")
 	h.key(tcell.KeyEscape)
@@ -415,7 +415,7 @@ func TestExplainedVMs(t *testing.T) {
 	// A list of all of them says whose each is.
 	h.key(tcell.KeyEscape)
 	h.do(func() { h.d.listExplained("order", h.d.explainedInstances("order", outcome.VM{})) })
-	h.shows("of VM", "#9000 failure   100ms pid 1802", "#1401 failure   100ms shop@host (pid 1801) 78 % mailbox wait of queue_2")
+	h.shows("of VM", "#9000 failure   100ms pid 1802", "#1401 failure   100ms shop@host (pid 1801) 78 % waiting in the mailbox of queue_2")
 }
 
 // A share is drawn in eighths of a column.

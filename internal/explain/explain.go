@@ -208,6 +208,7 @@ func (v *vm) send(p *process, e *bpf.Event) {
 	p.sent, p.sending = append(p.sent, s), s
 	p.sentTo[q.pid] = append(p.sentTo[q.pid], s)
 	q.arrive(s)
+	p.box.answered(q.pid)
 }
 
 func (v *vm) process(pid trace.PID) *process {

@@ -14,14 +14,15 @@ const maxDepth = 8
 
 // Reasons of what is not explained, or not followed.
 const (
-	reasonNothing = "waits for a message, and nothing tells from whom"
+	reasonNothing = "it waits for a message; no event tells from which process"
+	reasonTimed   = "it waits in a receive with a time, which is not over"
 	reasonAssumed = "assumed: it sent the last message there"
-	reasonAsked   = "assumed: of those it has sent to since a message came, only this one has ever answered"
+	reasonAsked   = "assumed: of the processes that it has sent to, only this one has ever answered"
 	reasonRemote  = "a process of another node"
 	reasonCycle   = "they wait for each other"
 	reasonExited  = "it had exited"
-	reasonTaken   = "when it took the message is not certain"
-	reasonMissed  = "when it took the message was not seen"
+	reasonTaken   = "it is not certain when it took the message"
+	reasonMissed  = "beamscope did not see when it took the message"
 )
 
 var reasonDepth = fmt.Sprintf("followed over %d processes", maxDepth)
@@ -162,7 +163,7 @@ func (w *walk) wait(p *process, s segment, by path) []node {
 			return []node{w.sender(p, s, k, by, trace.Inferred)}
 		}
 		n := span(s.from, s.to, trace.Waiting, 0, trace.Ambiguous)
-		n.Reason = "woken by a message " + between(k.among)
+		n.Reason = "it waited for a message " + between(k.among)
 		return []node{n}
 	case byTimer, byExit, bySignal, byUntold, byOpen:
 		return []node{w.alone(p, s, k, by)}
@@ -187,6 +188,12 @@ func (w *walk) wait(p *process, s segment, by path) []node {
 // assume explains a segment in which a process waits that nothing has come for.
 func (w *walk) assume(p *process, s segment, by path) node {
 	asked, since := p.asked(s.at)
+	if s.timed && p.call(s.at) == nil {
+		asked = w.answerers(p, asked)
+		if len(asked) == 0 {
+			return unexplained(s.from, s.to, p.pid, by.mark, reasonTimed)
+		}
+	}
 	if len(asked) == 0 {
 		return unexplained(s.from, s.to, p.pid, by.mark, reasonNothing)
 	}
@@ -204,6 +211,15 @@ func (w *walk) assume(p *process, s segment, by path) node {
 	})
 	n.Reason = also(why, n.Reason)
 	return n
+}
+
+// answerers returns those messages whose receivers have ever sent one to p. Only from them
+// may a process expect an answer that is in a receive with a time and monitors nobody.
+func (w *walk) answerers(p *process, asked []*send) []*send {
+	return slices.DeleteFunc(asked, func(m *send) bool {
+		q := w.vm.processes[m.to]
+		return q == nil || len(q.sentTo[p.pid]) == 0
+	})
 }
 
 // asked returns the last message to each process that p has sent one to up to a time,
@@ -283,7 +299,7 @@ func between(among []trace.PID) string {
 		return text + ", but there is more than one that it may be"
 	}
 	if len(known) < len(among) {
-		text += ", or one that was not seen to be sent"
+		text += ", or of one whose sender was not seen"
 	}
 	return text
 }
@@ -314,6 +330,9 @@ func (w *walk) follow(h wish) node {
 		by := h.by.to(h.of, h.link.Mark)
 		if m := request(h.asker, q, h.from, h.to); m != nil {
 			n.children = w.serve(q, m, h.from, h.to, by)
+		} else if m := w.relayed(q, h.from, h.to); m != nil {
+			relay := w.follow(wish{asker: h.asker, of: m.from, from: h.from, to: m.at, link: linkOf(m, m.mark), by: by})
+			n.children = append([]node{relay}, w.serve(q, m, m.at, h.to, by)...)
 		} else {
 			n.children = w.explain(q, h.from, h.to, by)
 		}
@@ -333,6 +352,28 @@ func (n node) simple() node {
 		n.Reason = c.Reason
 	}
 	return n
+}
+
+// relayed returns the message by which a process learned what it answered at a time, if
+// that message is why it is tracked; nil where there is none. The sender of the message had
+// what was asked for until then.
+func (w *walk) relayed(q *process, from, answered int64) *send {
+	if w.state(q, from) != unknown {
+		return nil
+	}
+	for _, m := range q.arrived[after(q.arrived, from+1, sentAt):] {
+		if m.at >= answered {
+			return nil
+		}
+		if w.state(q, m.at+near) == unknown {
+			continue
+		}
+		if m.unwatched || m.fate != taken || m.received > answered || w.state(q, m.at-near) != unknown {
+			return nil
+		}
+		return m
+	}
+	return nil
 }
 
 // exchanges is how many messages back it is looked for the last one that was answered.

@@ -80,7 +80,7 @@ func TestFollow(t *testing.T) {
 			120020 end 1 7`,
 		start: 10, end: 120020, want: `
 			10-22 running 1
-			22-110000 waiting 0 ambiguous: woken by a message of <0.2.0> or <0.3.0>
+			22-110000 waiting 0 ambiguous: it waited for a message of <0.2.0> or <0.3.0>
 			110000-120000 ready 1 inferred
 			120000-120020 running 1`,
 	}, {
@@ -134,7 +134,7 @@ func TestFollow(t *testing.T) {
 			90010 end 1 7`,
 		start: 10, end: 90010, want: `
 			10-22 running 1
-			22-80000 unexplained 1: it waited for a time, as in a sleep: its timer ended the wait
+			22-80000 timer 1: the time of its receive ran out, as in timer:sleep
 			80000-80005 running 1
 			80005-90000 waiting 2 inferred by 2>1 90000..90007
 				80005-90000 running 2 inferred
@@ -161,7 +161,7 @@ func TestFollow(t *testing.T) {
 			90010 end 1 7`,
 		start: 10, end: 90010, want: `
 			10-22 running 1
-			22-20000 unexplained 1: it waited for a time, as in a sleep: its timer ended the wait
+			22-20000 timer 1: the time of its receive ran out, as in timer:sleep
 			20000-80005 running 1
 			80005-90000 waiting 2 inferred by 2>1 90000..90007
 				80005-90000 running 2 inferred
@@ -203,7 +203,7 @@ func TestFollow(t *testing.T) {
 			33 receive 2 9 #1`,
 		start: 10, end: 90, want: `
 			10-22 running 1
-			22-90 waiting 2 inferred by 1>2 20..33: assumed: of those it has sent to since a message came, only this one has ever answered
+			22-90 waiting 2 inferred by 1>2 20..33: assumed: of the processes that it has sent to, only this one has ever answered
 				22-33 mailbox 2 inferred behind 1 by 1>2 20..33
 				33-90 running 2 inferred`,
 	}, {
@@ -426,7 +426,7 @@ func TestFollow(t *testing.T) {
 			22-90 waiting 2 inferred by 1>2 20..32: assumed: it sent the last message there
 				22-30 ready 2 inferred
 				30-33 running 2 inferred
-				33-90 unexplained 2 inferred: waits for a message, and nothing tells from whom`,
+				33-90 unexplained 2 inferred: it waits for a message; no event tells from which process`,
 	}, {
 		name: "waiting for a process that is not watched", events: `
 			0 watch 1
@@ -435,7 +435,7 @@ func TestFollow(t *testing.T) {
 			22 out 1 wait`,
 		start: 10, end: 90, want: `
 			10-22 running 1
-			22-90 waiting 2 inferred by 1>2 20..0: assumed: it sent the last message there; not watched then`,
+			22-90 waiting 2 inferred by 1>2 20..0: assumed: it sent the last message there; what it did is not known: beamscope did not track it then`,
 	}, {
 		name: "a message with literals, which are not counted when it is sent", events: `
 			0 watch 1
@@ -591,7 +591,7 @@ func TestFollow(t *testing.T) {
 			90 end 1 7`,
 		start: 10, end: 90, want: `
 			10-20 running 1
-			20-80 waiting 0 ambiguous: woken by a message of <0.2.0> or <0.3.0>
+			20-80 waiting 0 ambiguous: it waited for a message of <0.2.0> or <0.3.0>
 			80-85 ready 1 inferred
 			85-90 running 1`,
 	}, {
@@ -627,7 +627,7 @@ func TestFollow(t *testing.T) {
 			90 end 1 7`,
 		start: 10, end: 90, want: `
 			10-20 running 1
-			20-80 waiting 2 inferred by 2>1 80..87: not watched then
+			20-80 waiting 2 inferred by 2>1 80..87: what it did is not known: beamscope did not track it then
 			80-85 ready 1
 			85-90 running 1`,
 	}, {

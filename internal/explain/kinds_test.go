@@ -194,7 +194,7 @@ func TestKinds(t *testing.T) {
 			99999 end 1 7 unwatched`,
 		start: 10, end: 60, want: `
 			10-22 running 1
-			22-60 waiting 2 ambiguous by 1>2 20..0: assumed: it sent the last message there; when it took the message was not seen`,
+			22-60 waiting 2 ambiguous by 1>2 20..0: assumed: it sent the last message there; beamscope did not see when it took the message`,
 	}, {
 		name: "no state: the reductions tell", events: `
 			0 watch 1
@@ -208,7 +208,7 @@ func TestKinds(t *testing.T) {
 			10-20 running 1
 			20-30 ready 1 inferred: ` + guessReductions + `
 			30-40 running 1
-			40-50 unexplained 1 inferred: woken without a message: by a timer or a signal, which the VM did not tell
+			40-50 unexplained 1 inferred: it took no message: a timer or a signal woke it, and the VM does not tell which
 			50-60 running 1`,
 	}, {
 		name: "garbage collection", events: `
@@ -291,7 +291,7 @@ func TestKinds(t *testing.T) {
 			90 end 1 7`,
 		start: 10, end: 90, want: `
 			10-20 running 1
-			20-70 unexplained 1: woken by a message that no process of this node was seen to send: by a timer, a port, another node or the VM
+			20-70 unexplained 1: it waited for a message whose sender was not seen: a timer, a port, another node or the VM
 			70-90 running 1`,
 	}, {
 		name: "a sleep", events: `
@@ -304,9 +304,9 @@ func TestKinds(t *testing.T) {
 			90 end 1 7`,
 		start: 10, end: 90, want: `
 			10-20 running 1
-			20-70 unexplained 1: it waited for a time, as in a sleep: its timer ended the wait
+			20-70 timer 1: the time of its receive ran out, as in timer:sleep
 			70-75 running 1
-			75-80 unexplained 1: it waited for a time, as in a sleep: its timer ended the wait
+			75-80 timer 1: the time of its receive ran out, as in timer:sleep
 			80-90 running 1`,
 	}, {
 		name: "exit", events: `
@@ -332,7 +332,7 @@ func TestUnseen(t *testing.T) {
 			50 in 1 @2
 			60 end 1 7`,
 		start: 10, end: 60, want: `
-			10-30 unexplained 1: not watched then
+			10-30 unexplained 1: what it did is not known: beamscope did not track it then
 			30-40 running 1
 			40-50 ready 1
 			50-60 running 1`,
@@ -343,17 +343,17 @@ func TestUnseen(t *testing.T) {
 			20 unwatched 1`,
 		start: 10, end: 60, want: `
 			10-20 running 1
-			20-60 unexplained 1: not watched then: there was no room`,
+			20-60 unexplained 1: what it did is not known: beamscope had no room to track it`,
 	}, {
 		name: "never heard of", events: `
 			0 watch 9`,
 		start: 10, end: 60, want: `
-			10-60 unexplained 1: not watched then`,
+			10-60 unexplained 1: what it did is not known: beamscope did not track it then`,
 	}, {
 		name: "nothing was seen to happen", events: `
 			0 watch 1`,
 		start: 10, end: 60, want: `
-			10-60 unexplained 1: nothing was seen of it yet`,
+			10-60 unexplained 1: what it did is not known: no event of it was seen yet`,
 	}, {
 		name: "GC under way", events: `
 			0 watch 1
@@ -386,7 +386,7 @@ func TestUnseen(t *testing.T) {
 			50 gc- 1
 			60 end 1 7`,
 		start: 10, end: 60, want: `
-			10-30 unexplained 1: not watched then
+			10-30 unexplained 1: what it did is not known: beamscope did not track it then
 			30-50 gc 1
 			50-60 running 1`,
 	}, {
@@ -407,7 +407,7 @@ func TestUnseen(t *testing.T) {
 			55 gc- 1`,
 		start: 10, end: 60, want: `
 			10-20 running 1
-			20-50 unexplained 1: not watched then
+			20-50 unexplained 1: what it did is not known: beamscope did not track it then
 			50-55 gc 1
 			55-60 running 1`,
 	}, {
@@ -420,7 +420,7 @@ func TestUnseen(t *testing.T) {
 			55 gc- 1`,
 		start: 10, end: 60, want: `
 			10-20 running 1
-			20-50 unexplained 1: not watched then
+			20-50 unexplained 1: what it did is not known: beamscope did not track it then
 			50-55 gc 1
 			55-60 running 1`,
 	}} {
@@ -486,16 +486,16 @@ func TestOverwrittenInPart(t *testing.T) {
 			70-80 gc 1
 			80-90 running 1`},
 		{name: "who was said to take a message", owner: 2, start: 13, end: 70, want: `
-			13-20 unexplained 2: nothing was seen of it yet
+			13-20 unexplained 2: what it did is not known: no event of it was seen yet
 			20-50 unexplained 2` + why + `
 			50-60 ready 2 inferred
 			60-70 running 2`},
 		{name: "who has exited meanwhile", owner: 3, start: 13, end: 70, want: `
-			13-50 unexplained 3: not watched then
+			13-50 unexplained 3: what it did is not known: beamscope did not track it then
 			50-70 unexplained 3: it had exited`},
 		{name: "who is watched since", owner: 4, start: 13, end: 70, want: `
-			13-50 unexplained 4: not watched then
-			50-70 unexplained 4: nothing was seen of it yet`},
+			13-50 unexplained 4: what it did is not known: beamscope did not track it then
+			50-70 unexplained 4: what it did is not known: no event of it was seen yet`},
 	} {
 		t.Run(s.name, func(t *testing.T) { s.explain(t, &l) })
 	}
@@ -516,7 +516,7 @@ func TestOverwrittenAndNothingLeft(t *testing.T) {
 		5-20 gc 1
 		20-40 running 1
 		40-50 unexplained 1: its events were overwritten before they were read
-		50-70 unexplained 1: nothing was seen of it yet`}.explain(t, &l)
+		50-70 unexplained 1: what it did is not known: no event of it was seen yet`}.explain(t, &l)
 }
 
 func TestForget(t *testing.T) {
@@ -528,7 +528,7 @@ func TestForget(t *testing.T) {
 		50 gc- 1`), bpf.Loss{})
 	l.Forget(30)
 	scenario{name: "forgotten", start: 10, end: 70, want: `
-		10-30 unexplained 1: too long ago: not kept
+		10-30 unexplained 1: too long ago: beamscope no longer has these events
 		30-50 gc 1
 		50-70 running 1`}.explain(t, &l)
 	l.Forget(1000)
@@ -573,7 +573,7 @@ func TestForgetVM(t *testing.T) {
 		50 watch 1
 		60 gc+ 1`), bpf.Loss{})
 	scenario{name: "the next one", start: 10, end: 70, want: `
-		10-50 unexplained 1: not watched then
+		10-50 unexplained 1: what it did is not known: beamscope did not track it then
 		50-60 running 1
 		60-70 gc 1`}.explain(t, &l)
 }
@@ -596,7 +596,7 @@ func TestWatchEndsSilently(t *testing.T) {
 			10001 out 1 wait`,
 		start: 10000, end: 900000, want: `
 			10000-10001 running 1
-			10001-900000 waiting 2 inferred by 1>2 2..5: assumed: it sent the last message there; not watched then`,
+			10001-900000 waiting 2 inferred by 1>2 2..5: assumed: it sent the last message there; what it did is not known: beamscope did not track it then`,
 	}, {
 		name: "seen when it is again", events: before + `
 			10001 out 1 wait
@@ -607,7 +607,7 @@ func TestWatchEndsSilently(t *testing.T) {
 			950002 gc+ 2`,
 		start: 10000, end: 900000, want: `
 			10000-10001 running 1
-			10001-900000 waiting 2 inferred by 1>2 2..5: assumed: it sent the last message there; not watched then`,
+			10001-900000 waiting 2 inferred by 1>2 2..5: assumed: it sent the last message there; what it did is not known: beamscope did not track it then`,
 	}, {
 		name: "it is asked", events: before + `
 			10001 send 1>2 5
@@ -663,14 +663,14 @@ func TestWatchedAfterLoss(t *testing.T) {
 		600001 watch 5
 		600010 gc+ 5`), bpf.Loss{})
 	scenario{name: "swapped", start: 200, end: 600020, owner: 5, want: `
-		200-600001 unexplained 5: not watched then
+		200-600001 unexplained 5: what it did is not known: beamscope did not track it then
 		600001-600010 running 5
 		600010-600020 gc 5`}.explain(t, &l)
 
 	l.Add(script(t, `
 		700000 gc- 6`), bpf.Loss{})
 	scenario{name: "it is lost that it was watched", start: 50, end: 700020, owner: 6, want: `
-		50-100 unexplained 6: not watched then
+		50-100 unexplained 6: what it did is not known: beamscope did not track it then
 		100-700000 gc 6
 		700000-700020 running 6`}.explain(t, &l)
 
@@ -678,7 +678,7 @@ func TestWatchedAfterLoss(t *testing.T) {
 	l.Add(script(t, `
 		800000 gc- 8`), bpf.Loss{})
 	scenario{name: "long ago", start: 700000, end: 800020, owner: 8, want: `
-		700000-800000 unexplained 8: not watched then
+		700000-800000 unexplained 8: what it did is not known: beamscope did not track it then
 		800000-800020 running 8`}.explain(t, &l)
 }
 

@@ -83,11 +83,13 @@ type queued struct {
 	at     int64
 	size   uint32
 	token  token
+	where  uint64      // the VM has it, 0 where that is not known
 	send   *send       // that it is, nil where that was not seen
 	among  []trace.PID // senders that are possible, where there is more than one
 	latest int64       // when the last of those messages was sent
 	origin origin      // of one that is looked for
 	early  bool        // it was sent before the process was tracked
+	rival  bool        // a message that is like it was taken, and it is assumed that it was an older one
 }
 
 // A receipt is that a process took a message. What it is is known if send is not nil,
@@ -126,6 +128,7 @@ type mailbox struct {
 	blocked  bool // it waited in a receive since the last one
 	rejected int  // how many of private it did not want then
 	choosy   bool // it has been seen not to want what it had
+	skips    bool // it has answered a message while it was assumed to take older ones first
 	inTurn   int  // how many it has taken in turn, while it had what may be an answer and is not like them
 	lastAt   int64
 
@@ -144,7 +147,7 @@ func (b *mailbox) reset(from int64) {
 	for i := range b.private {
 		b.lose(&b.private[i])
 	}
-	*b = mailbox{choosy: b.choosy, inTurn: b.inTurn, tracked: forever}
+	*b = mailbox{choosy: b.choosy, skips: b.skips, inTurn: b.inTurn, tracked: forever}
 	for _, s := range kept {
 		b.arrive(s)
 	}
@@ -197,7 +200,15 @@ func (b *mailbox) queue(q queued, last int64, inner int) {
 
 // collect says that garbage is collected: what has been sent is fetched for that, and
 // handed out later. What is sent after it is not fetched until that has been.
-func (b *mailbox) collect(at int64) { b.collected = at }
+// The VM may copy messages then: where they are is not known any more.
+func (b *mailbox) collect(at int64) {
+	b.collected = at
+	for _, all := range [][]queued{b.batch, b.private} {
+		for i := range all {
+			all[i].where = 0
+		}
+	}
+}
 
 // fetch puts what was fetched into the private queue. It returns when at the latest the
 // first of it was sent, as far as that was seen; forever where it was not.
@@ -292,7 +303,7 @@ func (b *mailbox) lapse(pending []*send, known int64) []*send {
 func (b *mailbox) receive(e *bpf.Event, sent []*send) receipt {
 	b.length(int(e.Inner))
 	r := receipt{at: e.Time, label: e.Label, origin: origin{e.Origin, e.Other}}
-	want := queued{size: e.Size, token: tokenOf(e), origin: r.origin}
+	want := queued{size: e.Size, token: tokenOf(e), where: e.Message, origin: r.origin}
 	var q queued
 	older := b.front
 	if i := b.pick(want, sent); i >= 0 {
@@ -366,6 +377,11 @@ func (b *mailbox) pick(want queued, sent []*send) int {
 		b.front = max(0, b.front-1)
 		return -1
 	}
+	if want.where != 0 {
+		if i := b.at(want.where); i >= 0 {
+			return i
+		}
+	}
 	if b.blocked && (b.rejected > 0 || b.front > 0) {
 		// What it has rejected it did not want: it is one that came after.
 		if i := b.only(want, b.rejected); i >= 0 {
@@ -374,6 +390,7 @@ func (b *mailbox) pick(want queued, sent []*send) int {
 	}
 	if b.front > 0 {
 		b.front--
+		b.older(want)
 		return -1
 	}
 	if len(b.private) == 0 {
@@ -387,9 +404,49 @@ func (b *mailbox) pick(want queued, sent []*send) int {
 	return 0
 }
 
+// at returns the index of the last of the private queue that is at an address, -1 if none is.
+func (b *mailbox) at(address uint64) int {
+	for i := len(b.private) - 1; i >= max(0, len(b.private)-search); i-- {
+		if b.private[i].where == address {
+			return i
+		}
+	}
+	return -1
+}
+
+// older notes that a message was taken of which it is assumed that it is older than all that
+// are known. It may be any of those that are like it. Once that has turned out to be wrong it
+// is not assumed any more: it is uncertain which one was taken.
+func (b *mailbox) older(want queued) {
+	for _, i := range b.alike(want, 0, len(b.private)) {
+		b.private[i].rival = true
+		if b.skips {
+			b.private[i].doubt()
+		}
+	}
+}
+
+// answered says that the process has sent a message to another one. If it has a message of
+// that one, and may have taken it, it is uncertain whether it has.
+func (b *mailbox) answered(to trace.PID) {
+	for i := range b.private[:min(len(b.private), search)] {
+		if q := &b.private[i]; q.rival && q.send != nil && q.send.from == to {
+			b.skips = true
+			q.doubt()
+		}
+	}
+}
+
+// doubt says that it is uncertain whether the message is still there.
+func (q *queued) doubt() {
+	if q.send != nil && q.send.fate == underway {
+		q.among, q.latest = confuse(q.send, nil)
+	}
+}
+
 // same reports whether what was queued may be what is wanted, by where that is from too.
 func (q queued) same(want queued) bool {
-	if q.size != want.size || q.token != want.token {
+	if q.size != want.size || q.token != want.token || q.where != 0 && want.where != 0 && q.where != want.where {
 		return false
 	}
 	if q.among != nil {

@@ -17,23 +17,23 @@ const preempted = 4000
 
 // Why nothing is known of a process.
 const (
-	whyNotWatched  = "not watched then"
-	whyNoRoom      = "not watched then: there was no room"
+	whyNotWatched  = "what it did is not known: beamscope did not track it then"
+	whyNoRoom      = "what it did is not known: beamscope had no room to track it"
 	whyOverwritten = "its events were overwritten before they were read"
-	whyForgotten   = "too long ago: not kept"
+	whyForgotten   = "too long ago: beamscope no longer has these events"
 	whyNotRecorded = "before the recording began"
-	whySilent      = "nothing was seen of it yet"
-	whyBegunUnseen = "when it began to run was not seen: its scheduler had been waiting since before the probes were attached"
+	whySilent      = "what it did is not known: no event of it was seen yet"
+	whyBegunUnseen = "when it began to run is not known: its scheduler had been idle since before the probes were attached"
 
 	whySuspendedUnseen = "it was suspended for a part of this time, and since when was not seen"
 )
 
 // guessReductions is on what it rests, where the VM does not tell more, whether a process
 // waits that has stopped to run.
-const guessReductions = "guessed by its reductions"
+const guessReductions = "inferred from its reductions"
 
 // guessThread is why it is not certain that a process that ran did.
-const guessThread = "its scheduler's thread may have slept: that was not seen"
+const guessThread = "its scheduler's thread may have slept: beamscope does not see that here"
 
 // A state is what a process does.
 type state uint8
@@ -55,6 +55,7 @@ type change struct {
 	state  state
 	thread int    // of running, collects and native; of ready, that on which it ended
 	detail string // the native function, why it is unknown
+	timed  bool   // of waits: the receive has a time
 	over   bool   // of ready: the time of the receive it waits in is over
 	told   int64  // of ready: when the VM said so, 0 if it did not
 	woken  bool   // of ready: by a message to an alias, if that came
@@ -472,7 +473,7 @@ func (p *process) back(before change, at int64) {
 // out stops to run.
 func (p *process) out(e *bpf.Event) {
 	p.begunUnseen(e)
-	c := change{at: e.Time, state: waits}
+	c := change{at: e.Time, state: waits, timed: e.State&bpf.StateTimer != 0}
 	switch {
 	case e.State&bpf.StateKnown == 0:
 		c.guess = guessReductions
@@ -486,6 +487,7 @@ func (p *process) out(e *bpf.Event) {
 	case p.early != 0 && e.Time-p.early <= near:
 		c.state = ready // already
 	}
+	c.timed = c.timed && c.state == waits
 	p.early = 0
 	if e.State&(bpf.StateSuspended|bpf.StateExiting) == bpf.StateSuspended {
 		p.stopsSuspended(e.Time, c.state)
@@ -500,7 +502,7 @@ func (p *process) mail(e *bpf.Event, last int64) {
 	switch e.Kind {
 	case bpf.EventQueued:
 		p.fetched = append(p.fetched, e.Time)
-		p.box.queue(queued{at: e.Time, size: e.Size, token: tokenOf(e)}, last, int(e.Inner))
+		p.box.queue(queued{at: e.Time, size: e.Size, token: tokenOf(e), where: e.Message}, last, int(e.Inner))
 	case bpf.EventReceive:
 		r := p.box.receive(e, p.sent)
 		p.received = append(p.received, r)

@@ -19,10 +19,10 @@ const (
 	reasonNoOwner = "it is not known which process started it"
 	reasonNoEvent = "nothing was recorded"
 	reasonLegs    = "handed over more often than is followed"
-	reasonOrigin  = "handed over by a message that no process of this node was seen to send"
-	reasonEarlier = "not tracked yet: handed over by a message that was sent before the process was tracked"
-	reasonBefore  = "how it came to the process that has it next was not seen"
-	reasonLeft    = "handed over to this process, and no message of it was seen that passed it on"
+	reasonOrigin  = "handed over by a message whose sender was not seen"
+	reasonEarlier = "not tracked yet: handed over by a message that was sent before beamscope tracked the process"
+	reasonBefore  = "beamscope did not see how it came to the process that has it next"
+	reasonLeft    = "handed over to this process; no message that passed it on was seen"
 )
 
 // Explain returns where the time of an instance went. It is to be called when the events

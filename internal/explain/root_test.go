@@ -97,7 +97,7 @@ func TestHandedOver(t *testing.T) {
 		name: "no start", events: strings.Replace(handedOver, "10 start 1 7", "", 1) + `
 			190 end 5 7`,
 		start: 21, end: 190, owner: 77, want: `
-			21-22 unexplained 2 inferred: how it came to the process that has it next was not seen
+			21-22 unexplained 2 inferred: beamscope did not see how it came to the process that has it next
 			22-25 waiting 2 inferred
 				22-25 running 2 inferred
 			25-100 waiting 3 inferred by 2>3 25..60
@@ -123,7 +123,7 @@ func TestHandedOver(t *testing.T) {
 			22 receive 2 5 #1
 			50 end 2 7`,
 		start: 10, end: 50, want: `
-			10-22 unexplained 2: handed over by a message that no process of this node was seen to send
+			10-22 unexplained 2: handed over by a message whose sender was not seen
 			22-50 waiting 2
 				22-50 running 2`,
 	}, {
@@ -137,7 +137,7 @@ func TestHandedOver(t *testing.T) {
 			60001 receive 2 5 #1
 			90000 end 2 7`,
 		start: 30000, end: 90000, want: `
-			30000-60001 unexplained 2: how it came to the process that has it next was not seen
+			30000-60001 unexplained 2: beamscope did not see how it came to the process that has it next
 			60001-90000 waiting 2
 				60001-90000 running 2`,
 	}, {
@@ -161,7 +161,7 @@ func TestHandedOver(t *testing.T) {
 			12-50 waiting 2 inferred by 1>2 12..22
 				12-20 ready 2 inferred
 				20-25 running 2 inferred
-				25-40 unexplained 2 inferred: woken by a message that no process of this node was seen to send: by a timer, a port, another node or the VM
+				25-40 unexplained 2 inferred: it waited for a message whose sender was not seen: a timer, a port, another node or the VM
 				40-50 running 2 inferred`,
 	}, {
 		name: "a message that was not seen may have brought it", events: `
@@ -178,7 +178,7 @@ func TestHandedOver(t *testing.T) {
 			80002 receive 2 50 #1
 			90000 end 2 7`,
 		start: 30000, end: 90000, want: `
-			30000-80002 unexplained 2 ambiguous: handed over by a message of <0.1.0>, or one that was not seen to be sent
+			30000-80002 unexplained 2 ambiguous: handed over by a message of <0.1.0>, or of one whose sender was not seen
 			80002-90000 waiting 2
 				80002-90000 running 2`,
 	}, {
@@ -208,7 +208,7 @@ func TestHandedOver(t *testing.T) {
 			10 start 1 7
 			50 end 2 7`,
 		start: 10, end: 50, want: `
-			10-50 unexplained 2: how it came to the process that has it next was not seen`,
+			10-50 unexplained 2: beamscope did not see how it came to the process that has it next`,
 	}, {
 		name: "never ended, over one process", events: rule + `
 			8 in 2 @2
@@ -227,7 +227,7 @@ func TestHandedOver(t *testing.T) {
 			12-30 waiting 2 inferred by 1>2 12..22
 				12-20 ready 2 inferred
 				20-30 running 2 inferred
-			30-50 unexplained 2 inferred: handed over to this process, and no message of it was seen that passed it on`,
+			30-50 unexplained 2 inferred: handed over to this process; no message that passed it on was seen`,
 	}, {
 		name: "never ended, in a mailbox", events: rule + `
 			7 watch 3
@@ -296,7 +296,7 @@ func TestHandedOver(t *testing.T) {
 	}, {
 		name: "never ended, and it is not known who started it", events: strings.Replace(handedOver, "10 start 1 7", "", 1),
 		start: 100, end: 190, owner: 77, want: `
-			100-190 unexplained 77: not watched then`,
+			100-190 unexplained 77: what it did is not known: beamscope did not track it then`,
 	}} {
 		t.Run(s.name, func(t *testing.T) { s.run(t) })
 	}
@@ -453,12 +453,12 @@ func TestNotEnded(t *testing.T) {
 		72 in 1 over`
 	scenario{events: events, start: 10, end: 90, firstSpan: true, want: `
 		10-30 running 1 inferred` + why + `
-		30-70 unexplained 1 inferred` + sleeps + `
+		30-70 timer 1 inferred` + why + "; " + strings.TrimPrefix(sleeps, ": ") + `
 		70-72 ready 1 inferred` + why + `
 		72-90 running 1 inferred` + why}.run(t)
 	scenario{events: "0 start 3 6\n1 end 3 6" + events, start: 10, end: 90, want: `
 		10-30 running 1
-		30-70 unexplained 1` + sleeps + `
+		30-70 timer 1` + sleeps + `
 		70-72 ready 1
 		72-90 running 1`}.run(t)
 }

@@ -22,7 +22,7 @@ const vmPID = 42
 //	5 able 1 over        9 monitor 1>2           a scheduler has it, the time of its receive is over; it monitors 2
 //	5 send 1>2 4         5 send 1>2 alias        size 4; then a token: ~9.1.2; or unwatched
 //	7 receive 2 4 from=1                         or port=1, atom=1, down=1
-//	6 queued 2 4 #1      7 receive 2 4 #1        1 in the private queue
+//	6 queued 2 4 #1 !9   7 receive 2 4 #1 !9     1 in the private queue; at address 9
 //	0 gc+ 1  1 gc- 1  2 nif+ 1 f  3 nif- 1 f     9 exit 1
 //	3 suspend 1 6     port 6, or the function    7 resume 1 2       of 2 suspensions, or 1
 //	3 hold 1>2        7 release 1>2              2 asks to suspend 1, and to resume it
@@ -60,6 +60,8 @@ func scripted(t testing.TB, f []string) bpf.Event {
 			e.Thread = number[int](t, arg[1:])
 		case arg[0] == '#':
 			e.Inner = number[uint32](t, arg[1:])
+		case arg[0] == '!':
+			e.Message = number[uint64](t, arg[1:])
 		case arg[0] == '~':
 			if _, err := fmt.Sscanf(arg, "~%d.%d.%d", &e.Label, &e.Prev, &e.Cur); err != nil {
 				t.Fatal(arg, err)
@@ -206,7 +208,7 @@ func drawn(tr *trace.Trace) string {
 }
 
 var (
-	kindNames = [...]string{"root", "running", "ready", "gc", "mailbox", "nif", "port", "waiting", "oswait", "unexplained", "vm", "suspended", "blocked", "stopped"}
+	kindNames = [...]string{"root", "running", "ready", "gc", "mailbox", "nif", "port", "waiting", "oswait", "unexplained", "vm", "suspended", "blocked", "stopped", "timer", "external"}
 	markNames = [...]string{"exact", "inferred", "ambiguous"}
 )
 

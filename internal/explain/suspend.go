@@ -34,8 +34,8 @@ type hold struct {
 
 // What is guessed of suspensions.
 const (
-	guessHold   = "guessed: another process asked for that, and nothing was seen since that shows it"
-	guessResume = "guessed: when it was resumed was not seen"
+	guessHold   = "inferred: another process suspended it, and no event confirms that"
+	guessResume = "inferred: beamscope did not see when it was resumed"
 )
 
 // suspenders are the functions of the VM that suspend the process that runs, and why. A
@@ -283,7 +283,7 @@ func (s suspension) tell(n *node) {
 }
 
 // reasonSuspended is why a suspension is not explained.
-const reasonSuspended = "suspended, and nothing that was seen tells what for"
+const reasonSuspended = "suspended; no event tells why"
 
 // held reports whether the process is suspended by another one: it is not busy.
 func (c change) held() bool { return c.state == suspended && c.why.by == byProcess }

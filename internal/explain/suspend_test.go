@@ -61,10 +61,10 @@ func TestSuspensions(t *testing.T) {
 			61-70 vm 1 [some_function]
 			70-71 ready 1
 			71-81 running 1
-			81-90 unexplained 1: suspended, and nothing that was seen tells what for
+			81-90 unexplained 1: suspended; no event tells why
 			90-91 ready 1
 			91-95 running 1
-			95-97 unexplained 1: suspended, and nothing that was seen tells what for
+			95-97 unexplained 1: suspended; no event tells why
 			97-98 ready 1
 			98-100 running 1`,
 	}, {
@@ -77,7 +77,7 @@ func TestSuspensions(t *testing.T) {
 			90 end 1 7`,
 		start: 10, end: 90, want: `
 			10-21 running 1
-			21-70 port 1 inferred [#Port<0.6>]: guessed: when it was resumed was not seen
+			21-70 port 1 inferred [#Port<0.6>]: inferred: beamscope did not see when it was resumed
 			70-90 running 1`,
 	}, {
 		name: "resumed before it stops, and while", events: `
@@ -129,7 +129,7 @@ func TestSuspensions(t *testing.T) {
 			90 end 1 7`,
 		start: 10, end: 90, want: `
 			10-20 running 1
-			20-30 waiting 3 inferred by 3>1 50..82: not watched then
+			20-30 waiting 3 inferred by 3>1 50..82: what it did is not known: beamscope did not track it then
 			30-70 suspended 1 by 2
 			70-81 ready 1
 			81-90 running 1`,
@@ -148,7 +148,7 @@ func TestSuspensions(t *testing.T) {
 			90000 end 1 7`,
 		start: 10, end: 90000, want: `
 			10-20 running 1
-			20-30000 waiting 3 inferred by 3>1 50000..82000: not watched then
+			20-30000 waiting 3 inferred by 3>1 50000..82000: what it did is not known: beamscope did not track it then
 			30000-70000 suspended 1 by 2
 			70000-81000 ready 1
 			81000-90000 running 1`,
@@ -303,7 +303,7 @@ func TestSuspensions(t *testing.T) {
 			10-21 running 1
 			21-30 vm 1 [persistent terms]
 			30-35 gc 1
-			35-40 vm 1 inferred [persistent terms]: guessed: when it was resumed was not seen
+			35-40 vm 1 inferred [persistent terms]: inferred: beamscope did not see when it was resumed
 			40-41 running 1
 			41-50 gc 1
 			50-51 running 1

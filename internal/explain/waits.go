@@ -9,21 +9,25 @@ import (
 
 // Reasons of waits that no other process explains.
 const (
-	reasonTimer   = "it waited for a time, as in a sleep: its timer ended the wait"
-	reasonTimeout = "timed out: the time that it gave the call was over before an answer came"
+	reasonTimer   = "the time of its receive ran out, as in timer:sleep"
+	reasonTimeout = "the call timed out: no answer came in time"
 	reasonExit    = "an exit signal ended the process"
-	reasonSignal  = "woken by no message that it took, nor by its timer"
-	reasonUntold  = "woken without a message: by a timer or a signal, which the VM did not tell"
-	reasonOpen    = "it could go on, and what woke it was not seen"
+	reasonSignal  = "neither a message that it took nor its timer woke it"
+	reasonUntold  = "it took no message: a timer or a signal woke it, and the VM does not tell which"
+	reasonOpen    = "it could go on; beamscope did not see what woke it"
 
-	reasonWasThere = "not tracked yet: it took a message that was sent before the process was tracked"
-	reasonUnseen   = "woken by a message that no process of this node was seen to send: by a timer, a port, another node or the VM"
-	reasonMessage  = "woken by the message of a timer"
-	reasonVM       = "woken by a message of the VM"
-	reasonNative   = "woken by a message of a native function"
-	reasonOwn      = "woken by a message that the VM sent in its own name"
-	reasonSender   = "it sent a message that was not seen to be sent: it was not watched then, or the VM did for its sake"
-	reasonDown     = "a monitor told that it has ended"
+	reasonWasThere = "not tracked yet: it took a message that was sent before beamscope tracked it"
+	reasonUnseen   = "it waited for a message whose sender was not seen: a timer, a port, another node or the VM"
+	reasonMessage  = "the message of a timer ended the wait"
+	reasonSender   = "its message ended the wait, and beamscope did not see it sent"
+	reasonDown     = "it waited for this process to end"
+)
+
+// What the message of the VM is that a process waits for.
+const (
+	fromVM     = "a message of the VM"
+	fromNative = "a message of a native function"
+	fromItself = "a message that the VM sent in the name of the receiver"
 )
 
 // alone explains a segment in which a process waits, and takes no message.
@@ -38,7 +42,7 @@ func (w *walk) alone(p *process, s segment, k wake, by path) node {
 			n.Reason = also(reasonTimeout, n.Reason)
 			return n
 		}
-		return unexplained(s.from, s.to, p.pid, mark, reasonTimer)
+		return because(s, p, trace.Timer, mark, "", reasonTimer)
 	case byExit:
 		return unexplained(s.from, s.to, p.pid, mark, reasonExit)
 	case bySignal:
@@ -82,6 +86,7 @@ func watchingSince(w watching) int64 { return w.at }
 // unseen explains a segment in which a process waits for a message that was not seen to be
 // sent.
 func (w *walk) unseen(p *process, s segment, k wake, by path) node {
+	mark := max(by.mark, k.mark)
 	reason := reasonUnseen
 	if k.early {
 		reason = reasonWasThere
@@ -91,23 +96,30 @@ func (w *walk) unseen(p *process, s segment, k wake, by path) node {
 		if of.process() != p.pid {
 			return w.sender(p, s, k, by, trace.Exact)
 		}
-		reason = reasonOwn
+		return because(s, p, trace.VMWait, mark, fromItself, "")
 	case bpf.OriginPort:
-		reason = fmt.Sprintf("woken by a message of #Port<0.%d>", of.of)
+		return because(s, p, trace.External, mark, fmt.Sprintf("#Port<0.%d>", of.of), "")
 	case bpf.OriginAtom:
 		switch name := w.log.atom(w.pid, of.of); name {
 		case "":
 		case "clock_service":
-			reason = reasonMessage
+			return because(s, p, trace.Timer, mark, "", reasonMessage)
 		case "system":
-			reason = reasonVM
+			return because(s, p, trace.VMWait, mark, fromVM, "")
 		case "undefined":
-			reason = reasonNative
+			return because(s, p, trace.VMWait, mark, fromNative, "")
 		default:
-			reason = "woken by a message of another node, " + name
+			return because(s, p, trace.External, mark, "the node "+name, "")
 		}
 	}
-	return unexplained(s.from, s.to, p.pid, max(by.mark, k.mark), reason)
+	return unexplained(s.from, s.to, p.pid, mark, reason)
+}
+
+// because explains a segment in which a process waits by what no other process does.
+func because(s segment, p *process, kind trace.Kind, mark trace.Mark, detail, reason string) node {
+	n := span(s.from, s.to, kind, p.pid, mark)
+	n.Detail, n.Reason = detail, reason
+	return n
 }
 
 // sender explains a segment in which a process waits for a message of which the VM told from

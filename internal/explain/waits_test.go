@@ -6,7 +6,7 @@ import (
 	"github.com/beamscope/beamscope/bpf"
 )
 
-const sleeps = ": it waited for a time, as in a sleep: its timer ended the wait"
+const sleeps = ": the time of its receive ran out, as in timer:sleep"
 
 // A wait that a timer ends is no wait for a message that comes meanwhile, and is taken later.
 func TestTimeout(t *testing.T) {
@@ -26,9 +26,9 @@ func TestTimeout(t *testing.T) {
 			90030 end 1 7`,
 		start: 10, end: 90030, want: `
 			10-20 running 1
-			20-40005 unexplained 1` + sleeps + `
+			20-40005 timer 1` + sleeps + `
 			40005-40006 running 1
-			40006-90000 unexplained 1` + sleeps + `
+			40006-90000 timer 1` + sleeps + `
 			90000-90010 ready 1
 			90010-90030 running 1`,
 	}, {
@@ -44,7 +44,7 @@ func TestTimeout(t *testing.T) {
 			90030 end 1 7`,
 		start: 10, end: 90030, want: `
 			10-20 running 1
-			20-40000 unexplained 1` + sleeps + `
+			20-40000 timer 1` + sleeps + `
 			40000-90010 ready 1
 			90010-90030 running 1`,
 	}, {
@@ -60,7 +60,7 @@ func TestTimeout(t *testing.T) {
 			90030 end 1 7`,
 		start: 10, end: 90030, want: `
 			10-20 running 1
-			20-40000 unexplained 1` + sleeps + `
+			20-40000 timer 1` + sleeps + `
 			40000-90010 ready 1 inferred
 			90010-90030 running 1`,
 	}, {
@@ -77,7 +77,7 @@ func TestTimeout(t *testing.T) {
 			90030 end 1 7`,
 		start: 10, end: 90030, want: `
 			10-20 running 1
-			20-70000 unexplained 1` + sleeps + `
+			20-70000 timer 1` + sleeps + `
 			70000-90010 ready 1
 			90010-90030 running 1`,
 	}, {
@@ -99,11 +99,11 @@ func TestTimeout(t *testing.T) {
 			90030 end 1 7`,
 		start: 10, end: 90030, want: `
 			10-20 running 1
-			20-50005 unexplained 1` + sleeps + `
+			20-50005 timer 1` + sleeps + `
 			50005-50006 running 1
-			50006-60000 unexplained 1` + sleeps + `
+			50006-60000 timer 1` + sleeps + `
 			60000-60006 running 1
-			60006-90000 unexplained 1` + sleeps + `
+			60006-90000 timer 1` + sleeps + `
 			90000-90001 ready 1
 			90001-90005 oswait 1
 			90005-90010 ready 1
@@ -183,7 +183,7 @@ func TestTimeout(t *testing.T) {
 				30-33 running 2 inferred
 			33-40 ready 1
 			40-50 running 1
-			50-90000 unexplained 1` + sleeps + `
+			50-90000 timer 1` + sleeps + `
 			90000-90010 ready 1
 			90010-90030 running 1`,
 	}, {
@@ -201,10 +201,10 @@ func TestTimeout(t *testing.T) {
 			90030 end 1 7`,
 		start: 10, end: 90030, want: `
 			10-22 running 1
-			22-40000 waiting 2 inferred by 1>2 20..0: ` + reasonTimeout + `; not watched then
+			22-40000 waiting 2 inferred by 1>2 20..0: ` + reasonTimeout + `; what it did is not known: beamscope did not track it then
 			40000-40010 ready 1
 			40010-40020 running 1
-			40020-90000 unexplained 1` + sleeps + `
+			40020-90000 timer 1` + sleeps + `
 			90000-90010 ready 1
 			90010-90030 running 1`,
 	}, {
@@ -219,7 +219,7 @@ func TestTimeout(t *testing.T) {
 			90030 end 1 7`,
 		start: 10, end: 90030, want: `
 			10-22 running 1
-			22-90000 unexplained 1` + sleeps + `
+			22-90000 timer 1` + sleeps + `
 			90000-90010 ready 1
 			90010-90030 running 1`,
 	}, {
@@ -254,7 +254,7 @@ func TestTimeout(t *testing.T) {
 			80007 receive 1 4 #1
 			80010 end 1 7`,
 		start: 10, end: 80010, want: `
-			10-80000 waiting 5 inferred by 5>1 80000..80007: not watched then
+			10-80000 waiting 5 inferred by 5>1 80000..80007: what it did is not known: beamscope did not track it then
 			80000-80005 ready 1
 			80005-80010 running 1`,
 	}, {
@@ -378,17 +378,17 @@ func TestWoken(t *testing.T) {
 		80007 receive 1 4 #1 `
 	const rest = "\n80000-80005 ready 1\n80005-80010 running 1"
 	for _, s := range []scenario{
-		{name: "by a timer", events: after + "atom=1", want: "20-80000 unexplained 1: woken by the message of a timer"},
-		{name: "by the VM", events: after + "atom=2", want: "20-80000 unexplained 1: woken by a message of the VM"},
-		{name: "by a native function", events: after + "atom=3", want: "20-80000 unexplained 1: woken by a message of a native function"},
-		{name: "by another node", events: after + "atom=4", want: "20-80000 unexplained 1: woken by a message of another node, other@host"},
+		{name: "by a timer", events: after + "atom=1", want: "20-80000 timer 1: the message of a timer ended the wait"},
+		{name: "by the VM", events: after + "atom=2", want: "20-80000 vm 1 [a message of the VM]"},
+		{name: "by a native function", events: after + "atom=3", want: "20-80000 vm 1 [a message of a native function]"},
+		{name: "by another node", events: after + "atom=4", want: "20-80000 external 1 [the node other@host]"},
 		{name: "by something else", events: after + "atom=5", want: "20-80000 unexplained 1: " + reasonUnseen},
-		{name: "by a port", events: after + "port=6", want: "20-80000 unexplained 1: woken by a message of #Port<0.6>"},
-		{name: "by itself", events: after + "from=1", want: "20-80000 unexplained 1: woken by a message that the VM sent in its own name"},
+		{name: "by a port", events: after + "port=6", want: "20-80000 external 1 [#Port<0.6>]"},
+		{name: "by itself", events: after + "from=1", want: "20-80000 vm 1 [a message that the VM sent in the name of the receiver]"},
 		{name: "it is not told", events: after, want: "20-80000 unexplained 1: " + reasonUnseen},
 		{name: "by a process that is not watched", events: after + "from=5",
-			want: "20-80000 waiting 5 by 5>1 0..80007: " + reasonSender + "; not watched then"},
-		{name: "by the end of a process", events: after + "down=5", want: "20-80000 waiting 5 by 5>1 0..80007: " + reasonDown + "; not watched then"},
+			want: "20-80000 waiting 5 by 5>1 0..80007: " + reasonSender + "; what it did is not known: beamscope did not track it then"},
+		{name: "by the end of a process", events: after + "down=5", want: "20-80000 waiting 5 by 5>1 0..80007: " + reasonDown + "; what it did is not known: beamscope did not track it then"},
 		{name: "by the end of a process that is watched", events: `
 			15 send 1>5 3
 			15 watch 5
@@ -430,14 +430,14 @@ func TestWokenByLateAnswer(t *testing.T) {
 			80006 queued 1 4 #1
 			80007 receive 1 4 #1 atom=1
 			80010 end 1 7`,
-		want: "10-20 running 1\n20-80000 unexplained 1: woken by the message of a timer\n80000-80005 ready 1\n80005-80010 running 1",
+		want: "10-20 running 1\n20-80000 timer 1: the message of a timer ended the wait\n80000-80005 ready 1\n80005-80010 running 1",
 	}, {
 		name: "then the end of a process, which the VM does not tell at once", events: before + `
 			80005 in 1
 			80006 queued 1 4 #1
 			80007 receive 1 4 #1 down=5
 			80010 end 1 7`,
-		want: "10-20 running 1\n20-80005 waiting 5 inferred by 5>1 0..80007: " + reasonDown + "; not watched then\n80005-80010 running 1",
+		want: "10-20 running 1\n20-80005 waiting 5 inferred by 5>1 0..80007: " + reasonDown + "; what it did is not known: beamscope did not track it then\n80005-80010 running 1",
 	}, {
 		name: "and the alias is one", events: before + `
 			80000 able 1
@@ -497,7 +497,7 @@ func TestWokenByAnother(t *testing.T) {
 		90 end 1 7`,
 		start: 10, end: 90, want: `
 			10-20 running 1
-			20-80 unexplained 1: woken by a message of #Port<0.6>
+			20-80 external 1 [#Port<0.6>]
 			80-85 ready 1
 			85-90 running 1`}.run(t)
 }
@@ -527,7 +527,7 @@ func TestWokenOpen(t *testing.T) {
 		80 able 1`,
 		start: 10, end: 90, want: `
 			10-20 running 1
-			20-80 unexplained 1: it could go on, and what woke it was not seen
+			20-80 unexplained 1: it could go on; beamscope did not see what woke it
 			80-90 ready 1 inferred`}.run(t)
 }
 
@@ -546,9 +546,9 @@ func TestCollectedWhileItWaits(t *testing.T) {
 		90 end 1 7`,
 		start: 10, end: 90, want: `
 			10-20 running 1
-			20-30 unexplained 1` + sleeps + `
+			20-30 timer 1` + sleeps + `
 			30-40 gc 1
-			40-80 unexplained 1` + sleeps + `
+			40-80 timer 1` + sleeps + `
 			80-82 ready 1
 			82-90 running 1`}.run(t)
 	scenario{events: before + `
@@ -560,7 +560,7 @@ func TestCollectedWhileItWaits(t *testing.T) {
 		90 end 1 7`,
 		start: 10, end: 90, want: `
 			10-20 running 1
-			20-30 waiting 5 inferred by 5>1 35..82: not watched then
+			20-30 waiting 5 inferred by 5>1 35..82: what it did is not known: beamscope did not track it then
 			30-40 gc 1
 			40-80 ready 1
 			80-90 running 1`}.run(t)

@@ -95,7 +95,7 @@ func TestTotals(t *testing.T) {
 	one, other := explained(), explained()
 	other.VM = outcome.VM{PID: 8}
 	k := worst.Keeper{N: 1}
-	const went = ", 1 instance explained, 100ms: 70 % mailbox wait of queue_2 (inferred), 27 % waiting for another process (ambiguous: two may have sent what it took), 2 % waiting to run, 1 % dirty function of queue_2 (inferred)\n"
+	const went = ", 1 instance explained, 100ms: 70 % waiting in the mailbox of queue_2 (inferred), 27 % waiting for another process (ambiguous: two may have sent what it took), 2 % waiting to run, 1 % dirty function of queue_2 (inferred)\n"
 	const shares = `,"n":1,"total_ns":100000000,"shares":[` +
 		`{"kind":"mailbox","name":"queue_2","own":false,"mark":"inferred","share":0.7,"duration_ns":70000000},{"kind":"waiting","own":false,"mark":"ambiguous","reason":"two may have sent what it took","share":0.27,"duration_ns":27000000},` +
 		`{"kind":"ready","own":true,"mark":"exact","share":0.02,"duration_ns":2000000},{"kind":"nif","name":"queue_2","own":false,"mark":"inferred","share":0.01,"duration_ns":1000000}]}` + "\n"

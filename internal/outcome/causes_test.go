@@ -53,9 +53,9 @@ func causes() []cause {
 		{scenario: "callee", of: ofProcess("slow_callee", trace.Running)},
 		{scenario: "lock", of: ofProcess("holder", trace.Waiting, trace.Running)},
 		{scenario: "handed_over", of: ofProcess("queue_2", trace.Mailbox), behind: 90},
-		{scenario: "sleep", of: ofKind(trace.Unexplained), reason: "it waited for a time"},
-		{scenario: "timer", of: ofKind(trace.Unexplained), reason: "woken by the message of a timer"},
-		{scenario: "port_message", of: ofKind(trace.Unexplained), reason: "woken by a message of #Port<"},
+		{scenario: "sleep", of: ofKind(trace.Timer), reason: "the time of its receive ran out"},
+		{scenario: "timer", of: ofKind(trace.Timer), reason: "the message of a timer"},
+		{scenario: "port_message", of: func(s trace.Share) bool { return s.Kind == trace.External && strings.HasPrefix(s.Detail, "#Port<") }},
 	}
 }
 

@@ -39,7 +39,7 @@ func TestNoteGuesses(t *testing.T) {
 	s.stages[0].specs[0].Explain = true
 	s.noteGuesses()
 	s.noteGuesses()
-	want := []string{"pid 5: it is old: whether a process waits or was preempted is guessed by its reductions"}
+	want := []string{"pid 5: it is old: whether a process waits or was preempted is inferred from its reductions"}
 	if got := texts(s); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -70,7 +70,7 @@ func TestRecordGivenUpIsUnexplained(t *testing.T) {
 	const why = "assumed: the process that started the span still has it" // its end was not seen
 	want := &trace.Trace{Spans: []trace.Span{
 		{Parent: -1, Kind: trace.Root, Start: 15, End: 40, Process: 2},
-		{Parent: 0, Kind: trace.Unexplained, Start: 15, End: 21, Process: 2, Mark: trace.Inferred, Reason: "too long ago: not kept"},
+		{Parent: 0, Kind: trace.Unexplained, Start: 15, End: 21, Process: 2, Mark: trace.Inferred, Reason: "too long ago: beamscope no longer has these events"},
 		{Parent: 0, Kind: trace.GC, Start: 21, End: 30, Process: 2, Mark: trace.Inferred, Reason: why},
 		{Parent: 0, Kind: trace.Running, Start: 30, End: 40, Process: 2, Mark: trace.Inferred, Reason: why},
 	}}

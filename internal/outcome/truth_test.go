@@ -103,7 +103,7 @@ func (r told) judgeCause(t *testing.T, c cause) {
 			case s.Mark != trace.Exact:
 			case c.of(s):
 				caused += s.Duration
-			case s.Kind == trace.Running || s.Kind == trace.Waiting || s.Kind == trace.Unexplained && !ignorant.MatchString(s.Reason):
+			case s.Kind == trace.Running || s.Kind == trace.Waiting || s.Kind == trace.Timer || s.Kind == trace.External || s.Kind == trace.Unexplained && !ignorant.MatchString(s.Reason):
 				others += s.Duration
 			}
 		}
@@ -457,7 +457,7 @@ func heldUp(sp *trace.Span) bool { return sp.Kind == trace.OSWait || sp.Kind == 
 
 // runs reports whether a process that does this does not wait.
 func runs(kind trace.Kind) bool {
-	return !slices.Contains([]trace.Kind{trace.Waiting, trace.Unexplained, trace.Mailbox, trace.NIF, trace.Port, trace.VMWait, trace.Suspended}, kind)
+	return !slices.Contains([]trace.Kind{trace.Waiting, trace.Unexplained, trace.Mailbox, trace.NIF, trace.Port, trace.VMWait, trace.Suspended, trace.Timer, trace.External}, kind)
 }
 
 // A part is a time in a phase of a process, or between its phases.
@@ -503,7 +503,7 @@ const (
 )
 
 // ignorant are reasons that say that nothing is known.
-var ignorant = regexp.MustCompile(`ran or waited is not known|not watched|not tracked|nothing was seen|overwritten|not kept|before the recording|was not seen|not certain|no process of this node was seen`)
+var ignorant = regexp.MustCompile(`ran or waited is not known|what it did is not known|not tracked|began to run is not known|overwritten|no longer has|before the recording|not seen|did not see|not certain`)
 
 // judged judges what a span says of a part of the time of a process.
 func judged(sp *trace.Span, p part) judgement {
@@ -532,18 +532,23 @@ func judged(sp *trace.Span, p part) judgement {
 	case runs:
 		return saysWrong
 	}
-	reason := func(begin string) judgement {
-		return says(sp.Kind == trace.Unexplained && strings.HasPrefix(sp.Reason, begin))
+	begins := func(kind trace.Kind, text, begin string) judgement {
+		return says(sp.Kind == kind && strings.HasPrefix(text, begin))
 	}
 	switch p.what {
 	case "sleep":
-		return reason("it waited for a time")
+		if sp.Kind == trace.Unexplained {
+			return begins(trace.Unexplained, sp.Reason, "it waits in a receive with a time")
+		}
+		return begins(trace.Timer, sp.Reason, "the time of its receive ran out")
+	case "suspended":
+		return says(sp.Kind == trace.Suspended && sp.Other == p.of)
 	case "timer":
-		return reason("woken by the message of a timer")
+		return begins(trace.Timer, sp.Reason, "the message of a timer")
 	case "port":
-		return reason("woken by a message of #Port<")
+		return begins(trace.External, sp.Detail, "#Port<")
 	case "node":
-		return reason("woken by a message of another node")
+		return begins(trace.External, sp.Detail, "the node ")
 	case "message", "timeout":
 		return says(sp.Kind == trace.Waiting && sp.Process>>48 == p.of>>48 && (sp.Process == p.of || p.of>>48 != 0))
 	}

@@ -210,7 +210,7 @@ func (s *VMSource) noteGuesses() {
 	for _, pid := range slices.Sorted(maps.Keys(s.vms)) {
 		v := s.vms[pid]
 		if explained && v.guessed.states != nil && v.died == 0 {
-			s.note("pid %d: %v: whether a process waits or was preempted is guessed by its reductions", pid, v.guessed.states)
+			s.note("pid %d: %v: whether a process waits or was preempted is inferred from its reductions", pid, v.guessed.states)
 			v.guessed.states = nil
 		}
 		if ordered && v.guessed.messages != nil && v.died == 0 {

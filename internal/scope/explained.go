@@ -34,7 +34,7 @@ func causeOf(s *trace.Share) Cause {
 	return Cause{Kind: s.Kind, Process: s.Process}
 }
 
-// String says in a few words what the time went to, as "mailbox wait of queue_2".
+// String says in a few words what the time went to, as "waiting in the mailbox of queue_2".
 func (c Cause) String() string { return c.share(Doubt{}).What() }
 
 // share returns what goes to a cause in the form in which it goes to one of an instance.
@@ -62,7 +62,7 @@ type Doubt struct {
 }
 
 // String says in a few words what the time went to, and what is not certain of that, as
-// "mailbox wait of queue_2 (inferred)".
+// "waiting in the mailbox of queue_2 (inferred)".
 func (s *Share) String() string { return s.Cause.share(s.Doubt).Brief() }
 
 // Explained says where the time of the instances of a window went, as far as these have

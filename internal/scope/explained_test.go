@@ -78,7 +78,7 @@ func TestExplainedShares(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if got, want := got.Sentence(), "89 % of the time of 2 instances was mailbox wait of queue_2"; got != want {
+	if got, want := got.Sentence(), "89 % of the time of 2 instances was waiting in the mailbox of queue_2"; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 	if x := probe(t, p.step(counts("a", 3)), "a").Explained; x != nil {
@@ -217,7 +217,7 @@ func TestShift(t *testing.T) {
 		if diff := cmp.Diff(want, x.Shift); diff != "" {
 			t.Fatalf("%d windows later: %s", n, diff)
 		}
-		if got, want := x.Sentence(), "since "+began.Format("15:04:05")+" UTC mailbox wait of queue_2 grew from 5 % to 77 %"; got != want {
+		if got, want := x.Sentence(), "since "+began.Format("15:04:05")+" UTC waiting in the mailbox of queue_2 grew from 5 % to 77 %"; got != want {
 			t.Fatalf("it says %q, want %q", got, want)
 		}
 	}
@@ -288,7 +288,7 @@ func TestShiftWithTrigger(t *testing.T) {
 		f := p.explain(9, queued("a", 77*ms))
 		x := explained(t, f, "a")
 		if n == 0 {
-			want := "since 12:00:10 UTC mailbox wait of queue_2 grew from 4 % to 77 %; 77 % of a #7 was mailbox wait of <0.2.0> (queue_2); 23 % was running of its own process"
+			want := "since 12:00:10 UTC waiting in the mailbox of queue_2 grew from 4 % to 77 %; 77 % of a #7 was waiting in the mailbox of <0.2.0> (queue_2); 23 % was running of its own process"
 			if len(f.Fired) != 1 || f.Fired[0].Explanation != want {
 				t.Errorf("%+v fired, want the explanation %q", f.Fired, want)
 			}
@@ -313,7 +313,7 @@ func TestExplanationOfCalculated(t *testing.T) {
 	if diff := cmp.Diff([]string{"load both", "load else"}, fired(f)); diff != "" {
 		t.Fatal(diff)
 	}
-	if got := f.Fired[0].Explanation; !strings.HasPrefix(got, "a: 60 % of a #7 was mailbox wait") {
+	if got := f.Fired[0].Explanation; !strings.HasPrefix(got, "a: 60 % of a #7 was waiting in the mailbox") {
 		t.Errorf("both is explained by %q", got)
 	}
 	if got := f.Fired[1].Explanation; got != "" {
@@ -443,10 +443,10 @@ func TestMarks(t *testing.T) {
 	if diff := cmp.Diff(want, x.Shares); diff != "" {
 		t.Error(diff)
 	}
-	if got, want := x.Sentence(), "85 % of the time of 2 instances was mailbox wait of queue_2, inferred from the order of messages"; got != want {
+	if got, want := x.Sentence(), "85 % of the time of 2 instances was waiting in the mailbox of queue_2, inferred from the order of messages"; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
-	if got, want := x.Shares[0].String(), "mailbox wait of queue_2 (inferred)"; got != want {
+	if got, want := x.Shares[0].String(), "waiting in the mailbox of queue_2 (inferred)"; got != want {
 		t.Errorf("the share is %q, want %q", got, want)
 	}
 	if got, want := x.Shares[1].String(), "running of its own process"; got != want {
@@ -459,7 +459,7 @@ func TestMarks(t *testing.T) {
 		p.explain(1, waited(90*ms, trace.Inferred))
 	}
 	x = explained(t, p.explain(1, waited(90*ms, trace.Ambiguous)), "a")
-	if x.Shift == nil || x.Shift.Mark != trace.Ambiguous || !strings.Contains(x.Shift.String(), " mailbox wait of queue_2 (ambiguous) grew from ") {
+	if x.Shift == nil || x.Shift.Mark != trace.Ambiguous || !strings.Contains(x.Shift.String(), " waiting in the mailbox of queue_2 (ambiguous) grew from ") {
 		t.Errorf("the shift is %+v: %v", x.Shift, x.Shift)
 	}
 

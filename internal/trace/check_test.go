@@ -44,7 +44,7 @@ func TestCheck(t *testing.T) {
 		{"a duration that overflows", func(t *Trace) { t.Spans[0].Start, t.Spans[0].End = math.MinInt64, math.MaxInt64 }, "from -9223372036854775808 to 9223372036854775807"},
 		{"a root that ends before it starts", func(t *Trace) { t.Spans[0].Start = 101 }, "span 0: parent -1, from 101 to 100"},
 		{"too long", func(t *Trace) { t.Spans[0].End, t.Spans[5].End = MaxDuration+1, MaxDuration+1 }, "span 0: 17592186044417 ns: more than 17592186044416"},
-		{"a kind that is none", func(t *Trace) { t.Spans[1].Kind = Kinds }, "span 1: kind 14"},
+		{"a kind that is none", func(t *Trace) { t.Spans[1].Kind = Kinds }, "span 1: kind 16"},
 		{"a mark that is none", func(t *Trace) { t.Spans[1].Mark = Marks }, "span 1: mark 3"},
 		{"a parent behind", func(t *Trace) { t.Spans[1].Parent = 2 }, "span 1: parent 2"},
 		{"its own parent", func(t *Trace) { t.Spans[1].Parent = 1 }, "span 1: parent 1"},

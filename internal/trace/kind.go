@@ -18,6 +18,8 @@ var kindWords = [Kinds]struct{ people, machines string }{
 	Suspended:   {"suspension", "suspended"},
 	Blocked:     {"blocked", "blocked"},
 	Stopped:     {"stopped", "stopped"},
+	Timer:       {"waiting for a timer", "timer"},
+	External:    {"waiting for a port or another node", "external"},
 }
 
 // String returns what the kind is called for people, such as "mailbox wait".

@@ -62,7 +62,7 @@ func (s *Share) Clause() string {
 		fmt.Fprintf(&b, ", behind %d messages", s.Behind)
 	}
 	if s.Via != 0 {
-		fmt.Fprintf(&b, ", reached over %s", ProcessName(s.Via, s.ViaName))
+		fmt.Fprintf(&b, ", through %s", ProcessName(s.Via, s.ViaName))
 	}
 	switch s.Mark {
 	case Inferred:
@@ -129,11 +129,17 @@ func (s *Share) What() string {
 		return text
 	case Waiting:
 		return "waiting for " + whose
-	case OSWait:
-		if s.Own {
-			of = ""
+	case Mailbox:
+		return "waiting in the mailbox" + of
+	case Timer:
+		return s.who() + "waiting for a timer"
+	case External:
+		if s.Detail != "" {
+			return s.who() + "waiting for " + safetext.Line(modname.Readable(s.Detail))
 		}
-		return "the machine giving the scheduler" + of + " no processor"
+		return s.who() + s.Kind.String()
+	case OSWait:
+		return s.who() + "waiting for a processor of the machine"
 	case Blocked:
 		if s.Own {
 			of = ""
@@ -153,9 +159,17 @@ func (s *Share) What() string {
 		if s.Own || s.Process == 0 && s.Name == "" {
 			return s.Kind.String()
 		}
-		return s.Kind.String() + "," + of
+		return s.Kind.String() + " time" + of
 	}
 	return s.Kind.String() + of
+}
+
+// who is the process and a space, "" for that of the instance itself and where there is none.
+func (s *Share) who() string {
+	if s.Own || s.Process == 0 && s.Name == "" {
+		return ""
+	}
+	return ProcessName(s.Process, s.Name) + " "
 }
 
 // ProcessName names a process for people: <0.123.0> (queue_2). Modules of Elixir are as Elixir

@@ -28,7 +28,7 @@ func TestSentence(t *testing.T) {
 		{trace.Span{Kind: trace.GC, Process: own}, "100 % of probe #12 was garbage collection of its own process"},
 		{
 			trace.Span{Kind: trace.Mailbox, Process: other, Name: "queue_2", Behind: 812},
-			"100 % of probe #12 was mailbox wait of <0.123.0> (queue_2), behind 812 messages",
+			"100 % of probe #12 was waiting in the mailbox of <0.123.0> (queue_2), behind 812 messages",
 		},
 		{
 			trace.Span{Kind: trace.Ready, Process: other, Name: "'Elixir.MyApp.Worker':init/1", Other: pid(99), OtherName: "'Elixir.MyApp.Repo'"},
@@ -38,8 +38,8 @@ func TestSentence(t *testing.T) {
 			trace.Span{Kind: trace.NIF, Process: own, Detail: "'Elixir.MyApp.Native':hash/1"},
 			"100 % of probe #12 was the dirty function MyApp.Native:hash/1 of its own process",
 		},
-		{trace.Span{Kind: trace.Mailbox, Process: other, Behind: 1}, "100 % of probe #12 was mailbox wait of <0.123.0>, behind 1 message"},
-		{trace.Span{Kind: trace.Mailbox, Process: other}, "100 % of probe #12 was mailbox wait of <0.123.0>"},
+		{trace.Span{Kind: trace.Mailbox, Process: other, Behind: 1}, "100 % of probe #12 was waiting in the mailbox of <0.123.0>, behind 1 message"},
+		{trace.Span{Kind: trace.Mailbox, Process: other}, "100 % of probe #12 was waiting in the mailbox of <0.123.0>"},
 		{
 			trace.Span{Kind: trace.NIF, Process: own, Detail: "prim_file:read_nif/2"},
 			"100 % of probe #12 was the dirty function prim_file:read_nif/2 of its own process",
@@ -65,22 +65,29 @@ func TestSentence(t *testing.T) {
 		{trace.Span{Kind: trace.Stopped, Process: other}, "100 % of probe #12 was the VM being stopped"},
 		{trace.Span{Kind: trace.Suspended, Process: own}, "100 % of probe #12 was suspension of its own process"},
 		{
-			trace.Span{Kind: trace.Waiting, Process: pid(77), Name: "holder", Reason: "it was not watched then"},
-			"100 % of probe #12 was waiting for <0.77.0> (holder): it was not watched then",
+			trace.Span{Kind: trace.Waiting, Process: pid(77), Name: "holder", Reason: "beamscope did not track it then"},
+			"100 % of probe #12 was waiting for <0.77.0> (holder): beamscope did not track it then",
 		},
 		{trace.Span{Kind: trace.Waiting}, "100 % of probe #12 was waiting for another process"},
-		{trace.Span{Kind: trace.OSWait, Process: own}, "100 % of probe #12 was the machine giving the scheduler no processor"},
+		{trace.Span{Kind: trace.OSWait, Process: own}, "100 % of probe #12 was waiting for a processor of the machine"},
 		{
 			trace.Span{Kind: trace.OSWait, Process: other, Name: "server"},
-			"100 % of probe #12 was the machine giving the scheduler of <0.123.0> (server) no processor",
+			"100 % of probe #12 was <0.123.0> (server) waiting for a processor of the machine",
 		},
+		{
+			trace.Span{Kind: trace.Timer, Process: own, Reason: "the message of a timer ended the wait"},
+			"100 % of probe #12 was waiting for a timer: the message of a timer ended the wait",
+		},
+		{trace.Span{Kind: trace.Timer, Process: other, Name: "server"}, "100 % of probe #12 was <0.123.0> (server) waiting for a timer"},
+		{trace.Span{Kind: trace.External, Process: own, Detail: "#Port<0.7>"}, "100 % of probe #12 was waiting for #Port<0.7>"},
+		{trace.Span{Kind: trace.External, Process: other}, "100 % of probe #12 was <0.123.0> waiting for a port or another node"},
 		{
 			trace.Span{Kind: trace.Unexplained, Process: own, Reason: "woken by a timer"},
 			"100 % of probe #12 is unexplained: woken by a timer",
 		},
 		{
 			trace.Span{Kind: trace.Unexplained, Process: other, Reason: "woken by a timer", Mark: trace.Inferred},
-			"100 % of probe #12 is unexplained, of <0.123.0>, inferred: woken by a timer",
+			"100 % of probe #12 is unexplained time of <0.123.0>, inferred: woken by a timer",
 		},
 		{
 			trace.Span{Kind: trace.Waiting, Process: other, Mark: trace.Ambiguous},
@@ -101,15 +108,15 @@ func TestSentence(t *testing.T) {
 
 // The second share is told of where it is large.
 func TestSentenceOfTwo(t *testing.T) {
-	want := "70 % of probe #4711 was mailbox wait of <0.20.0> (queue_2), behind 812 messages, inferred from the order of messages; " +
-		"21 % was running of <0.30.0>, reached over <0.20.0> (queue_2), inferred from the order of messages"
+	want := "70 % of probe #4711 was waiting in the mailbox of <0.20.0> (queue_2), behind 812 messages, inferred from the order of messages; " +
+		"21 % was running of <0.30.0>, through <0.20.0> (queue_2), inferred from the order of messages"
 	if got := call().Sentence("probe #4711"); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	short := call()
 	short.Spans[7].End -= 2 * ms // 19 % instead of 21
 	short.Spans[8].Start -= 2 * ms
-	want = "70 % of probe #4711 was mailbox wait of <0.20.0> (queue_2), behind 812 messages, inferred from the order of messages"
+	want = "70 % of probe #4711 was waiting in the mailbox of <0.20.0> (queue_2), behind 812 messages, inferred from the order of messages"
 	if got := short.Sentence("probe #4711"); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

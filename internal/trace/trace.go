@@ -33,10 +33,12 @@ const (
 	Waiting                 // it waited for another process; the children are what that one did, if that is known
 	OSWait                  // its scheduler's thread waited for a processor of the machine
 	Unexplained             // nothing that was seen tells
-	VMWait                  // it was suspended until the VM had done something
+	VMWait                  // it was suspended until the VM had done something, or waited for a message of the VM
 	Suspended               // it was suspended by another process, as by erlang:suspend_process
 	Blocked                 // its scheduler's thread slept: in native code or the VM's, not for want of work
 	Stopped                 // the operating system had stopped its scheduler's thread, or the VM
+	Timer                   // it waited for a timer: the time of its receive ran out, or a timer sent it a message
+	External                // it waited for a message of a port or of another node
 	Kinds                   // how many there are
 )
 
