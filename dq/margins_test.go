@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/beamscope/beamscope/dq/internal/quad"
 )
@@ -216,6 +217,156 @@ func TestRankOfDecimals(t *testing.T) {
 			}
 			if got, ok := o.rank(p + 0.5/float64(n)); k < 100 && (!ok || got != want+1) {
 				t.Errorf("half an instance above rank %v of %d is %d, want %d", p, n, got, want+1)
+			}
+		}
+	}
+}
+
+// Norms, and differences of twins, are sums of many squares or distances: they have room for
+// the rounding of so many additions, each by 2^-53 of the sum, and for little more.
+func TestRoomForSums(t *testing.T) {
+	const n = MaxBins
+	x := make([]float64, n)
+	for i := range x {
+		x[i] = 1. / 3
+	}
+	room := 1 + n*0x1p-53
+	for name, tt := range map[string]struct{ got, exact float64 }{
+		"pair": {packBoth(make([]complex128, n), x, x), math.Sqrt(2*n) / 3},
+		"twin": {packEvenOdd(make([]complex128, n/2), x), math.Sqrt(n) / 3},
+	} {
+		if tt.got < tt.exact*room || tt.got > tt.exact*(1+1e-8) {
+			t.Errorf("%s: a norm of %v, want %v and a share of %g more", name, tt.got, tt.exact, room-1)
+		}
+	}
+	// Masses that differ by 2^-52 in every second bin, up and down.
+	lo, hi := []float64{0}, []float64{0.5}
+	for i := range 100 {
+		v := 0.5 + float64(i)/256
+		lo, hi = append(lo, v), append(hi, v+0x1p-8)
+		if i%2 == 1 {
+			lo[len(lo)-1] += 0x1p-52
+		}
+	}
+	lo = append(lo, hi[len(hi)-1])
+	hi = append(hi, hi[len(hi)-1])
+	d := &DeltaQ{width: ms, lo: lo, hi: hi}
+	exact := 0.0
+	for i := 1; i < len(lo); i++ {
+		exact += math.Abs((lo[i] - lo[i-1]) - (hi[i-1] - map[bool]float64{true: hi[max(0, i-2)]}[i > 1]))
+	}
+	if got, ok := twins([]*DeltaQ{d, d}); !ok || got < 2*exact*(1+200*0x1p-53) || got > 2*exact*(1+1e-8) || exact == 0 {
+		t.Errorf("twins: a difference of %v, %v, want %v", got, ok, 2*exact)
+	}
+}
+
+// What exceeds a horizon is bounded from above: whatever is done with it is rounded up, and
+// by no more than rounding.
+func TestExcessInRationals(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	for range 300 {
+		e, x := excess{r.Float64() * 1e9, r.Float64() * 1e9}, excess{r.Float64(), r.Float64() * 1e5}
+		p, n := r.Float64(), 1+r.IntN(MaxAttempts)
+		above(t, "plus: mean", e.plus(x).mean, ratAdd(rat(e.mean), rat(x.mean)), 1)
+		above(t, "plus: rms", e.plus(x).rms, ratAdd(rat(e.rms), rat(x.rms)), 1)
+		above(t, "times: mean", e.times(n).mean, ratMul(rat(e.mean), big.NewRat(int64(n), 1)), 1)
+		above(t, "times: rms", e.times(n).rms, ratMul(rat(e.rms), big.NewRat(int64(n), 1)), 1)
+		square := ratMul(rat(e.rms), rat(e.rms))
+		above(t, "scaled: mean", e.scaled(p).mean, ratMul(rat(e.mean), rat(p)), 1)
+		above(t, "scaled: rms", e.scaled(p).rms, ratMul(square, rat(p)), 2)
+		above(t, "given: mean", e.given(p).mean, ratQuo(rat(e.mean), rat(p)), 1)
+		above(t, "given: rms", e.given(p).rms, ratQuo(square, rat(p)), 2)
+		d := &DeltaQ{width: time.Duration(1 + r.Int64N(1e9)), lo: []float64{p / 2, p}, hi: []float64{1, 1}}
+		width := big.NewRat(int64(d.width), 1)
+		above(t, "in bins: mean", e.inBins(d).mean, ratQuo(rat(e.mean), ratMul(width, rat(p))), 1)
+		above(t, "in bins: rms", e.inBins(d).rms, ratQuo(square, ratMul(ratMul(width, width), rat(p))), 2)
+		distance := r.IntN(100)
+		second := ratAdd(square, ratMul(rat(e.mean), big.NewRat(int64(2*distance), 1)))
+		above(t, "second", e.second(distance), second, 1)
+
+		h := time.Duration(r.Int64N(1e6))
+		at := big.NewRat(int64(h), 1)
+		m := partialMoments{{p, p * 1.5}, {2e6 * p, 3e6 * p}, {4e12 * p, 9e12 * p}}
+		mean := ratSub(rat(m[1].Hi), ratMul(at, rat(m[0].Lo)))
+		second = ratAdd(ratSub(rat(m[2].Hi), ratMul(ratAdd(at, at), rat(m[1].Lo))), ratMul(ratMul(at, at), rat(m[0].Hi)))
+		above(t, "partial: mean", m.excess(h).mean, mean, 1)
+		above(t, "partial: rms", m.excess(h).rms, second, 2)
+	}
+	for name, tt := range map[string]struct{ got, want excess }{
+		"without any":         {excess{}.given(0), excess{}},
+		"on what may not be":  {excess{1, 1}.given(0), unbounded()},
+		"of what never is":    {unbounded().scaled(0), excess{}},
+		"of what always is":   {excess{1, 2}.scaled(1), excess{1, 2}},
+		"smallest":            {excess{}.positive(), excess{math.SmallestNonzeroFloat64, math.SmallestNonzeroFloat64}},
+		"not negative":        {partialMoments{{1, 1}, {1, 1}, {1, 1}}.excess(3), excess{0, 2}},
+		"nothing less than 0": {partialMoments{{0.5, 0.5}, {1, 1}, {1, 1}}.excess(1), excess{0.5, 0}},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("%s: %v, want %v", name, tt.got, tt.want)
+		}
+	}
+}
+
+// above fails unless x to a power is at least a value, and at most rounding above it.
+func above(t *testing.T, name string, x float64, want *big.Rat, power int) {
+	t.Helper()
+	got := rat(x)
+	if power == 2 {
+		got = ratMul(got, got)
+	}
+	if off := ratSub(got, want); off.Sign() < 0 || toFloat(off) > 0x1p-45*math.Abs(toFloat(want))+1e-300 {
+		t.Fatalf("%s: %v to the power of %d is above %v by %v", name, x, power, toFloat(want), toFloat(off))
+	}
+}
+
+// Far out in the tail of a normal delay what is left is smaller than the margins of the
+// functions, and the bound on it still holds: with the density φ, E[(Z−z)^k; Z>z] is at least
+// φ(z)·k!/z^(k+1)·(1 − (k+1)(k+2)/2z²).
+func TestExcessOfNormalTail(t *testing.T) {
+	for _, z := range []float64{5, 9, 10.5, 12, 15, 30} {
+		const mean, sd = ms, 1000
+		bins := int(mean/1000) + int(z)
+		d, err := Normal(mustGrid(t, 1000, bins), mean, sd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := float64(d.Horizon()-mean) / sd
+		density := math.Exp(-at*at/2) / math.Sqrt(2*math.Pi)
+		first, second := density/(at*at)*(1-3/(at*at)), 2*density/(at*at*at)*(1-6/(at*at))
+		if d.excess.mean < sd*first || d.excess.rms < sd*math.Sqrt(second) {
+			t.Errorf("beyond %v: %+v, at least %g and %g", at, d.excess, sd*first, sd*math.Sqrt(second))
+		}
+		if d.excess.mean > 1.5*sd*first+sd*0x1p-80 || d.excess.rms > 1.5*sd*math.Sqrt(second)+sd*0x1p-37 {
+			t.Errorf("beyond %v: %+v, about %g and %g", at, d.excess, sd*first, sd*math.Sqrt(second))
+		}
+	}
+}
+
+// A band is wider than the bounds by its half-width on either side, rounded outwards.
+func TestBandInRationals(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	g := mustGrid(t, ms, 6)
+	for range 50 {
+		counts := make([]uint64, 6)
+		for i := range counts {
+			counts[i] = 1 + r.Uint64N(1000)
+		}
+		o := mustCounts(t, g, counts, r.Uint64N(100), 0)
+		narrow := deltaQOf(t, o)
+		alpha := r.Float64()
+		wide, err := o.Confident(alpha)
+		if err != nil {
+			t.Fatal(err)
+		}
+		epsilon, err := Epsilon(o.Instances(), alpha)
+		if err != nil || !(epsilon > 0) {
+			t.Fatal(epsilon, err)
+		}
+		for k := range g.Bins() + 1 {
+			a, b := narrow.At(k), wide.At(k)
+			lo, hi := ratSub(rat(a.Lo), rat(epsilon)), ratAdd(rat(a.Hi), rat(epsilon))
+			if b.Lo > 0 && rat(b.Lo).Cmp(lo) > 0 || b.Hi < 1 && rat(b.Hi).Cmp(hi) < 0 || b.Lo < toFloat(lo)-1e-15 || b.Hi > toFloat(hi)+1e-15 || b.Lo < 0 || b.Hi > 1 {
+				t.Fatalf("edge %d: %v widened by %v is %v", k, a, epsilon, b)
 			}
 		}
 	}
