@@ -100,23 +100,46 @@ func (p Process) path(elements ...string) string {
 	return p.proc.path(append([]string{strconv.Itoa(p.PID)}, elements...)...)
 }
 
-// startTime reads when the process was started: field 22 of its stat file
-// (proc(5)). Field 2, the command's name, is in parentheses and may contain
-// anything, parentheses too; no later field does.
+// State returns the state of the process's first thread, a letter as in proc(5): 'T' where a
+// signal has stopped it, 't' where a debugger holds it.
+func (p Process) State() (byte, error) {
+	const state = 3
+	text, start, err := p.stat(state)
+	switch {
+	case err != nil:
+		return 0, p.wrap("stat", err)
+	case start != p.StartTime:
+		return 0, p.reused()
+	case len(text) != 1:
+		return 0, fmt.Errorf("process %d: stat: state %q", p.PID, text)
+	}
+	return text[0], nil
+}
+
+// startTime reads when the process was started.
 func (p Process) startTime() (uint64, error) {
-	const (
-		startTime = 22
-		afterComm = 3 // number of the first field behind the parentheses
-	)
+	_, start, err := p.stat(startTimeField)
+	return start, err
+}
+
+// startTimeField is the field of a stat file that says when the process was started.
+const startTimeField = 22
+
+// stat reads a field of the process's stat file (proc(5)) from the third on, and when the
+// process was started. Field 2, the command's name, is in parentheses and may contain
+// anything, parentheses too; no later field does.
+func (p Process) stat(field int) (text string, start uint64, err error) {
+	const afterComm = 3 // number of the first field behind the parentheses
 	data, err := os.ReadFile(p.path("stat"))
 	if err != nil {
-		return 0, err
+		return "", 0, err
 	}
 	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
-	if len(fields) <= startTime-afterComm {
-		return 0, fmt.Errorf("%d fields", len(fields))
+	if len(fields) <= startTimeField-afterComm {
+		return "", 0, fmt.Errorf("%d fields", len(fields))
 	}
-	return strconv.ParseUint(string(fields[startTime-afterComm]), 10, 64)
+	start, err = strconv.ParseUint(string(fields[startTimeField-afterComm]), 10, 64)
+	return string(fields[field-afterComm]), start, err
 }
 
 // check returns ErrProcessGone unless the process still exists. What was read
@@ -127,9 +150,14 @@ func (p Process) check() error {
 		return p.wrap("stat", err)
 	}
 	if start != p.StartTime {
-		return fmt.Errorf("process %d: %w: the PID has been reused: %w", p.PID, ErrProcessGone, os.ErrNotExist)
+		return p.reused()
 	}
 	return nil
+}
+
+// reused says that another process has the PID now.
+func (p Process) reused() error {
+	return fmt.Errorf("process %d: %w: the PID has been reused: %w", p.PID, ErrProcessGone, os.ErrNotExist)
 }
 
 // wrap gives an error of one of the process's files its context: what is gone,

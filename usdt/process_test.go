@@ -275,6 +275,42 @@ func TestStartTime(t *testing.T) {
 	}
 }
 
+// A process that a signal has stopped is in state T until it continues.
+func TestState(t *testing.T) {
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := cmd.Process.Pid
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	p, err := OpenProcess(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		signal  syscall.Signal
+		options int
+		stopped bool
+	}{{syscall.SIGSTOP, syscall.WUNTRACED, true}, {syscall.SIGCONT, syscall.WCONTINUED, false}} {
+		if err := syscall.Kill(pid, step.signal); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := syscall.Wait4(pid, nil, step.options, nil); err != nil {
+			t.Fatal(err)
+		}
+		if state, err := p.State(); err != nil || (state == 'T') != step.stopped {
+			t.Errorf("after %v: state %q, error %v", step.signal, state, err)
+		}
+	}
+	p.StartTime++
+	if _, err := p.State(); !errors.Is(err, ErrProcessGone) {
+		t.Errorf("of another process with the PID: error %v", err)
+	}
+}
+
 func TestFind(t *testing.T) {
 	tree := newProcTree(t)
 	for pid, exe := range map[int]string{9: "/bin/beam.smp", 10: "/old/beam.smp (deleted)", 8: "/bin/sh", 2: ""} {

@@ -53,6 +53,7 @@ type VM struct {
 	Exe     string // name of its executable, for people
 	Flavour string // JIT or interpreter; "" where it cannot be told
 	Probes  int    // how many VM probes it has
+	Stopped string // why nothing happens in it, "" where it runs
 	Err     error  // why Probes could not be read, or that there are none
 }
 

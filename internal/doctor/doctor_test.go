@@ -112,6 +112,18 @@ func find(err error) func(*System) {
 	}
 }
 
+// stopped has every VM stopped.
+func stopped(s *System) {
+	find := s.VMs
+	s.VMs = func(ctx context.Context) ([]VM, usdt.Skipped, error) {
+		vms, skipped, err := find(ctx)
+		for i := range vms {
+			vms[i].Stopped = "stopped by a signal (SIGSTOP or SIGTSTP)"
+		}
+		return vms, skipped, err
+	}
+}
+
 func TestExamine(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -122,6 +134,7 @@ func TestExamine(t *testing.T) {
 		do     string // the report's, in part
 	}{
 		{"healthy", func(*System) {}, "attach", OK, true, ""},
+		{"stopped VM", stopped, "Erlang VM", Warning, true, ""},
 		{"not root", unprivileged, "privileges", Missing, false, "run as root"},
 		{"not root: the features", unprivileged, "ring buffer", Unknown, false, "run as root"},
 		{"not root: the VM", unprivileged, "attach", Unknown, false, "run as root"},

@@ -49,6 +49,7 @@ func running(ctx context.Context, target vm.Target) ([]VM, usdt.Skipped, error) 
 			Exe:     f.Exe.Name,
 			Flavour: string(image.Flavour),
 			Probes:  len(image.Probes),
+			Stopped: f.Stopped(),
 			Err:     err,
 		})
 	}

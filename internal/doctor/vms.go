@@ -77,6 +77,10 @@ func (e *examination) vm(ctx context.Context, v VM) []Check {
 		return []Check{c}
 	}
 	c.Found += fmt.Sprintf(", %d probes", v.Probes)
+	if v.Stopped != "" {
+		c.Status, c.Found = Warning, c.Found+": "+v.Stopped+", so nothing happens in it"
+		c.Do = fmt.Sprintf("let it go on: kill -CONT %d, or end the debugger", v.PID)
+	}
 	return []Check{c, e.trial(ctx, v)}
 }
 

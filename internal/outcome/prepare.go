@@ -255,7 +255,7 @@ func (s *VMSource) admit(ctx context.Context, p *preparedVM) error {
 	if err != nil {
 		s.note("the end of pid %d will not be noticed: %v", v.PID(), err)
 	}
-	s.add(&observedVM{id: id, file: s.fileOf(v), exe: v.Exe.Name, since: monotonic.Now(), watch: watch, guessed: p.guessed})
+	s.add(&observedVM{id: id, file: s.fileOf(v), exe: v.Exe.Name, since: monotonic.Now(), watch: watch, process: v, guessed: p.guessed})
 	s.note("observing %s", id)
 	return nil
 }

@@ -133,6 +133,9 @@ type observedVM struct {
 	watch *vm.Exit // nil where it was gone before it could be watched
 	died  int64    // 0 while it runs
 
+	process vm.VM  // the zero value where it was gone before it could be looked at
+	stopped string // why nothing happens in it, as far as was noted; "" while it runs
+
 	guessed guesses
 }
 
@@ -584,6 +587,7 @@ func (s *VMSource) watch(ctx context.Context) error {
 			o.died = now
 			s.note("%s has exited", o.id)
 		}
+		s.noteStopped(o)
 	}
 	if err := s.sweepExits(now); err != nil {
 		return err
@@ -598,6 +602,23 @@ func (s *VMSource) watch(ctx context.Context) error {
 	})
 	s.prepare(ctx, vms)
 	return nil
+}
+
+// noteStopped says when a VM is stopped, and when it goes on.
+func (s *VMSource) noteStopped(o *observedVM) {
+	if o.died != 0 || o.process.PID() == 0 {
+		return
+	}
+	now := o.process.Stopped()
+	switch {
+	case now == o.stopped:
+		return
+	case now == "":
+		s.note("%s runs again", o.id)
+	default:
+		s.note("%s is %s: nothing happens in it", o.id, now)
+	}
+	o.stopped = now
 }
 
 // A scan is what was found when VMs were looked for.

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -298,6 +299,30 @@ func TestVMComesBack(t *testing.T) {
 	delete(got, outcome.VM{}) // windows when no VM ran
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// A VM that a signal has stopped is said to be, at first and later, and also that it runs again.
+func TestVMStopped(t *testing.T) {
+	v := vmtest.Start(t, erlang.Options{})
+	signal := func(s syscall.Signal) {
+		t.Helper()
+		if err := syscall.Kill(v.PID(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer signal(syscall.SIGCONT)
+	signal(syscall.SIGSTOP)
+	s := newSource(t, vm.Target{PID: v.PID()})
+	id := outcome.VM{PID: v.PID()}.String()
+	stopped, again := id+" is stopped by a signal (SIGSTOP or SIGTSTP): nothing happens in it", id+" runs again"
+	s.collectUntil("that it is stopped", s.noticed(stopped))
+	signal(syscall.SIGCONT)
+	s.collectUntil("that it runs again", s.noticed(again))
+	signal(syscall.SIGSTOP)
+	s.collectUntil("that it is stopped again", func() bool { return len(s.notices()) >= 4 })
+	if diff := cmp.Diff([]string{"observing " + id, stopped, again, stopped}, s.notices()); diff != "" {
+		t.Errorf("notices, -want +got:\n%s", diff)
 	}
 }
 

@@ -46,6 +46,21 @@ type VM struct {
 // PID returns the VM's process id.
 func (v VM) PID() int { return v.Process.PID }
 
+// Stopped says why nothing happens in the VM: a signal has stopped its process, or a
+// debugger holds it. It is "" where neither is so, or that is not known.
+func (v VM) Stopped() string {
+	state, err := v.Process.State()
+	switch {
+	case err != nil:
+		return ""
+	case state == 'T':
+		return "stopped by a signal (SIGSTOP or SIGTSTP)"
+	case state == 't':
+		return "held by a debugger"
+	}
+	return ""
+}
+
 // Probes reads the VM probes in the VM's executable. The error wraps
 // [ErrNoProbes] where it was built without.
 func (v VM) Probes() ([]usdt.Probe, error) {
