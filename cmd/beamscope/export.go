@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/beamscope/beamscope/internal/atomicfile"
 	"github.com/beamscope/beamscope/internal/export"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/plot"
@@ -167,6 +168,11 @@ func parseSize(text string) (width, height int, err error) {
 func (j *exportJob) run(ctx context.Context, f *exportFlags, name string, out, log io.Writer) error {
 	if err := export.CheckFree(j.output, f.force); errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w: choose another name, or --force to write over it", err)
+	}
+	if j.output != "" {
+		if err := atomicfile.Check(j.output); err != nil {
+			return err
+		}
 	}
 	replay := session.Replay{Notify: func(n outcome.Notice) { safetext.Fprintln(log, n.Text) }}
 	if f.config != "" {

@@ -38,10 +38,8 @@ and spans by itself.`,
 			if err != nil {
 				return err
 			}
-			if !force {
-				if err := recording.CheckFree(path); err != nil {
-					return err
-				}
+			if err := recording.Check(path, force); err != nil {
+				return err
 			}
 			p := printer(silent{cmd.OutOrStdout()})
 			if f.json {

@@ -66,6 +66,23 @@ func WriteBy(name string, write func(io.Writer) error) (err error) {
 	return os.Rename(temp.Name(), name)
 }
 
+// Check returns what would keep [Write] from making a file, as far as that can be known before
+// there is anything to write: the folder is not there or may not be written to, or the name is
+// that of a folder. It changes nothing.
+func Check(name string) error {
+	info, err := os.Stat(name)
+	switch {
+	case err == nil && info.IsDir():
+		return fmt.Errorf("%s is a folder: name a file", name)
+	case err == nil && !info.Mode().IsRegular():
+		return nil // a device or a pipe
+	}
+	if err := unix.Faccessat(unix.AT_FDCWD, filepath.Dir(name), unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
+		return of(name, &fs.PathError{Op: "write", Path: name, Err: err})
+	}
+	return nil
+}
+
 // ofSystem reports whether a name is that of a device, or of a file that this process has
 // open.
 func ofSystem(name string) bool {

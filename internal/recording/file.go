@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/beamscope/beamscope/internal/atomicfile"
 	"github.com/beamscope/beamscope/internal/pipe"
 	"github.com/beamscope/beamscope/internal/trusted"
 )
@@ -62,13 +63,14 @@ func create(path string, force bool) (*os.File, error) {
 	return os.OpenFile(path, flags|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// CheckFree tells whether Create will find a file in its way, before there is anything
-// to record.
-func CheckFree(path string) error {
-	if _, err := os.Lstat(path); err != nil {
-		return nil // Create says what is wrong, if anything is
+// Check returns what would keep [Create] from making a file, as far as that can be known
+// before there is anything to record: a file in its way, or a folder that is not there or may
+// not be written to.
+func Check(path string, force bool) error {
+	if _, err := os.Lstat(path); err == nil && !force {
+		return exists(&fs.PathError{Op: "open", Path: path, Err: unix.EEXIST})
 	}
-	return exists(&fs.PathError{Op: "open", Path: path, Err: unix.EEXIST})
+	return atomicfile.Check(path)
 }
 
 func exists(err error) error {

@@ -1,7 +1,11 @@
 package session
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -66,7 +70,7 @@ type keeper struct {
 func newKeeper(c config.Config, o Options) (*keeper, error) {
 	k := &keeper{notify: o.Notify}
 	opts := snapshotOptions(c, o.Note)
-	if slices.ContainsFunc(c.Outcomes, func(o config.Outcome) bool { return len(o.Triggers) > 0 }) {
+	if fires(c) {
 		if err := writable(opts.Dir); err != nil {
 			return nil, fmt.Errorf("snapshots: %w", err)
 		}
@@ -82,6 +86,34 @@ func newKeeper(c config.Config, o Options) (*keeper, error) {
 	var err error
 	k.Keeper, err = snapshot.New(opts)
 	return k, err
+}
+
+// fires reports whether a configuration has triggers, so that there may be snapshots.
+func fires(c config.Config) bool {
+	return slices.ContainsFunc(c.Outcomes, func(o config.Outcome) bool { return len(o.Triggers) > 0 })
+}
+
+// checkSnapshots returns what would keep a configuration's snapshots from being written, as
+// far as that can be known without making their folder.
+func checkSnapshots(c config.Config) error {
+	if !fires(c) {
+		return nil
+	}
+	at := snapshotOptions(c, "").Dir
+	for {
+		err := unix.Faccessat(unix.AT_FDCWD, at, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
+		if info, stat := os.Stat(at); stat == nil && !info.IsDir() {
+			err = unix.ENOTDIR
+		}
+		above := filepath.Dir(at)
+		if !errors.Is(err, fs.ErrNotExist) || above == at {
+			if err != nil {
+				return fmt.Errorf("snapshots: %s: %w", at, err)
+			}
+			return nil
+		}
+		at = above
+	}
 }
 
 // writable makes a folder, if it is not there, and tells whether files can be made in

@@ -126,6 +126,9 @@ func Open(ctx context.Context, c config.Config, o Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkSnapshots(c); err != nil { // before the VMs pay for it
+		return nil, err
+	}
 	plan := system.Plan(monotonic.Now() + int64(attaching))
 	opened, err := openSources(ctx, c, system, plan, o)
 	if err != nil {
