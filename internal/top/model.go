@@ -268,7 +268,7 @@ func (m *Model) Table() *Table {
 		}
 	}
 	t.losses(windows)
-	for k := range kinds {
+	for k := range Kind(h.level) { // what was given up is not known any more
 		t.Others.Kinds[k], t.Total.Kinds[k] = othersOf(k, windows), totalOf(k, windows)
 	}
 	if h.survey != nil {
@@ -304,7 +304,7 @@ func (t *Table) rows(m *Model, windows []*window) {
 		if s := t.shown.survey; s != nil {
 			r.Seen = s.Rows[id]
 		}
-		for k := range kinds {
+		for k := range Kind(t.shown.level) {
 			r.Kinds[k] = figuresOf(id, k, windows)
 		}
 		t.Rows = append(t.Rows, r)

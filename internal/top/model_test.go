@@ -346,6 +346,24 @@ func TestRowsStay(t *testing.T) {
 	}
 }
 
+// What was given up is not known any more, also where the average has windows in which it was
+// observed.
+func TestGivenUpIsNotKnown(t *testing.T) {
+	m := fed(t, 3, shop)
+	m.Average(5)
+	m.Configure(plan(2, outcome.GroupPID))
+	if err := see(m, plan(2, outcome.GroupPID), 3, loads(3), shop); err != nil {
+		t.Fatal(err)
+	}
+	table := m.Table()
+	row := rowOf(t, table, "<0.44.0>")
+	for name, cells := range map[string]Cells{"total": table.Total, "others": table.Others, "row": row.Cells} {
+		if cells.Kinds[Run].Known || name != "others" && !cells.Kinds[Mailbox].Known {
+			t.Errorf("%s: run %+v, mailbox %+v", name, cells.Kinds[Run], cells.Kinds[Mailbox])
+		}
+	}
+}
+
 // Rows by something else begin anew; the same rows go on when less is observed.
 func TestConfigure(t *testing.T) {
 	m := fed(t, 3, shop)

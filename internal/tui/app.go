@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gdamore/tcell/v2"
@@ -51,7 +54,8 @@ const redrawPause = 50 * time.Millisecond
 
 // Run shows the root of the app until somebody stops it, or its context is done. When the
 // work ends, what was seen is still shown. Whatever happens, the terminal is as it was
-// afterwards. The error is that of the work, or of the terminal. Run is called once.
+// afterwards. The error is that of the work, or of the terminal. A terminal that is closed
+// ends it without an error. Run is called once.
 func (a *App) Run(s Show) error {
 	defer a.left()
 	defer Restore(a.Screen)
@@ -76,7 +80,21 @@ func (a *App) Run(s Show) error {
 	stopped()
 	a.left()
 	<-drawn
+	if isClosed(shown) {
+		shown = nil
+	}
 	return errors.Join(shown, <-worked)
+}
+
+// isClosed reports whether an error says that the terminal was closed. That of a screen does
+// not wrap the error of reading, only its text tells.
+func isClosed(err error) bool {
+	var of *tcell.EventError
+	if !errors.As(err, &of) {
+		return false
+	}
+	text := of.Error()
+	return text == io.EOF.Error() || strings.HasSuffix(text, syscall.EIO.Error())
 }
 
 // follow redraws when something is new, until the app is left.
