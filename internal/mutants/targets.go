@@ -30,6 +30,9 @@ const withoutKernel = "^Test(LogOrder|LogBeingWritten|LogLost|LossOfOneStripe|Lo
 	"EventKinds|OffReasons|OffCPUDetails|DecodeEvent|Label|LayoutRowsAreDisjoint|Arena|LayoutStripes|OptionsCheck|KernelArguments|" +
 	"FindBlock|BlockIsWhereItsArgumentsAre|DecodeInstance|Explain|ExplainRefusal)$"
 
+// The test of package diagram that takes longer than all others.
+const largeDiagrams = "^TestLargeDiagrams$"
+
 // Properties are tried with the same inputs each time, and those that fail leave no file.
 const (
 	seed   = "-rapid.seed=1"
@@ -47,7 +50,9 @@ var (
 	targets = []target{
 		{dir: "dq", tests: []tests{exactTests, dqTests, diagramTests, scopeTests}},
 		{dir: "dq/internal/quad", tests: []tests{{"dq/internal/quad", []string{seed, noFile}}, dqTests}},
-		{dir: "diagram", tests: []tests{exactTests, diagramTests}},
+		{dir: "diagram", tests: []tests{
+			{"diagram", []string{"-test.skip", largeDiagrams}}, exactTests, {"diagram", []string{"-test.run", largeDiagrams}},
+		}},
 		{dir: "internal/scope", tests: []tests{scopeTests}},
 		{dir: "internal/pairing", tests: []tests{{"internal/pairing", []string{seed, noFile}}}},
 		{dir: "bpf", files: []string{"arena.go", "arguments.go", "features.go", "label.go", "layout.go", "log.go", "offcpu.go"},

@@ -107,9 +107,7 @@ func (e *Engine) Advance(facts []Fact, now int64) []Fact {
 		e.due.pop()
 		facts = e.expire(facts, i)
 	}
-	if e.cfg.Remember > 0 {
-		e.forget()
-	}
+	e.forget()
 	return facts
 }
 
@@ -140,7 +138,8 @@ func (e *Engine) expire(facts []Fact, i *instance) []Fact {
 	return facts
 }
 
-// forget forgets what was remembered for long enough.
+// forget forgets what was remembered for long enough. Its queues are empty where that is
+// for ever.
 func (e *Engine) forget() {
 	for e.past.len() > 0 {
 		i := e.past.head()
@@ -258,8 +257,8 @@ func (e *Engine) start(facts []Fact, ev Event) []Fact {
 	case e.cfg.Pairing == dtrace.Last && l.first.len() > 0:
 		facts = e.giveUp(facts, l.first.pop(), Unpaired)
 	}
-	if e.cfg.Synced && !e.exactly(ev) && !e.attend(ev.Key) {
-		return append(facts, Fact{What: NoRoom, Key: ev.Key, Time: ev.Time})
+	if e.cfg.Synced && !e.exactly(ev) {
+		e.attend(ev.Key)
 	}
 	i, ok := e.keep(ev, open)
 	switch {
@@ -383,7 +382,7 @@ func (e *Engine) floor(key string) int64 {
 		return math.MinInt64
 	}
 	if !f.known {
-		f.floor = max(f.first-int64(Grace), 0)
+		f.floor = f.first - int64(Grace)
 		f.first, f.known = e.now, true
 	}
 	e.use(key, f)
@@ -397,20 +396,19 @@ func (e *Engine) sync(key string) {
 	}
 }
 
-// attend begins to note how the receiver of a key fetches, false where there is no room
-// for that.
-func (e *Engine) attend(key string) bool {
+// attend begins to note how the receiver of a key fetches. Where there is no room for
+// that, there is none for what starts either.
+func (e *Engine) attend(key string) {
 	f := e.fetch[key]
 	if f == nil {
 		if e.full() {
-			return false
+			return
 		}
 		e.enter()
 		f = &fetching{used: math.MinInt64}
 		e.fetch[key] = f
 	}
 	e.use(key, f)
-	return true
 }
 
 // use notes that something came to the first stage of a key, or should have left it.

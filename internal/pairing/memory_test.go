@@ -2,6 +2,7 @@ package pairing
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -66,6 +67,95 @@ func TestQueuesHoldNothingBehindWhatIsOpen(t *testing.T) {
 		if len(facts) != 1 || facts[0].What != TimedOut || facts[0].Start != 1 {
 			t.Errorf("%v: %+v, want a timeout of the first", pairing, facts)
 		}
+	}
+}
+
+// Whatever is kept meanwhile, what is over leaves the queues, also after a burst.
+func TestQueuesAfterABurst(t *testing.T) {
+	const burst = 3 * few
+	for name, test := range map[string]struct {
+		cfg   Config
+		begin []Kind // of each of a burst of keys
+		end   []Kind // likewise, when all have begun
+	}{
+		"instances that end":   {Config{}, []Kind{Start}, []Kind{End}},
+		"instances that stay":  {Config{}, []Kind{Start}, nil},
+		"notes that are used":  {Config{Arm: true, Remember: time.Hour}, []Kind{Arm}, []Kind{Start, End}},
+		"notes that stay":      {Config{Arm: true, Remember: time.Hour}, []Kind{Arm}, nil},
+		"timeouts that end":    {Config{Pairing: dtrace.FIFO, Remember: time.Hour}, []Kind{Start, Start}, []Kind{End, End}},
+		"timeouts that remain": {Config{Pairing: dtrace.FIFO, Remember: time.Hour}, []Kind{Start}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.cfg.DMax = time.Hour
+			if test.cfg.Remember > 0 && !test.cfg.Arm {
+				test.cfg.DMax = 1
+			}
+			e := New(test.cfg)
+			now := int64(0)
+			add := func(key string, kinds []Kind) {
+				for _, kind := range kinds {
+					now += 2
+					e.Add(nil, Event{Kind: kind, Key: key, Time: now})
+				}
+			}
+			for i := range burst {
+				add(fmt.Sprint(i), test.begin)
+			}
+			for i := range burst {
+				add(fmt.Sprint(i), test.end)
+			}
+			for i := range 3 * burst {
+				add(fmt.Sprint("k", i), slices.Concat(test.begin, []Kind{Start, End}))
+				e.checkMemory(t)
+			}
+		})
+	}
+}
+
+// A key that is armed over and over has one note.
+func TestNotesOfOneKey(t *testing.T) {
+	e := New(Config{DMax: time.Hour, Arm: true, Remember: time.Hour})
+	for now := range int64(10_000) {
+		e.Add(nil, Event{Kind: Arm, Key: "k", Time: now})
+		e.checkMemory(t)
+	}
+	if e.kept != 1 {
+		t.Errorf("%d are kept, want the note", e.kept)
+	}
+}
+
+// A key is forgotten when all is that was remembered of it.
+func TestKeysAreForgotten(t *testing.T) {
+	for name, test := range map[string]struct {
+		cfg   Config
+		kinds []Kind
+	}{
+		"timeouts":          {Config{}, []Kind{Start}},
+		"timeouts in order": {Config{Pairing: dtrace.FIFO}, []Kind{Start, Start}},
+		"passed on":         {Config{Pairing: dtrace.FIFO, Via: true}, []Kind{Start, Via, Via}},
+		"notes":             {Config{Arm: true}, []Kind{Arm}},
+		"ends":              {Config{Overtaken: true}, []Kind{End}},
+		"fetches":           {Config{Pairing: dtrace.FIFO, Synced: true}, []Kind{Start, End, Sync}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.cfg.DMax, test.cfg.Remember, test.cfg.Room = time.Second, time.Second, NewRoom(1000)
+			e := New(test.cfg)
+			now := int64(0)
+			for round := range 3 {
+				for i := range 100 {
+					for _, kind := range test.kinds {
+						now++
+						e.Add(nil, Event{Kind: kind, Key: fmt.Sprint(i), Time: now})
+					}
+				}
+				now += int64(2*time.Second) + 1
+				e.Advance(nil, now)
+				if len(e.lines) != 0 || len(e.fetch) != 0 || !e.Idle() || test.cfg.Room.Left() != 1000 {
+					t.Fatalf("round %d: %d lines, %d fetches and %d in all are left, with room for %d of 1000 more",
+						round, len(e.lines), len(e.fetch), e.kept, test.cfg.Room.Left())
+				}
+			}
+		})
 	}
 }
 
