@@ -335,13 +335,17 @@ func (c *compiler) test(t dtrace.Test, yes, no uint8) kernelTest {
 	return out
 }
 
-// packPID packs a pid as the programs do: number | serial<<32 | node<<48.
+// packPID packs a pid as the programs do: number | serial<<32 | node<<48. A pid that the VM
+// would write in another way, or of which a part is too large, is refused: it would be
+// packed as another one.
 func packPID(text string) (uint64, error) {
-	var node, number, serial uint64
-	if n, err := fmt.Sscanf(text, "<%d.%d.%d>", &node, &number, &serial); err != nil || n != 3 {
+	var node, serial uint16
+	var number uint32
+	_, err := fmt.Sscanf(text, "<%d.%d.%d>", &node, &number, &serial)
+	if err != nil || text != fmt.Sprintf("<%d.%d.%d>", node, number, serial) {
 		return 0, fmt.Errorf("%q is no pid", text)
 	}
-	return number | serial<<32 | node<<48, nil
+	return uint64(number) | uint64(serial)<<32 | uint64(node)<<48, nil
 }
 
 // ofSlices reports whether the processor time of the slices is wanted that an outcome's
