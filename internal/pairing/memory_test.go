@@ -2,7 +2,6 @@ package pairing
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -70,7 +69,8 @@ func TestQueuesHoldNothingBehindWhatIsOpen(t *testing.T) {
 	}
 }
 
-// Whatever is kept meanwhile, what is over leaves the queues, also after a burst.
+// What is over leaves the queues behind something that stays, also after a burst that is
+// over without anything new.
 func TestQueuesAfterABurst(t *testing.T) {
 	const burst = 3 * few
 	for name, test := range map[string]struct {
@@ -78,18 +78,14 @@ func TestQueuesAfterABurst(t *testing.T) {
 		begin []Kind // of each of a burst of keys
 		end   []Kind // likewise, when all have begun
 	}{
-		"instances that end":   {Config{}, []Kind{Start}, []Kind{End}},
-		"instances that stay":  {Config{}, []Kind{Start}, nil},
-		"notes that are used":  {Config{Arm: true, Remember: time.Hour}, []Kind{Arm}, []Kind{Start, End}},
-		"notes that stay":      {Config{Arm: true, Remember: time.Hour}, []Kind{Arm}, nil},
-		"timeouts that end":    {Config{Pairing: dtrace.FIFO, Remember: time.Hour}, []Kind{Start, Start}, []Kind{End, End}},
-		"timeouts that remain": {Config{Pairing: dtrace.FIFO, Remember: time.Hour}, []Kind{Start}, nil},
+		"instances":          {Config{DMax: time.Hour}, []Kind{Start}, []Kind{End}},
+		"instances in order": {Config{DMax: time.Hour, Pairing: dtrace.FIFO}, []Kind{Start, Start}, []Kind{End, End}},
+		"timeouts":           {Config{DMax: 1, Remember: time.Hour}, []Kind{Start}, []Kind{End}},
+		"timeouts in order":  {Config{DMax: 1, Remember: time.Hour, Pairing: dtrace.FIFO}, []Kind{Start}, []Kind{End}},
+		"ends that overtake": {Config{DMax: time.Hour, Remember: time.Hour, Overtaken: true}, []Kind{End}, []Kind{Start}},
+		"what stays":         {Config{DMax: time.Hour, Pairing: dtrace.FIFO}, []Kind{Start}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			test.cfg.DMax = time.Hour
-			if test.cfg.Remember > 0 && !test.cfg.Arm {
-				test.cfg.DMax = 1
-			}
 			e := New(test.cfg)
 			now := int64(0)
 			add := func(key string, kinds []Kind) {
@@ -98,15 +94,19 @@ func TestQueuesAfterABurst(t *testing.T) {
 					e.Add(nil, Event{Kind: kind, Key: key, Time: now})
 				}
 			}
+			add("stays", test.begin)
 			for i := range burst {
 				add(fmt.Sprint(i), test.begin)
 			}
 			for i := range burst {
 				add(fmt.Sprint(i), test.end)
 			}
-			for i := range 3 * burst {
-				add(fmt.Sprint("k", i), slices.Concat(test.begin, []Kind{Start, End}))
+			for i := range burst {
+				add(fmt.Sprint("k", i), test.begin)
+				add(fmt.Sprint("k", i), []Kind{End, Start, End})
+				add(fmt.Sprint("l", i), test.begin)
 				e.checkMemory(t)
+				add(fmt.Sprint("l", i), test.end)
 			}
 		})
 	}
@@ -119,8 +119,13 @@ func TestNotesOfOneKey(t *testing.T) {
 		e.Add(nil, Event{Kind: Arm, Key: "k", Time: now})
 		e.checkMemory(t)
 	}
-	if e.kept != 1 {
-		t.Errorf("%d are kept, want the note", e.kept)
+	for _, test := range []struct {
+		at   int64
+		kept int
+	}{{9_999 + int64(time.Hour), 1}, {10_000 + int64(time.Hour), 0}} {
+		if e.Advance(nil, test.at); e.kept != test.kept {
+			t.Errorf("%d are kept at %d, want %d", e.kept, test.at, test.kept)
+		}
 	}
 }
 
@@ -173,6 +178,12 @@ func TestUsesAtOneTime(t *testing.T) {
 
 // A key of which events were lost leaves nothing behind, and no other key does.
 func TestLoseLeavesNothing(t *testing.T) {
+	late := New(Config{DMax: 1})
+	late.Add(nil, Event{Kind: Start, Key: "a", Time: 1})
+	late.Advance(nil, 3)
+	if late.Lose(nil, "a", Token{}); len(late.lines) != 0 || !late.Idle() {
+		t.Errorf("%d lines and %d instances are left of what had timed out", len(late.lines), late.kept)
+	}
 	e := New(Config{DMax: time.Hour, Arm: true})
 	e.Add(nil, Event{Kind: Arm, Key: "a", Time: 1})
 	e.Add(nil, Event{Kind: Start, Key: "a", Time: 2})
@@ -227,6 +238,14 @@ func TestQueue(t *testing.T) {
 				}
 			}
 		}
+	}
+	q = queue[*int]{}
+	for x := range 9 {
+		q.push(&x)
+	}
+	q.pop()
+	if want = 1; q.gone != 1 {
+		t.Fatalf("%d places are of what is gone, want 1", q.gone)
 	}
 	q.filter(func(x *int) bool { return *x%2 == 0 })
 	for x := range q.all() {
