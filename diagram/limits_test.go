@@ -1,6 +1,7 @@
 package diagram
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -21,14 +22,16 @@ func TestLimits(t *testing.T) {
 		"most attempts":      {"x = o:a[1000, 1ms](b)", "x = o:a[1001, 1ms](b)"},
 		"least time":         {"x = t:a[1ns](b)", "x = t:a[0ns](b)"},
 		"most time":          {"x = t:a[9007199254740992ns](b)", "x = t:a[9007199254740993ns](b)"},
-		"nesting":            {"x = " + within(MaxNesting), "x = " + within(MaxNesting+1)},
+		"nesting":            {"x = " + within(200), "x = " + within(201)},
 		"sum of weights":     {"x = p:a[0.5, 0.5000000009](b, c)", "x = p:a[0.5, 0.5000000011](b, c)"},
 		"less than 1":        {"x = p:a[0.5, 0.4999999991](b, c)", "x = p:a[0.5, 0.4999999989](b, c)"},
 		"least weight":       {"x = p:a[1e-300, 0.9999999999](b, c)", "x = p:a[0, 1](b, c)"},
+		"most weight":        {"x = p:a[0.9999999999999999, 1e-17](b, c)", "x = p:a[1, 1e-300](b, c)"},
 		"two in a choice":    {"x = p:a[0.5, 0.5](b, c)", "x = p:a[0.9999999999](b)"},
 		"two that end first": {"x = f:a(b, c)", "x = f:a(b)"},
 		"one in a timeout":   {"x = t:a[1ms](b -> c)", "x = t:a[1ms](b, c)"},
-		"names":              {"x = " + sequence(MaxNames-1), "x = " + sequence(MaxNames)},
+		"names":              {"x = " + sequence(1<<15-1), "x = " + sequence(1<<15)},
+		"bytes":              {"x = a" + strings.Repeat(" ", 1<<20-5), "x = a" + strings.Repeat(" ", 1<<20-4)},
 	} {
 		if _, err := Parse(tt.taken); err != nil {
 			t.Errorf("%s: %.200v", name, err)
@@ -114,12 +117,57 @@ func TestExcerpt(t *testing.T) {
 	}
 }
 
+// A program of as many steps as there may be is compiled, and of one more it is not.
+func TestMostSteps(t *testing.T) {
+	for n, want := range map[int]error{4096: nil, 4097: ErrSize} {
+		var b strings.Builder
+		b.WriteString("d = o")
+		for i := range n - 2 { // of these, the sequence and o
+			fmt.Fprintf(&b, " -> o%d", i)
+		}
+		if _, err := Compile(mustParse(t, b.String())); !errors.Is(err, want) {
+			t.Errorf("%d steps: %v, want %v", n, err, want)
+		}
+	}
+}
+
+// A definition ends with its semicolon, whatever is before that, or with its last token.
+func TestEnds(t *testing.T) {
+	for source, want := range map[string]Pos{
+		"a = b;":               {1, 6},
+		"a = b ;":              {1, 7},
+		"a = b":                {1, 5},
+		"a = b /* c */ ; // d": {1, 15},
+		"a = b // c\n;":        {2, 1},
+		"a = b // c\n":         {1, 5},
+		"a = f:x(b, c) ;":      {1, 15},
+	} {
+		if got := mustParse(t, source).Definitions[0].End; got != want {
+			t.Errorf("%q ends at %v, want %v", source, got, want)
+		}
+	}
+}
+
+// Places are in the order of their lines, and in a line of their columns.
+func TestBefore(t *testing.T) {
+	ordered := []Pos{{1, 1}, {1, 2}, {1, 9}, {2, 1}, {2, 3}, {3, 2}}
+	for i, p := range ordered {
+		for j, q := range ordered {
+			if got := p.before(q); got != (i < j) {
+				t.Errorf("%v before %v: %v", p, q, got)
+			}
+		}
+	}
+}
+
 // Errors are in the order of the source, each where it is.
 func TestPlacesOfErrors(t *testing.T) {
-	_, err := Parse("a = s:x;\na = b;\nsystem = c;\nd = s:D2;\nD2 = f:d(a1, a2) -> f:q(a3, a4) -> f:q(a5, a6);\nd2 = a:c(e, g);\n")
+	_, err := Parse("a = s:x;\na = b;\nsystem = c; a = a;\nd = s:D2;\nD2 = f:d(a1, a2) -> f:q(a3, a4) -> f:q(a5, a6);\nd2 = a:c(e, g);\n")
 	want := `1:7: s:x is not defined
 2:1: a is defined twice: first in line 1
 3:1: system is the whole: want it to be the last definition
+3:13: a is defined twice: first in line 1
+3:17: a is a diagram, defined in line 1: to use it write s:a
 5:6: the name d is taken by the definition in line 4
 5:36: the name q is taken by an operator in line 5
 6:6: the name c is taken by an outcome`

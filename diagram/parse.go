@@ -437,7 +437,7 @@ func (b *builder) time(t antlr.Token) time.Duration {
 	d, err := dq.ParseDelay(t.GetText())
 	if err != nil || t.GetTokenType() != grammar.DQLexerDURATION || d <= 0 || d > dq.MaxModelDelay {
 		b.report(position(t), t.GetText(), "time %s: want whole nanoseconds above 0 and up to %s, such as 20ms", t.GetText(), dq.FormatDelay(dq.MaxModelDelay/time.Hour*time.Hour))
-		return 0
+		return 0 // nothing comes of the file
 	}
 	return d
 }
@@ -447,7 +447,7 @@ func (b *builder) attempts(t antlr.Token) int {
 	n, err := strconv.Atoi(t.GetText())
 	if err != nil || n < 1 || n > dq.MaxAttempts {
 		b.report(position(t), t.GetText(), "%s attempts: want a whole number from 1 to %d", t.GetText(), dq.MaxAttempts)
-		return 0
+		return 0 // nothing comes of the file
 	}
 	return n
 }

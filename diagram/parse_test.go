@@ -208,6 +208,8 @@ func TestParseBounded(t *testing.T) {
 		var errs Errors
 		if !errors.As(err, &errs) || len(errs) > maxErrors {
 			t.Errorf("%s: %d errors", name, len(errs))
+		} else if name == "large" && errs[0].Pos != (Pos{1, 1}) {
+			t.Errorf("%s: at %v", name, errs[0].Pos)
 		}
 	}
 }
