@@ -259,7 +259,7 @@ func (c *compiler) condition(cond dtrace.Condition, yes, no uint8) {
 	}
 	c.used = len(tests)
 	next := len(tests)
-	if first := c.place(cond, yes, no, &next); first != 0 && c.err == nil {
+	if first := c.place(cond, yes, no, &next); first != 0 {
 		c.fail("its condition begins at test %d", first)
 	}
 }

@@ -403,6 +403,23 @@ func TestBadRules(t *testing.T) {
 	}
 }
 
+// A text of any length that there is room for is in the words of a test, byte after byte.
+func TestTextsAreWhole(t *testing.T) {
+	probe := conditionProbe()
+	var text string
+	for n := range dtrace.MaxText + 1 {
+		o := Outcome{Rule: &dtrace.Rule{
+			Start: dtrace.Expr{{Probe: probe, Where: dtrace.Test{Arg: 2, Text: text, Prefix: n%2 == 1}}},
+			End:   dtrace.Expr{{Probe: probe}}, Key: dtrace.Key{Start: "pid", End: "pid"},
+		}}
+		s, err := specialize(o, ruleEvents(o.Rule)[1])
+		if got := s.tests[0]; err != nil || int(got.Length) != n || textOfTest(got) != text || got.Arg != 2 {
+			t.Errorf("%q became %q, %d bytes, error %v", text, textOfTest(got), got.Length, err)
+		}
+		text += string(rune('0' + n%64))
+	}
+}
+
 // A pid in the condition of a function's arguments is compared as a term, by its number.
 func TestTermTest(t *testing.T) {
 	probe := conditionProbe()

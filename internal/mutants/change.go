@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -69,14 +70,18 @@ var rounded = map[string]string{
 	"mulDown": "*", "mulUp": "*", "addDown": "+", "addUp": "+", "subDown": "-", "subUp": "-", "divDown": "/", "divUp": "/", "ceilDiv": "/",
 }
 
-// declarations collects the mutants of all that a file declares.
+// declarations collects the mutants of all that a file declares, but for the functions that
+// are left out.
 func (c *changer) declarations(f *ast.File) {
 	for _, d := range f.Decls {
 		c.body = nil
-		if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil {
+		f, ok := d.(*ast.FuncDecl)
+		switch {
+		case ok && slices.Contains(c.target.live, f.Name.Name):
+		case ok && f.Body != nil:
 			c.body = &span{c.files.Position(f.Body.Pos()).Offset, c.files.Position(f.Body.End()).Offset}
 			ast.Inspect(f.Body, c.visit)
-		} else {
+		default:
 			ast.Inspect(d, c.visit)
 		}
 	}

@@ -16,6 +16,7 @@ type target struct {
 	dir   string
 	name  string   // of the package
 	files []string // all where there are none
+	live  []string // functions that are left out, as they need the kernel
 	tests []tests  // the quickest first
 }
 
@@ -28,7 +29,24 @@ type tests struct {
 // Tests of package bpf that need neither an Erlang VM nor the kernel.
 const withoutKernel = "^Test(LogOrder|LogBeingWritten|LogLost|LossOfOneStripe|LossUntilTheNextRecord|LogReadWhileWritten|LogClosed|" +
 	"EventKinds|OffReasons|OffCPUDetails|DecodeEvent|Label|LayoutRowsAreDisjoint|Arena|LayoutStripes|OptionsCheck|KernelArguments|" +
-	"FindBlock|BlockIsWhereItsArgumentsAre|DecodeInstance|Explain|ExplainRefusal)$"
+	"FindBlock|BlockIsWhereItsArgumentsAre|DecodeInstance|Explain|ExplainRefusal|" +
+	"ConditionsMeanTheSame|TextsAreWhole|PackPID|Specialize|RuleEvents|BadRules|TermTest|OfSlices|Identifies|" +
+	"CountsAreReadOnce|OthersAreReadOnce|Skip|Counters|ChangeOfPlans|EntriesAreFreed|DetailsChange|RefusedChanges|End|Link|Flags|" +
+	"NothingAfterClose|DiscoveredNames|Groups)$"
+
+// What package bpf has to be tested so: other files, and these functions, work on the
+// kernel's programs and maps.
+var (
+	filesWithoutKernel = []string{
+		"arena.go", "arguments.go", "discover.go", "event.go", "features.go", "group.go", "label.go", "layout.go", "log.go",
+		"offcpu.go", "plan.go", "rule.go", "stream.go", "text.go", "window.go",
+	}
+	functionsWithKernel = []string{
+		"Supported", "OffCPU", "text", "Drain", "open", "drain", "close", "readGroups", "clearGroups", "takeGroups", "takeGroupsOf",
+		"Sweep", "OpenSpans", "CutOpen", "runSweep", "Forget", "forgetCached", "Events",
+		"chain", "chainsFit", "isLinked", "unlink", "pointTo",
+	}
+)
 
 // The test of package diagram that takes longer than all others.
 const largeDiagrams = "^TestLargeDiagrams$"
@@ -55,7 +73,7 @@ var (
 		}},
 		{dir: "internal/scope", tests: []tests{scopeTests}},
 		{dir: "internal/pairing", tests: []tests{{"internal/pairing", []string{seed, noFile}}}},
-		{dir: "bpf", files: []string{"arena.go", "arguments.go", "features.go", "label.go", "layout.go", "log.go", "offcpu.go"},
+		{dir: "bpf", files: filesWithoutKernel, live: functionsWithKernel,
 			tests: []tests{{"bpf", []string{"-test.run", withoutKernel, seed, noFile}}}},
 	}
 )
