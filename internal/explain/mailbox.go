@@ -379,6 +379,10 @@ func (b *mailbox) pick(want queued, sent []*send) int {
 	}
 	if want.where != 0 {
 		if i := b.at(want.where); i >= 0 {
+			if q := &b.private[i]; !q.same(want) { // it is from another one than was taken for its sender
+				b.lose(q)
+				q.send, q.among = nil, nil
+			}
 			return i
 		}
 	}

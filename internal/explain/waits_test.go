@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/beamscope/beamscope/bpf"
@@ -449,9 +450,11 @@ func TestWokenByLateAnswer(t *testing.T) {
 	}} {
 		t.Run(s.name, func(t *testing.T) {
 			s.start, s.end = 10, 80010
-			l := Log{Atom: func(int, uint64) string { return "clock_service" }}
-			l.Add(script(t, s.events), bpf.Loss{})
-			s.explain(t, &l)
+			for _, events := range []string{s.events, strings.ReplaceAll(s.events, "#1", "#1 !7")} {
+				l := Log{Atom: func(int, uint64) string { return "clock_service" }}
+				l.Add(script(t, events), bpf.Loss{})
+				s.explain(t, &l)
+			}
 		})
 	}
 }
