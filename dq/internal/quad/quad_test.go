@@ -226,3 +226,107 @@ func TestBounds(t *testing.T) {
 		}
 	})
 }
+
+// The Bernoulli numbers follow from each other: the sum of C(m+1, k)·Bₖ for k = 0..m is 0.
+func TestBernoulli(t *testing.T) {
+	numbers := []*big.Rat{big.NewRat(1, 1)}
+	for m := int64(1); m <= 30; m++ {
+		sum := new(big.Rat)
+		for k, b := range numbers {
+			sum.Add(sum, new(big.Rat).Mul(new(big.Rat).SetInt(new(big.Int).Binomial(m+1, int64(k))), b))
+		}
+		numbers = append(numbers, sum.Quo(sum.Neg(sum), big.NewRat(m+1, 1)))
+	}
+	got := bernoulli()
+	if len(got) != 15 {
+		t.Fatalf("%d numbers, want B₂, B₄, … B₃₀", len(got))
+	}
+	for i, b := range got {
+		if want := numbers[2*i+2]; new(big.Rat).SetFrac64(int64(b[0]), int64(b[1])).Cmp(want) != 0 {
+			t.Errorf("B%d is %v/%v, want %v", 2*i+2, b[0], b[1], want)
+		}
+	}
+}
+
+// Γ(n+1) is n!, and Γ(n+½) is (2n)!/(4ⁿ·n!)·√π.
+func TestLogGammaOfFactorials(t *testing.T) {
+	half := quo(refLog(refPi()), real64(2))
+	for _, n := range []int64{1, 2, 3, 5, 10, 38, 39, 40, 41, 60, 200, 5000} {
+		factorial := new(big.Float).SetPrec(precision).SetInt(new(big.Int).MulRange(1, n))
+		wrong(t, "log of a factorial", LogGamma(Of(float64(n+1))), logOf(factorial), 0x1p-80, 0x1p-80)
+		ratio := new(big.Float).SetPrec(precision).SetInt(new(big.Int).MulRange(n+1, 2*n))
+		ratio.SetMantExp(ratio, int(-2*n))
+		wrong(t, "log Γ of a half", LogGamma(Of(float64(n)+0.5)), add(logOf(ratio), half), 0x1p-80, 0x1p-80)
+	}
+}
+
+// logOf is the logarithm of a number that may be too large for a float64.
+func logOf(x *big.Float) *big.Float {
+	e := x.MantExp(nil)
+	m := new(big.Float).SetPrec(precision).SetMantExp(x, -e)
+	return add(refLog(m), mul(refLog(real64(2)), real64(float64(e))))
+}
+
+// P(n, x) is the probability that n exponential delays together take at most x:
+// 1 − e^−x·Σ xᵏ/k! for k below n.
+func TestGammaOfWholeShapes(t *testing.T) {
+	for _, n := range []float64{1, 2, 5, 20, 100} {
+		g := NewGamma(Of(n))
+		for _, f := range []float64{1e-3, 0.1, 0.5, 0.9, 0.99, 1, 1.01, 1.1, 1.5, 2, 3} {
+			x := real64(n * f)
+			sum, term := real64(0), real64(1)
+			for k := 0.0; k < n; k++ {
+				sum = add(sum, term)
+				term = quo(mul(term, x), real64(k+1))
+			}
+			want := sub(real64(1), mul(refExp(new(big.Float).Neg(x)), sum))
+			wrong(t, "P", g.P(Of(n*f)), want, Error, 0x1p-100)
+		}
+		if p := g.P(Number{}); p != (Number{}) {
+			t.Errorf("P(%v, 0) is %v", n, p)
+		}
+		if p := g.P(Of(-1)); p != (Number{}) {
+			t.Errorf("P(%v, −1) is %v", n, p)
+		}
+		if p := g.P(Of(1e6)); p != Of(1) {
+			t.Errorf("P(%v, 10⁶) is %v", n, p)
+		}
+	}
+}
+
+// Where a bound is a float64 it is that one.
+func TestWithinIsNextTo(t *testing.T) {
+	lo, hi := Of(0.25).Within(1)
+	if lo < -0.75-0x1p-52 || lo > -0.75 || hi < 1.25 || hi > 1.25+0x1p-52 {
+		t.Errorf("1/4 within 1: %v to %v", lo, hi)
+	}
+	for _, x := range []float64{1, 1. / 3, 1e9, -2} {
+		if lo, hi := Of(x).Within(0); lo > x || hi < x || lo < math.Nextafter(x, math.Inf(-1)) || hi > math.Nextafter(x, math.Inf(1)) {
+			t.Errorf("%v exactly: %v to %v", x, lo, hi)
+		}
+	}
+}
+
+// The ends of what functions take: a power too small for a float64 is 0, from −620 on it is
+// not, and 1 − e^−y is right where it changes from one formula to the other.
+func TestEndsOfFunctions(t *testing.T) {
+	for _, x := range []float64{-620, -619.5, -100, -1e-20, 0, 1e-20, 0.5, 1, 699, 700} {
+		wrong(t, "exp", Exp(Of(x)), refExp(real64(x)), Error, 0)
+	}
+	if got := Exp(Of(math.Nextafter(-620, -700))); got != (Number{}) {
+		t.Errorf("e^-620 is %v", got)
+	}
+	for _, y := range []float64{1e-300, 1e-20, 0.3, math.Nextafter(0.5, 0), 0.5, 1, 50} {
+		want := real64(y)
+		if y > 1e-60 {
+			want = sub(real64(1), refExp(real64(-y)))
+		}
+		wrong(t, "1 − exp", OneMinusExp(Of(y)), want, Error, 0)
+	}
+	if got := OneMinusExp(Number{}); num(got).Sign() != 0 {
+		t.Errorf("1 − e^0 is %v", got)
+	}
+	for _, x := range []float64{math.Sqrt2 / 2, math.Sqrt2, 1, 2, 4, 0.5, 1e-300, 1e300} {
+		wrong(t, "log", Log(Of(x)), logOf(real64(x)), 0x1p-90, 0x1p-98)
+	}
+}
