@@ -161,6 +161,7 @@ func TestNormal(t *testing.T) {
 	for z, want := range map[float64]string{
 		0:  "0.5",
 		1:  "0.84134474606854294859",
+		.5: "0.69146246127401310364",
 		-1: "0.15865525393145705141",
 		2:  "0.97724986805182079280",
 		3:  "0.99865010196836990547",
@@ -281,6 +282,10 @@ func TestGammaOfWholeShapes(t *testing.T) {
 			}
 			want := sub(real64(1), mul(refExp(new(big.Float).Neg(x)), sum))
 			wrong(t, "P", g.P(Of(n*f)), want, Error, 0x1p-100)
+		}
+		// So near to 1 that a float64 is 1, and two are not: e^-42 is 2^-60.6.
+		if p := NewGamma(Of(1)).P(Of(42)); p.Hi != 1 || p.Lo >= 0 {
+			t.Errorf("P(1, 42) is %v", p)
 		}
 		if p := g.P(Number{}); p != (Number{}) {
 			t.Errorf("P(%v, 0) is %v", n, p)
