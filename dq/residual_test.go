@@ -237,6 +237,9 @@ func TestResidualOfATie(t *testing.T) {
 	if _, err := Deconvolve(m(Wait(g, 5*ms)), m(Scale(m(Wait(g, 2*ms)), 1-2*Tolerance))); err == nil {
 		t.Error("a difference of twice the tolerance proves nothing")
 	}
+	if _, err := Deconvolve(m(Scale(Immediate(), Tolerance)), Never()); err != nil {
+		t.Errorf("a difference of the tolerance: %v", err)
+	}
 	// A part that may fail always, or does, leaves all open.
 	if r, err = Deconvolve(m(Envelope(g, []BoundedStep{{3 * ms, 0, 1}})), m(Envelope(g, []BoundedStep{{ms, 0, 1}}))); err != nil {
 		t.Fatal(err)

@@ -150,6 +150,9 @@ func (c *changer) literal(n *ast.BasicLit) {
 			c.replace(n, strconv.FormatInt(v-1, 10))
 		}
 	case token.FLOAT:
+		if v, err := strconv.ParseFloat(n.Value, 64); err == nil && v == 0 {
+			return // a thousandth of it is 0 again
+		}
 		c.replace(n, "0")
 		c.replace(n, "("+n.Value+"/1000)")
 	}
