@@ -165,7 +165,8 @@ func (p places) find(output []byte) map[int]bool {
 type binary struct {
 	tests
 	path  string
-	limit int // seconds of processor time
+	limit int           // seconds of processor time
+	wall  time.Duration // of time as it goes by, for mutants that wait and do nothing
 }
 
 // make compiles the tests of the target and runs them without a mutant. What a mutant may
@@ -175,7 +176,7 @@ func (b *batch) make(ctx context.Context, i int) error {
 		return nil
 	}
 	t := b.target.tests[i]
-	bin := &binary{tests: t, path: filepath.Join(b.dir, fmt.Sprint(i, ".test")), limit: 600}
+	bin := &binary{tests: t, path: filepath.Join(b.dir, fmt.Sprint(i, ".test")), limit: 600, wall: 10 * time.Minute}
 	if out, err := command(ctx, "go", "test", "-c", "-vet=off", "-overlay", b.overlay, "-o", bin.path, "./"+t.dir); err != nil {
 		return fmt.Errorf("%s: %w\n%s", t.dir, err, out)
 	}
@@ -184,12 +185,14 @@ func (b *batch) make(ctx context.Context, i int) error {
 		bin.limit = 60 // there is no program without the mutant
 		return nil
 	}
+	start := time.Now()
 	cmd := bin.command(ctx, 0)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s without a mutant: %w\n%s", t.dir, err, out)
 	}
 	used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	bin.limit = 5 + 4*int(used/time.Second+1)
+	bin.wall = 30*time.Second + 6*time.Since(start).Round(time.Second)
 	return nil
 }
 
@@ -198,7 +201,7 @@ const memory = 8 << 20
 
 func (b *binary) command(ctx context.Context, id int) *exec.Cmd {
 	script := fmt.Sprintf(`ulimit -v %d -t %d && exec "$@"`, memory, b.limit)
-	args := append([]string{"-c", script, "sh", b.path, "-test.short", "-test.failfast", "-test.timeout=10m"}, b.args...)
+	args := append([]string{"-c", script, "sh", b.path, "-test.short", "-test.failfast", "-test.timeout=" + b.wall.String()}, b.args...)
 	cmd := exec.CommandContext(ctx, "bash", args...)
 	cmd.Dir = b.tests.dir // where testdata is
 	cmd.Env = append(os.Environ(), fmt.Sprint(variable, "=", id), "GOMAXPROCS=1")
