@@ -195,3 +195,172 @@ func TestCostOfCollector(t *testing.T) {
 		t.Errorf("%v of processor time, %v, %d", used, err, sum)
 	}
 }
+
+// What is calculated from few instances may be off by chance, however many are observed. One
+// of the parts without instances adds nothing to that.
+func TestChanceOfFewInstancesBehind(t *testing.T) {
+	for _, tt := range []struct {
+		n            uint64
+		least, most  float64
+		insufficient string
+	}{{5000, 0, 1e-9, ""}, {4, 0.1, 1, "too few instances"}} {
+		s := system(t, "x = a -> b;", spec("a", 4), spec("b", 4), spec("x", 8))
+		s.Samples = 10
+		p := newPlay(t, s)
+		x := probe(t, p.step(counts("a", tt.n, tt.n, 0, 0), counts("b", tt.n, tt.n, 0, 0), counts("x", 2500, 0, 2500, 0, 5000, 0, 0, 0)), "x")
+		if x.CalculatedInsufficient != tt.insufficient || x.Divergence == nil {
+			t.Fatalf("%d instances: %q, %+v", tt.n, x.CalculatedInsufficient, x.Divergence)
+		}
+		if c := x.Divergence.Chance; c < tt.least || c > tt.most || x.Divergence.Distance.Lo < 0.1 {
+			t.Errorf("%d instances: %+v, want a chance of %v to %v", tt.n, x.Divergence, tt.least, tt.most)
+		}
+	}
+}
+
+// The mean of what is calculated has bins as wide as the algebra makes them.
+func TestCalculatedInWiderBins(t *testing.T) {
+	const bins = 40000
+	s := system(t, "x = a -> b;", spec("a", bins), spec("b", bins), spec("x", bins))
+	s.History = 2
+	last := func(name string) outcome.Counts { return at(name, bins, 1, 0, bins-1) }
+	p := newPlay(t, s)
+	for n := range 2 {
+		x := probe(t, p.step(last("a"), last("b"), last("x")), "x")
+		if x.Calculated.Width() != 2*ms || x.CalculatedMean.Width != 2*ms || x.CalculatedMean.Windows != n+1 {
+			t.Errorf("calculated in bins of %v, the mean of %d windows in bins of %v", x.Calculated.Width(), x.CalculatedMean.Windows, x.CalculatedMean.Width)
+		}
+	}
+	// What is calculated in narrower bins again joins the mean.
+	first := func(name string) outcome.Counts { return at(name, bins, 2, 0) }
+	if x := probe(t, p.step(first("a"), first("b"), first("x")), "x"); x.CalculatedMean.Width != 2*ms || x.CalculatedMean.Windows != 2 {
+		t.Errorf("the mean of %d windows in bins of %v", x.CalculatedMean.Windows, x.CalculatedMean.Width)
+	}
+}
+
+// Of what is behind a probe the slowest instance that has a trace counts, in whichever order
+// they come.
+func TestExplanationByTheSlowestTrace(t *testing.T) {
+	untraced := outcome.Instance{Outcome: "b", VM: beam, ID: 3, End: int64(time.Second)}
+	a := []outcome.Instance{queued("a", 60*ms), explainedBy("a", 8, spell{})}
+	b := []outcome.Instance{explainedBy("b", 1, spell{time: 99 * ms}), explainedBy("b", 2, spell{time: 5 * ms}), untraced}
+	for _, definition := range []string{"both = b -> a;", "both = a -> b;"} {
+		s := system(t, definition, spec("a", 1), spec("b", 1), spec("both", 1))
+		s.Probes[2].Triggers = triggers(t, "load", "5")
+		f := newPlay(t, s).batch(outcome.Batch{Time: noon, Counts: []outcome.Counts{counts("a", 2), counts("b", 3), counts("both", 9)},
+			Instances: append(a[:2:2], b...)})
+		if len(f.Fired) != 1 || !strings.HasPrefix(f.Fired[0].Explanation, "a: ") {
+			t.Errorf("%s explained by %+v", definition, f.Fired)
+		}
+	}
+}
+
+// Each thing that makes histories begin anew is said, once.
+func TestNoticesOfAnotherSystem(t *testing.T) {
+	p := newPlay(t, system(t, "x = a -> b;", spec("a", 2), spec("b", 2), spec("x", 4), spec("c", 2)))
+	batch := []outcome.Counts{counts("a", 1, 0), counts("b", 1, 0), counts("x", 1, 0, 0, 0), counts("c", 1, 0)}
+	p.step(batch...)
+	other := system(t, "x = f:x(a, b);", spec("a", 2), spec("b", 2), spec("x", 4), spec("c", 3))
+	other.Window, other.History = 2*time.Second, 7
+	other.Probes[0].Spec.Span = "another"
+	other.Probes[1].Spec.Explain = true // which changes nothing
+	if err := p.engine.Configure(other); err != nil {
+		t.Fatal(err)
+	}
+	batch[3] = counts("c", 1, 0, 0)
+	want := []string{
+		"windows of 2s instead of 1s: every history begins anew",
+		"a history of 7 windows instead of 30: every history begins anew",
+		"another diagram: every calculated history begins anew",
+		"a is observed in another way: a new history begins",
+		"c: 3 bins of 1ms instead of 2 of 1ms: a new history begins",
+	}
+	if f := p.step(batch...); strings.Join(f.Notices, "\n") != strings.Join(want, "\n") {
+		t.Errorf("%q, want %q", f.Notices, want)
+	}
+	if f := p.step(batch...); len(f.Notices) != 0 {
+		t.Errorf("again: %q", f.Notices)
+	}
+	// A diagram that begins, and one that ends.
+	for _, source := range []string{"", "x = a -> b;"} {
+		next := system(t, source, spec("a", 2), spec("b", 2), spec("x", 4), spec("c", 3))
+		next.Window, next.History = other.Window, other.History
+		next.Probes[0].Spec.Span = "another"
+		if err := p.engine.Configure(next); err != nil {
+			t.Fatal(err)
+		}
+		if f := p.step(batch...); len(f.Notices) != 1 || f.Notices[0] != want[2] {
+			t.Errorf("diagram %q: %q", source, f.Notices)
+		}
+	}
+}
+
+// Silence goes on where the same events are counted otherwise, and begins anew with others.
+func TestSilenceOfTheSameEvents(t *testing.T) {
+	s := system(t, "", spec("a", 2))
+	p := newPlay(t, s)
+	p.step(counts("a", 1, 0))
+	for range 3 {
+		p.step(counts("a", 0, 0))
+	}
+	wider := system(t, "", spec("a", 4))
+	if err := p.engine.Configure(wider); err != nil {
+		t.Fatal(err)
+	}
+	if a := probe(t, p.step(counts("a", 0, 0, 0, 0)), "a"); a.Silent != 4*time.Second || !a.Seen {
+		t.Errorf("in other bins: silent for %v, seen %v", a.Silent, a.Seen)
+	}
+	another := system(t, "", spec("a", 4))
+	another.Probes[0].Spec.Span = "another"
+	if err := p.engine.Configure(another); err != nil {
+		t.Fatal(err)
+	}
+	if a := probe(t, p.step(counts("a", 0, 0, 0, 0)), "a"); a.Silent != time.Second || a.Seen {
+		t.Errorf("of other events: silent for %v, seen %v", a.Silent, a.Seen)
+	}
+}
+
+// A VM without a row keeps its history for as many windows as a history has and for as long
+// as a trigger holds off, whichever is longer.
+func TestForget(t *testing.T) {
+	for _, tt := range []struct {
+		history int
+		holdOff time.Duration
+		absent  int
+		windows int // of the mean when it comes back
+	}{
+		{5, time.Second, 3, 2}, {5, time.Second, 4, 1}, // windows of the history, without those that are over
+		{2, 10 * time.Second, 1, 1},
+	} {
+		s := system(t, "", spec("a", 2))
+		s.History, s.HoldOff = tt.history, tt.holdOff
+		p := newPlay(t, s)
+		p.step(counts("a", 1, 0))
+		for range tt.absent {
+			other := counts("a", 1, 0)
+			other.VM = outcome.VM{PID: 99}
+			p.step(other)
+		}
+		f := p.step(counts("a", 1, 0))
+		if a := probe(t, f, "a"); a.Mean.Windows != tt.windows {
+			t.Errorf("%+v: a mean of %d windows", tt, a.Mean.Windows)
+		}
+	}
+	// An incident lasts through absence as long as the hold-off.
+	for absent, again := range map[int]int{5: 0, 12: 1} {
+		s := system(t, "", spec("a", 2))
+		s.History, s.HoldOff = 2, 10*time.Second
+		s.Probes[0].Triggers = triggers(t, "load", "0")
+		p := newPlay(t, s)
+		if f := p.step(counts("a", 1, 0)); len(f.Fired) != 1 {
+			t.Fatalf("%+v", f.Fired)
+		}
+		for range absent {
+			other := counts("a", 0, 0)
+			other.VM = outcome.VM{PID: 99}
+			p.step(other)
+		}
+		if f := p.step(counts("a", 1, 0)); len(f.Fired) != again {
+			t.Errorf("after %d windows without it: %+v", absent, f.Fired)
+		}
+	}
+}
