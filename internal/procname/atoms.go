@@ -60,7 +60,7 @@ func (a *atoms) text(t term) (string, error) {
 	if a.texts == nil {
 		a.texts = make(map[uint64]string)
 	}
-	text := quoted(string(raw))
+	text := quoted(string(raw), a.layout.maybe)
 	a.texts[index] = text
 	return text, nil
 }
@@ -133,7 +133,37 @@ func (a *atoms) entry(address, index uint64) (text, size uint64, err error) {
 	if size > maxAtomBytes {
 		return 0, 0, fmt.Errorf("%w: %d bytes", errAtom, size)
 	}
-	return atom.u64(a.layout.text), size, nil
+	if text = atom.u64(a.layout.text); a.layout.binary.known {
+		text, err = a.binary(term(text), size)
+	}
+	return text, size, err
+}
+
+// onHeapMost is the size in bytes of the largest binary that is on a heap as a whole
+// (ERL_ONHEAP_BINARY_LIMIT).
+const onHeapMost = 64
+
+// binary returns the address of the bytes of a binary, which must be so many.
+func (a *atoms) binary(t term, size uint64) (uint64, error) {
+	const flags = 3 // of an address of bytes
+	address, ok := t.boxed()
+	if !ok {
+		return 0, fmt.Errorf("%w: its text is no binary", errAtom)
+	}
+	var data [maxStruct]byte
+	l := a.layout.binary
+	v := view(data[:l.size])
+	if err := a.mem.read(address, v); err != nil {
+		return 0, err
+	}
+	bits, text := v.u64(l.heapBits), address+l.heapData
+	if size > onHeapMost {
+		bits, text = v.u64(l.end)-v.u64(l.start), v.u64(l.base)&^flags+v.u64(l.start)/8
+	}
+	if bits != size*8 {
+		return 0, fmt.Errorf("%w: its text has %d bits, not %d bytes", errAtom, bits, size)
+	}
+	return text, nil
 }
 
 // A search looks for an atom, whose index is not known, among those that there are,

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/usdt"
 )
 
@@ -26,6 +27,7 @@ var fakeLayout = layout{
 	atoms:    atomLayout{entries: 4, pages: 8, size: 32, index: 0, length: 6, text: 16},
 	procs:    0x100,
 	allAtoms: 0x200,
+	form:     dtrace.TermsByNumber,
 }
 
 // fakePlaces is the size of the fake process table. Four places are on a line.
@@ -61,6 +63,10 @@ func (f *fake) ReadAt(data []byte, address int64) (int, error) {
 
 func (f *fake) set(address, word uint64) {
 	binary.LittleEndian.PutUint64(f.data[address-fakeBase:], word)
+}
+
+func (f *fake) word(address uint64) uint64 {
+	return binary.LittleEndian.Uint64(f.data[address-fakeBase:])
 }
 
 func (f *fake) set32(address uint64, word uint32) {

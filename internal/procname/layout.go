@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/internal/debuginfo"
 	"github.com/beamscope/beamscope/usdt"
 )
@@ -18,9 +19,10 @@ type layout struct {
 	regProc  regProcLayout
 	dict     dictLayout
 	atoms    atomLayout
-	message  uint64 // words of a message, the first of them
-	procs    uint64 // address of erts_proc, as linked
-	allAtoms uint64 // address of erts_atom_table, as linked
+	message  uint64          // words of a message, the first of them
+	form     dtrace.TermForm // how terms hold identifiers of processes
+	procs    uint64          // address of erts_proc, as linked
+	allAtoms uint64          // address of erts_atom_table, as linked
 
 	figures   figureLayout
 	noFigures error // why figures are not known; nil where they are
@@ -35,11 +37,25 @@ type figureLayout struct {
 	inner, outer           uint64 // messages in the two parts of the queue
 	middle                 uint64 // pointer to what is fetched and not handled, or nil
 	outerSignal            uint64 // in the outer part, pointer to a signal that is no message, or nil
+	parted                 partedLayout
 	buffers                uint64 // pointer to further outer parts, or nil
 	heapWords, fragments   uint64 // words of the young heap, and of the fragments that belong to it
 	abandoned              uint64 // pointer to a heap that is not used any more, or nil
 	reductions             uint64
 	instruction, currently uint64 // pointers to where the code goes on, and to a function or nil
+}
+
+// partedLayout is of queues that count the messages between signals, which are not messages.
+// The queues of struct process count only those behind their last signal; each signal has
+// the number of those before it. That is so since OTP 27, and the zero value is for others,
+// whose queues count all messages.
+type partedLayout struct {
+	known        bool
+	middle       uint64 // messages behind the last signal of the middle part
+	middleSignal uint64 // pointer to the first signal of the middle part, or nil
+	outerFirst   uint64 // pointer to whatever is first in the outer part
+	next, count  uint64 // of struct ErtsNonMsgSignal: pointer to the next signal, or nil, and messages before it
+	size         uint64 // of what is read of it
 }
 
 // codeLayout is of what the VM knows of its loaded code: an array of struct ranges, for each of
@@ -95,6 +111,18 @@ type atomLayout struct {
 	entries, pages      uint64 // of the table
 	size                uint64
 	index, length, text uint64
+
+	binary binaryLayout // since OTP 29 the text is a term
+	maybe  bool         // the release is OTP 27 or later, where maybe and else are words of the language
+}
+
+// binaryLayout is of struct erl_heap_bits and struct erl_sub_bits, the forms that a binary
+// has. The zero value is for VMs whose atoms have their text at an address.
+type binaryLayout struct {
+	known              bool
+	size               uint64 // of what is read
+	heapBits, heapData uint64 // size in bits, and the first byte
+	base, start, end   uint64 // address with flags in its lowest bits, and bits from there
 }
 
 // maxStruct is the most that is read of a structure.
@@ -109,16 +137,23 @@ type member struct {
 }
 
 // members are all that the layout needs. The names and sizes are those of
-// erts/emulator/beam in OTP 25; the tests tell which have been tried.
+// erts/emulator/beam in OTP 25, 27 and 29; the tests tell which have been tried.
 func (l *layout) members() []member {
 	const table, process, atom, dict = "ErtsPTab", "process", "atom", "proc_dict"
 	t, p, a, d := &l.table, &l.process, &l.atoms, &l.dict
+	mask, text := uint64(4), "name" // of masks the lower half is read
+	if l.form == dtrace.TermsByPlace {
+		mask = 8
+	}
+	if a.binary.known {
+		text = "u.bin"
+	}
 	return []member{
 		{table, "r.o.tab", 8, &t.slots, &t.size},
 		{table, "r.o.max", 4, &t.max, &t.size},
-		{table, "r.o.pix_cl_mask", 4, &t.lineMask, &t.size},
+		{table, "r.o.pix_cl_mask", mask, &t.lineMask, &t.size},
 		{table, "r.o.pix_cl_shift", 4, &t.lineShift, &t.size},
-		{table, "r.o.pix_cli_mask", 4, &t.inMask, &t.size},
+		{table, "r.o.pix_cli_mask", mask, &t.inMask, &t.size},
 		{table, "r.o.pix_cli_shift", 4, &t.inShift, &t.size},
 		{table, "r.o.invalid_data", 8, &t.invalid, &t.size},
 
@@ -154,7 +189,7 @@ func (l *layout) members() []member {
 		{"index_table", "seg_table", 8, &a.pages, nil},
 		{atom, "slot.index", 4, &a.index, &a.size},
 		{atom, "len", 2, &a.length, &a.size},
-		{atom, "name", 8, &a.text, &a.size},
+		{atom, text, 8, &a.text, &a.size},
 	}
 }
 
@@ -162,18 +197,51 @@ func (l *layout) members() []member {
 func (l *layout) figureMembers() []member {
 	const process = "process"
 	f := &l.figures
-	return []member{
-		{process, "sig_qs.len", 8, &f.inner, &f.size},
+	inner, outer := "sig_qs.len", "sig_inq.len"
+	var parted []member
+	if p := &f.parted; p.known {
+		inner, outer = "sig_qs.mq_len", "sig_inq.mlenoffs"
+		parted = []member{
+			{process, "sig_qs.mlenoffs", 8, &p.middle, &f.size},
+			{process, "sig_qs.nmsigs.next", 8, &p.middleSignal, &f.size},
+			{process, "sig_inq.first", 8, &p.outerFirst, &f.size},
+			{nonMessage, "specific.next", 8, &p.next, &p.size},
+			{nonMessage, "mlenoffs", 8, &p.count, &p.size},
+		}
+	}
+	return append(parted, []member{
+		{process, inner, 8, &f.inner, &f.size},
 		{process, "sig_qs.cont", 8, &f.middle, &f.size},
-		{process, "sig_inq.len", 8, &f.outer, &f.size},
+		{process, outer, 8, &f.outer, &f.size},
 		{process, "sig_inq.nmsigs.next", 8, &f.outerSignal, &f.size},
 		{process, "sig_inq_buffers", 8, &f.buffers, &f.size},
 		{process, "heap_sz", 8, &f.heapWords, &f.size},
 		{process, "mbuf_sz", 8, &f.fragments, &f.size},
 		{process, "abandoned_heap", 8, &f.abandoned, &f.size},
 		{process, "reds", 8, &f.reductions, &f.size},
+	}...)
+}
+
+// nonMessage is the structure of a signal that is no message.
+const nonMessage = "ErtsNonMsgSignal"
+
+// binaryMembers are those of the text of atoms, where it is a binary.
+func (l *layout) binaryMembers() []member {
+	b := &l.atoms.binary
+	if !b.known {
+		return nil
+	}
+	return []member{
+		{heapBinary, "size", 8, &b.heapBits, &b.size},
+		{heapBinary, "data", 8, &b.heapData, &b.size},
+		{sharedBinary, "base_flags", 8, &b.base, &b.size},
+		{sharedBinary, "start", 8, &b.start, &b.size},
+		{sharedBinary, "end", 8, &b.end, &b.size},
 	}
 }
+
+// The structures of a binary on a heap, and of one whose bytes are elsewhere.
+const heapBinary, sharedBinary = "erl_heap_bits", "erl_sub_bits"
 
 // codeMembers are those without which functions are not known by their code.
 func (l *layout) codeMembers() []member {
@@ -200,7 +268,7 @@ func readLayout(ctx context.Context, f *usdt.File) (l layout, err error) {
 	if err != nil {
 		return layout{}, err
 	}
-	var names []string
+	names := []string{nonMessage, heapBinary, sharedBinary}
 	for _, m := range slices.Concat(l.members(), l.figureMembers(), l.codeMembers()) {
 		names = append(names, m.of)
 	}
@@ -208,7 +276,8 @@ func readLayout(ctx context.Context, f *usdt.File) (l layout, err error) {
 	if err != nil {
 		return layout{}, err
 	}
-	if err := locate(l.members(), structs); err != nil {
+	l.recognise(structs)
+	if err := locate(slices.Concat(l.members(), l.binaryMembers()), structs); err != nil {
 		return layout{}, err
 	}
 	l.dict.size = max(l.dict.size, l.dict.buckets+firstBuckets*wordSize)
@@ -216,6 +285,27 @@ func readLayout(ctx context.Context, f *usdt.File) (l layout, err error) {
 	l.noFigures = locate(l.figureMembers(), structs)
 	l.noCode = locate(l.codeMembers(), structs)
 	return l, nil
+}
+
+// recognise finds out which of the known forms the structures have.
+func (l *layout) recognise(structs map[string]debuginfo.Struct) {
+	sizeOf := func(of, path string) uint64 {
+		s, ok := structs[of]
+		if !ok {
+			return 0
+		}
+		if _, size, err := s.Member(path, maxStruct); err == nil {
+			return size
+		}
+		return 0
+	}
+	l.form = dtrace.TermsByNumber
+	if sizeOf("ErtsPTab", "r.o.pix_cl_mask") == wordSize { // since OTP 26
+		l.form = dtrace.TermsByPlace
+	}
+	l.figures.parted.known = sizeOf("process", "sig_qs.mq_len") > 0 // since OTP 27
+	l.atoms.maybe = l.figures.parted.known
+	l.atoms.binary.known = sizeOf("atom", "u.bin") > 0 // since OTP 29
 }
 
 // locate sets the offsets of members.

@@ -81,7 +81,7 @@ type Members struct {
 
 // Process returns where the processes of an executable that a process runs have some of
 // their members. The file is the executable, open. The error wraps [ErrNoLayout] where it
-// does not tell, or not within some seconds.
+// does not tell, or not within some seconds. What the flags mean differs between releases.
 func (l *Layouts) Process(ctx context.Context, p usdt.Process, f *usdt.File) (Members, error) {
 	known, err := l.of(ctx, p, f)
 	if err != nil {

@@ -156,18 +156,17 @@ const tries = 8
 // lookup reads a process until it is the same as the last time, and returns its name
 // and how it is.
 func (r *Reader) lookup(number, serial uint32, last sample) (Name, sample, error) {
-	data, ok := pidData(number, serial)
-	if !ok {
-		return Name{}, sample{}, ErrNoProcess
-	}
 	if err := r.findTable(); err != nil {
 		return Name{}, sample{}, gone(err)
 	}
-	place, ok := r.processes.place(data)
+	id, place, ok := r.processes.identifier(number, serial)
 	if !ok {
-		return Name{}, sample{}, fmt.Errorf("%w: its process table has no place for %d", ErrNoLayout, data)
+		return Name{}, sample{}, ErrNoProcess
 	}
-	s, err := r.settle(place, pidTerm(data, place), last)
+	if place >= r.processes.max {
+		return Name{}, sample{}, fmt.Errorf("%w: its process table has no place for <0.%d.%d>", ErrNoLayout, number, serial)
+	}
+	s, err := r.settle(place, id, last)
 	if err != nil && s == (sample{}) {
 		return Name{}, sample{}, gone(err)
 	}
@@ -311,7 +310,7 @@ func (r *Reader) at(address uint64) (Process, error) {
 	if err != nil {
 		return Process{}, gone(err)
 	}
-	number, serial, ok := term(id).pid()
+	number, serial, ok := r.processes.pid(term(id))
 	if !ok {
 		return Process{}, ErrNoProcess
 	}

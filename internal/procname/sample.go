@@ -3,6 +3,9 @@ package procname
 import (
 	"errors"
 	"fmt"
+	"math/bits"
+
+	"github.com/beamscope/beamscope/dtrace"
 )
 
 // errTorn is the error for what cannot be so, but may have been changed while it was
@@ -15,6 +18,7 @@ type table struct {
 	max                 uint32 // length of the array
 	lineMask, lineShift uint32
 	inMask, inShift     uint32
+	terms               dtrace.Terms
 }
 
 // maxProcesses is the largest process table that the VM makes (ERTS_PTAB_MAX_SIZE).
@@ -37,26 +41,57 @@ func (r *Reader) findTable() error {
 		max:      v.u32(l.max),
 		lineMask: v.u32(l.lineMask), lineShift: v.u32(l.lineShift),
 		inMask: v.u32(l.inMask), inShift: v.u32(l.inShift),
+		terms: dtrace.Terms{Form: r.layout.form},
 	}
 	// VMs whose identifiers have more bits say so here.
-	invalid := v.u64(l.invalid)
+	invalid, size := v.u64(l.invalid), pidBits
+	if t.terms.Form == dtrace.TermsByPlace {
+		size = longPIDBits
+	}
 	switch {
 	case t.slots == 0:
 		return ErrStarting
-	case invalid != 1<<pidBits-1:
+	case invalid != 1<<size-1:
 		return fmt.Errorf("%w: it has process identifiers of a form that is not known (%#x)", ErrNoLayout, invalid)
 	case t.max == 0 || t.max > maxProcesses:
 		return fmt.Errorf("%w: its process table has %d places", ErrNoLayout, t.max)
+	case t.terms.Form == dtrace.TermsByPlace && !t.regular():
+		return fmt.Errorf("%w: its process table has an order that is not known: %+v", ErrNoLayout, t)
+	}
+	if t.terms.Form == dtrace.TermsByPlace {
+		t.terms.TableBits, t.terms.InBits = uint8(bits.Len32(t.max-1)), uint8(t.lineShift)
 	}
 	r.processes = t
 	return nil
 }
 
+// regular reports whether the masks and shifts of the table follow from its length and from
+// how many places a cache line has: so a place has one identifier.
+func (t table) regular() bool {
+	return t.max&(t.max-1) == 0 && t.lineShift < 32 && t.inShift < 32 &&
+		t.inMask == 1<<t.lineShift-1 && t.lineMask == 1<<t.inShift-1 && t.max == 1<<(t.lineShift+t.inShift)
+}
+
+// identifier returns the term of the process <0.number.serial>, and its place in the table,
+// which has it only where place is below max. ok is false where there is no such identifier.
+func (t table) identifier(number, serial uint32) (id uint64, place uint32, ok bool) {
+	if t.terms.Form != dtrace.TermsByPlace {
+		data, ok := pidData(number, serial)
+		place = t.place(data)
+		return pidTerm(data, place), place, ok
+	}
+	place = t.place(number)
+	data := uint64(serial)<<longNumberBits | uint64(number)
+	return (data&^uint64(t.max-1)|uint64(place))<<4 | pidTag, place, number < 1<<longNumberBits
+}
+
+// pid returns what <0.number.serial> the term of a local process is.
+func (t table) pid(id term) (number, serial uint32, ok bool) { return t.terms.PID(uint64(id)) }
+
 // place returns where in the table the process with this data is, if it is: places
 // next to each other are in different cache lines (erl_ptab.h, erts_ptab_data2pix).
-func (t table) place(data uint32) (place uint32, ok bool) {
-	place = data&t.lineMask<<t.lineShift + data>>t.inShift&t.inMask
-	return place, place < t.max
+func (t table) place(data uint32) uint32 {
+	return data&t.lineMask<<t.lineShift + data>>t.inShift&t.inMask
 }
 
 // A sample is what was read of a process at about one time, in terms of the VM. Two

@@ -133,9 +133,8 @@ func (r *Reader) stayed(all []Figures, addresses, after []uint64, from uint32) [
 	sameCode := r.survey.code.same()
 	kept := all[:0]
 	for i, f := range all {
-		data, ok := pidData(f.Number, f.Serial)
-		place, fits := r.processes.place(data)
-		if !ok || !fits || place < from || place-from >= uint32(len(after)) || after[place-from] != addresses[i] {
+		_, place, ok := r.processes.identifier(f.Number, f.Serial)
+		if !ok || place < from || place-from >= uint32(len(after)) || after[place-from] != addresses[i] {
 			continue
 		}
 		if !sameCode {
@@ -159,12 +158,13 @@ func (r *Reader) figures(address uint64) (Figures, error) {
 	if err := r.mem.read(address, first); err != nil {
 		return Figures{}, err
 	}
+	between, all := r.messagesBeforeSignals(first)
 	if err := r.mem.read(address, second); err != nil {
 		return Figures{}, err
 	}
 	p := r.layout.process
 	id := second.u64(p.id)
-	number, serial, ok := term(id).pid()
+	number, serial, ok := r.processes.pid(term(id))
 	spawned := mfa{term(second.u64(p.module)), term(second.u64(p.function)), second.u64(p.arity)}
 	if !ok || id != first.u64(p.id) || !spawned.valid() {
 		return Figures{}, ErrNoProcess
@@ -172,6 +172,9 @@ func (r *Reader) figures(address uint64) (Figures, error) {
 	f := Figures{Number: number, Serial: serial}
 	if err := f.queue(r.layout.figures, first, second); err != nil {
 		return Figures{}, err
+	}
+	if l := r.layout.figures; l.parted.known {
+		f.addParts(l, between, all, first, second)
 	}
 	f.Memory = r.memoryOf(first, second)
 	if f.Reductions = second.u64(r.layout.figures.reductions); f.Reductions < first.u64(r.layout.figures.reductions) {
@@ -195,6 +198,57 @@ func (f *Figures) queue(l figureLayout, first, second view) error {
 	f.UnfetchedSignals = first.u64(l.outerSignal) != 0 || second.u64(l.outerSignal) != 0
 	f.AtLeast = first.u64(l.buffers) != 0 || second.u64(l.buffers) != 0
 	return nil
+}
+
+// signalsMost is how many signals of a process Survey follows.
+const signalsMost = 256
+
+// messagesBeforeSignals returns how many messages are before the signals of the outer part
+// of a process's queue, and whether these are all such signals.
+func (r *Reader) messagesBeforeSignals(process view) (n int64, all bool) {
+	l := r.layout.figures.parted
+	if !l.known {
+		return 0, true
+	}
+	at := process.u64(r.layout.figures.outerSignal) // of the pointer to the signal
+	for range signalsMost {
+		if at == 0 {
+			return n, true
+		}
+		address, err := r.mem.word(at)
+		if err != nil {
+			return 0, false
+		}
+		var data [maxStruct]byte
+		signal := view(data[:l.size])
+		if err := r.mem.read(address, signal); err != nil {
+			return 0, false
+		}
+		before := int64(signal.u64(l.count))
+		if before < 0 || before > maxQueue {
+			return 0, false
+		}
+		n, at = n+before, signal.u64(l.next)
+	}
+	return n, at == 0
+}
+
+// addParts adds what was counted before signals between two readings. In the outer part
+// nothing is taken away unless the process fetches all of it: what was followed is right where
+// the part begins as it did.
+func (f *Figures) addParts(l figureLayout, between int64, all bool, first, second view) {
+	p := l.parted
+	if second.u64(p.outerFirst) != first.u64(p.outerFirst) || second.u64(l.outerSignal) != first.u64(l.outerSignal) {
+		between, all = 0, second.u64(l.outerSignal) == 0
+	}
+	f.Unfetched += between
+	f.Waiting += between
+	if n := int64(second.u64(p.middle)); n >= 0 && n <= maxQueue {
+		f.Waiting += n
+	} else {
+		all = false
+	}
+	f.AtLeast = f.AtLeast || !all || second.u64(p.middleSignal) != 0
 }
 
 // memoryOf returns the size of the heaps in bytes, -1 where they are being changed.

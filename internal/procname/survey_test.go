@@ -191,3 +191,97 @@ func TestFunctionOfCode(t *testing.T) {
 		t.Errorf("%v, %v, error %v", c.modules, c.known, err)
 	}
 }
+
+// Places of the parts of a queue in the fake layout, and of a signal.
+const (
+	fakeMiddleTail = fakeFiguresSize + 8*iota
+	fakeMiddleSignal
+	fakeOuterFirst
+	fakePartsSize
+
+	fakeSignalNext  = 16
+	fakeSignalCount = 8
+	fakeSignalSize  = 24
+)
+
+// partedSubject is a subject whose process has 10 messages in the inner part of its queue, 20
+// in the middle one, and in the outer one 3 and 4 before two signals and 5 behind them. It
+// returns the second signal, too.
+func partedSubject(t *testing.T) (s subject, r *Reader, signal uint64) {
+	s = newSubject()
+	s.process = s.room(fakePartsSize)
+	s.spawnAt(s.process, 23, 1, s.mfa("busy", "run", 0))
+	for at, value := range map[uint64]uint64{fakeInner: 10, fakeMiddleTail: 20, fakeOuter: 5} {
+		s.set(s.process+at, value)
+	}
+	previous := s.process + fakeOuterSignal
+	for _, before := range []uint64{3, 4} {
+		pointer := s.room(wordSize)
+		signal = s.room(fakeSignalSize)
+		s.set(pointer, signal)
+		s.set(previous, pointer)
+		s.set(signal+fakeSignalCount, before)
+		previous = signal + fakeSignalNext
+	}
+	r = s.surveyFake(t)
+	l := &r.layout.figures
+	l.size = fakePartsSize
+	l.parted = partedLayout{
+		known: true, middle: fakeMiddleTail, middleSignal: fakeMiddleSignal, outerFirst: fakeOuterFirst,
+		next: fakeSignalNext, count: fakeSignalCount, size: fakeSignalSize,
+	}
+	return s, r, signal
+}
+
+// Messages between signals are counted, unless there are too many signals or they make no
+// sense: then more wait than it says.
+func TestSurveyParted(t *testing.T) {
+	for name, test := range map[string]struct {
+		change             func(s subject, signal uint64)
+		waiting, unfetched int64
+		atLeast            bool
+	}{
+		"all":                      {func(subject, uint64) {}, 42, 12, false},
+		"signals in a circle":      {func(s subject, signal uint64) { s.set(signal+fakeSignalNext, s.word(s.process+fakeOuterSignal)) }, 0, 0, true},
+		"a signal that is nowhere": {func(s subject, signal uint64) { s.set(signal+fakeSignalNext, 1) }, 35, 5, true},
+		"less than nothing":        {func(s subject, signal uint64) { s.set(signal+fakeSignalCount, 1<<64-1) }, 35, 5, true},
+		"a signal in the middle":   {func(s subject, _ uint64) { s.set(s.process+fakeMiddleSignal, 0x1000) }, 42, 12, true},
+		"no sense in the middle":   {func(s subject, _ uint64) { s.set(s.process+fakeMiddleTail, 1<<63) }, 22, 12, true},
+	} {
+		s, r, signal := partedSubject(t)
+		test.change(s, signal)
+		got, ok := surveyOf(t, r)
+		if !ok || test.waiting > 0 && (got.Waiting != test.waiting || got.Unfetched != test.unfetched) || got.AtLeast != test.atLeast {
+			t.Errorf("%s: %+v, %v", name, got, ok)
+		}
+	}
+}
+
+// Where the process fetches its messages while they are counted, the figure is right or a
+// lower bound that says so.
+func TestSurveyPartedWhileItFetches(t *testing.T) {
+	bounds := 0
+	for at := 1; at < 40; at++ {
+		s, r, _ := partedSubject(t)
+		s.before = func(read int) {
+			if read != at {
+				return
+			}
+			s.set(s.process+fakeMiddleSignal, 0x1000)
+			s.set(s.process+fakeMiddleTail, 5)
+			for _, part := range []uint64{fakeOuter, fakeOuterSignal, fakeOuterFirst} {
+				s.set(s.process+part, 0)
+			}
+		}
+		got, ok := surveyOf(t, r)
+		if !ok || got.Waiting > 42 || !got.AtLeast && got.Waiting != 42 {
+			t.Errorf("before read %d: %+v, %v", at, got, ok)
+		}
+		if got.AtLeast {
+			bounds++
+		}
+	}
+	if bounds == 0 {
+		t.Error("it is never fetched while it is counted")
+	}
+}

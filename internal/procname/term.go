@@ -25,7 +25,7 @@ func (t term) atom() (index uint64, ok bool) { return uint64(t >> 6), t&63 == at
 // tupleHeader is the header of a tuple.
 func tupleHeader(arity uint64) uint64 { return arity << 6 }
 
-// The bits of a process identifier: data is a number of pidBits bits, whose lower
+// The bits of a process identifier up to OTP 25: data is a number of pidBits bits, whose lower
 // numberBits are the number in <0.Number.Serial>, and the others are the serial
 // number. Its term has data, a tag, and in the upper half its place in the process
 // table (erl_ptab.h, erts_ptab_make_id).
@@ -46,11 +46,13 @@ func pidTerm(data, place uint32) uint64 {
 	return uint64(place)<<32 | uint64(data<<4|pidTag)
 }
 
-// pid returns what <0.number.serial> the term of a local process is.
-func (t term) pid() (number, serial uint32, ok bool) {
-	data := uint32(t) >> 4
-	return data & (1<<numberBits - 1), data >> numberBits, t&15 == pidTag
-}
+// The bits of a process identifier since OTP 26: data has a number of longNumberBits bits,
+// and above it the serial number. Its term has above a tag data, whose lowest bits are
+// replaced by its place in the process table.
+const (
+	longNumberBits = 28
+	longPIDBits    = 60
+)
 
 // maxArity is the most arguments that a function has.
 const maxArity = 255

@@ -6,9 +6,10 @@ import (
 )
 
 // quoted returns an atom as Erlang writes it (io_lib:write_atom/1): what might be
-// taken for something else in quotes, and control characters as escapes.
-func quoted(atom string) string {
-	if plain(atom) {
+// taken for something else in quotes, and control characters as escapes. maybe says whether
+// maybe and else are words of the language, as since OTP 27.
+func quoted(atom string, maybe bool) string {
+	if plain(atom) && !(maybe && (atom == "maybe" || atom == "else")) {
 		return atom
 	}
 	var b strings.Builder

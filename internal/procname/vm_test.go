@@ -202,7 +202,7 @@ func TestGone(t *testing.T) {
 	vmtest.Eval(t, vm, fmt.Sprintf(`
 		P = list_to_pid(%q), M = monitor(process, P), exit(P, kill),
 		receive {'DOWN', M, process, P, killed} -> ok end`, pid))
-	for _, other := range [][2]uint32{{number, serial}, {number, serial + 1}, {8, 0}, {1 << 15, 0}, {0, 1 << 13}, {1<<32 - 1, 1<<32 - 1}} {
+	for _, other := range [][2]uint32{{number, serial}, {number, serial + 1}, {30000, 0}, {1 << 15, 0}, {0, 1 << 13}, {1<<32 - 1, 1<<32 - 1}} {
 		if name, err := r.Lookup(other[0], other[1]); !errors.Is(err, ErrNoProcess) {
 			t.Errorf("<0.%d.%d>: %v, error %v", other[0], other[1], name, err)
 		}
