@@ -31,14 +31,16 @@ const (
 	Spans        = "spans"        // their counts are exact
 	Rules        = "VM outcomes"  // likewise, for one made of two probes, with groups
 	OSWaits      = "os-wait"      // waits for a processor are seen
+	Top          = "top"          // has the processor time of processes and what the VM's memory says
 	Explanations = "explanations" // slow spans are, with their causes
+	Capabilities = "capabilities" // of docs/privileges.md suffice for a user who is not root
 	Killed       = "kill -9"      // of the collector leaves the VM as it was
 	Refusals     = "refusals"     // what it cannot do, it refuses in one line
 )
 
 // Subjects returns the subjects of checks in their order.
 func Subjects() []string {
-	return []string{Doctor, Spans, Rules, OSWaits, Explanations, Killed, Refusals}
+	return []string{Doctor, Spans, Rules, OSWaits, Top, Explanations, Capabilities, Killed, Refusals}
 }
 
 // A Check is what came of looking at one subject.

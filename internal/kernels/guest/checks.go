@@ -28,6 +28,7 @@ import (
 // An examination observes one VM again and again.
 type examination struct {
 	vm *erlang.VM
+	as *syscall.SysProcAttr // how beamscope is started, nil for as root
 }
 
 // beamscope is the program that observes.
@@ -191,15 +192,22 @@ type run struct {
 	log   chan string // all that it told on standard error, once that is over
 }
 
-// start starts beamscope and returns when it observes the VM.
+// start starts beamscope with a scope file of one outcome, and returns when it observes
+// the VM.
 func (e examination) start(ctx context.Context, outcome string, args ...string) (*run, error) {
 	const scope = "/tmp/scope.yaml"
 	text := "outcomes:\n  observed: " + outcome + "\n"
 	if err := os.WriteFile(scope, []byte(text), 0o644); err != nil {
 		return nil, err
 	}
-	args = append(args, "-c", scope, "--pid", strconv.Itoa(e.vm.PID()))
+	return e.launch(ctx, append(args, "-c", scope)...)
+}
+
+// launch starts beamscope with these arguments and returns when it observes the VM.
+func (e examination) launch(ctx context.Context, args ...string) (*run, error) {
+	args = append(args, "--pid", strconv.Itoa(e.vm.PID()))
 	r := &run{cmd: exec.CommandContext(ctx, beamscope, args...), lines: make(chan string, 1024), log: make(chan string, 1)}
+	r.cmd.SysProcAttr = e.as
 	stdout, err := r.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -372,6 +380,100 @@ func (s explained) check(c cause) error {
 		return fmt.Errorf("span %d, slow by %s for %d ns, has %d ns of %s: %+v", s.ID, c.scenario, c.ns, share, c.kind, s.Shares)
 	}
 	return nil
+}
+
+// A topLine is what is read of a line that `top --json` prints.
+type topLine struct {
+	Type       string
+	Key        string
+	Unobserved bool
+	Run        struct {
+		N         uint64
+		Time      float64 `json:"time_share"`
+		Processor float64 `json:"processor_share"`
+	}
+	Memory struct{ Function string }
+}
+
+// top has processes run, and compares the processor time that `top` says with how long
+// their slices took. What it reads of the VM's memory it reads of every process.
+func (e examination) top(ctx context.Context) (string, error) {
+	const busy = 4
+	run, err := e.launch(ctx, "top", "--json", "--rate", "1e9", "--for", patience.String())
+	if err != nil {
+		return "", err
+	}
+	defer run.kill()
+	did := make(chan error, 1)
+	var total topLine
+	functions := make(map[string]bool)
+	for began, after := false, 0; after < 3; {
+		select {
+		case err := <-did:
+			if err != nil {
+				return "", err
+			}
+			after = 1
+		case text, more := <-run.lines:
+			if !more {
+				return "", fmt.Errorf("it ended early: %w", run.failure())
+			}
+			var l topLine
+			if err := json.Unmarshal([]byte(text), &l); err != nil {
+				return "", fmt.Errorf("%q: %w", text, err)
+			}
+			switch {
+			case l.Type == "row" && l.Memory.Function != "":
+				functions[l.Key] = true
+			case l.Type != "total" || l.Unobserved:
+			case !began:
+				began = true
+				go func() {
+					_, err := e.vm.Call(ctx, "span_load", "run", fmt.Sprintf("[#{procs => %d, spans => 4950}]", busy))
+					did <- err
+				}()
+			default:
+				total.Run.N += l.Run.N
+				total.Run.Time += l.Run.Time
+				total.Run.Processor += l.Run.Processor
+				if after > 0 {
+					after++
+				}
+			}
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+	run.kill()
+	r := total.Run
+	switch {
+	case r.N < busy:
+		return "", fmt.Errorf("%d slices of %d processes", r.N, busy)
+	case r.Processor <= 0 || r.Processor > r.Time:
+		return "", fmt.Errorf("%g of processor time in slices of %g", r.Processor, r.Time)
+	case len(functions) == 0:
+		return "", errors.New("no process's function is known")
+	}
+	return fmt.Sprintf("processor time of %d slices, and where %d processes are", r.N, len(functions)), nil
+}
+
+// observers are the capabilities of docs/privileges.md that `run` keeps to observe VMs of
+// any user. What it keeps besides is for writing files.
+func observers() []uintptr {
+	return []uintptr{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_PTRACE,
+		unix.CAP_DAC_READ_SEARCH, unix.CAP_CHECKPOINT_RESTORE, unix.CAP_SYS_ADMIN}
+}
+
+// capabilities has a user who is not root observe root's VM: with all capabilities that
+// `run` keeps, and with the three without which there is nothing to observe.
+func (e examination) capabilities(ctx context.Context) (string, error) {
+	for _, caps := range [][]uintptr{observers(), observers()[:3]} {
+		e.as = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}, AmbientCaps: caps}
+		if _, err := e.countSpans(ctx, 4, 4950); err != nil {
+			return "", fmt.Errorf("with %d capabilities: %w", len(caps), err)
+		}
+	}
+	return fmt.Sprintf("spans are exact with %d, and with BPF, PERFMON and SYS_PTRACE", len(observers())), nil
 }
 
 // killed kills beamscope while it observes.

@@ -82,7 +82,9 @@ func examine(result *kernels.Result) {
 		{kernels.Spans, e.spans},
 		{kernels.Rules, e.rules},
 		{kernels.OSWaits, e.osWaits},
+		{kernels.Top, e.top},
 		{kernels.Explanations, e.explanations},
+		{kernels.Capabilities, e.capabilities},
 		{kernels.Killed, e.killed},
 		{kernels.Refusals, e.refusals},
 	} {
