@@ -116,15 +116,24 @@ func Table(results []Result) string {
 	for _, r := range results {
 		fmt.Fprintf(&b, "| %s | %s |", r.Version(), processor(r.Arch))
 		for _, s := range Subjects() {
-			word := "no"
-			if r.Check(s).Works {
-				word = "yes"
-			}
-			fmt.Fprintf(&b, " %s |", word)
+			fmt.Fprintf(&b, " %s |", r.word(s))
 		}
 		b.WriteString("\n")
 	}
 	return b.String()
+}
+
+// word returns what the table says of a subject: a guest of an earlier version did not try
+// all of them.
+func (r Result) word(subject string) string {
+	i := slices.IndexFunc(r.Checks, func(c Check) bool { return c.Subject == subject })
+	switch {
+	case i < 0:
+		return "not tried"
+	case r.Checks[i].Works:
+		return "yes"
+	}
+	return "no"
 }
 
 func processor(arch string) string {

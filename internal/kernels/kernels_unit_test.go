@@ -32,12 +32,21 @@ func TestTableOrder(t *testing.T) {
 	})
 	var got []string
 	for _, row := range strings.Split(table, "\n")[2:] {
-		kernel, _, _ := strings.Cut(row, " | no")
+		kernel, _, _ := strings.Cut(row, " | not tried")
 		got = append(got, kernel)
 	}
 	want := []string{"| 6.1 | x86-64", "| 6.12 | x86-64", "| 6.12 | arm64", "| 7.2 | arm64", ""}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A row says of each subject whether it works, and of what a guest did not try that it did not.
+func TestTableWords(t *testing.T) {
+	table := Table([]Result{{Release: "6.12.9", Arch: "arm64", Checks: []Check{{Doctor, true, ""}, {Spans, false, "why"}}}})
+	row := strings.Split(table, "\n")[2]
+	if !strings.HasPrefix(row, "| 6.12 | arm64 | yes | no | not tried |") {
+		t.Errorf("%q", row)
 	}
 }
 
