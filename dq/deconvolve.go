@@ -88,28 +88,21 @@ func residualBounds(w, p *DeltaQ) (*DeltaQ, error) {
 		hi := residualAbove(w, p, k, success)
 		lo, at := residualBelow(w, p, k, success)
 		if lo > hi+Tolerance {
-			possible := addUp(mulUp(p.At(at).Hi, hi), mulUp(success-hi, p.At(at-k-1).Hi))
+			possible := addUp(mulUp(p.At(at).Hi, hi), mulUp(subUp(success, hi), p.At(at-k-1).Hi))
 			return nil, &NoResidualError{At: w.edge(at), Needs: w.At(at).Lo, Possible: possible}
 		}
+		// The upper bound rises with k, as the whole does. What bounds the residual from below at
+		// one time bounds it at the later ones.
 		out.lo[k], out.hi[k] = min(lo, hi), hi
+		if k > 0 {
+			out.lo[k] = max(out.lo[k], out.lo[k-1])
+		}
 	}
-	level(out)
 	// The whole exceeds the horizon by at least as much as the residual does, wherever the
 	// part succeeds.
 	out.excess = w.excess.given(ps.Lo)
 	out.trim()
 	return out, nil
-}
-
-// level makes bounds at one time bounds at the later, or earlier, ones.
-func level(d *DeltaQ) {
-	for k := 1; k < len(d.lo); k++ {
-		d.lo[k] = max(d.lo[k], d.lo[k-1])
-		d.hi[k] = max(d.hi[k], d.lo[k])
-	}
-	for k := len(d.hi) - 2; k >= 0; k-- {
-		d.hi[k] = min(d.hi[k], d.hi[k+1])
-	}
 }
 
 // residualAbove bounds F_R within bin k from above by F_W(τ+a)/F_P(a).

@@ -371,3 +371,156 @@ func TestBandInRationals(t *testing.T) {
 		}
 	}
 }
+
+// What exceeds the horizon of a Pareto delay from just there on is H/(a−1) in the mean, and
+// 2H²/((a−1)(a−2)) in the mean square.
+func TestExcessOfPareto(t *testing.T) {
+	for _, least := range []time.Duration{ms, 1000003 * 1000, 999999937, 3 * time.Hour} {
+		for _, shape := range []float64{2.5, 3, 4.75, 20} {
+			d, err := Pareto(mustGrid(t, 1e9, 1), least, shape)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Where dMax is later, as many of the first are left as are later: S = (least/H)^a.
+			h, s := big.NewRat(int64(d.Horizon()), 1), 1.0
+			if d.Horizon() > least {
+				s = math.Pow(float64(least)/float64(d.Horizon()), shape)
+			}
+			a := rat(shape)
+			one, two := ratSub(a, big.NewRat(1, 1)), ratSub(a, big.NewRat(2, 1))
+			mean := ratMul(rat(s), ratQuo(h, one))
+			square := ratQuo(ratMul(rat(2*s), ratMul(h, h)), ratMul(one, two))
+			near := func(name string, x float64, want float64) {
+				if x < want*(1-1e-12) || x > want*(1+1e-12) || s == 1 && x < want {
+					t.Errorf("%v of %v from %v: %v, want %v", name, shape, least, x, want)
+				}
+			}
+			near("mean", d.excess.mean, toFloat(mean))
+			if s == 1 {
+				above(t, "mean", d.excess.mean, mean, 1)
+				above(t, "rms", d.excess.rms, square, 2)
+			} else {
+				near("mean square", d.excess.rms*d.excess.rms, toFloat(square))
+			}
+		}
+	}
+	for shape, finite := range map[float64][2]bool{0.5: {}, 1: {}, 1.5: {true, false}, 2: {true, false}, 2.001: {true, true}} {
+		d, err := Pareto(mustGrid(t, ms, 1), ms, shape)
+		if err != nil || math.IsInf(d.excess.mean, 1) == finite[0] || math.IsInf(d.excess.rms, 1) == finite[1] {
+			t.Errorf("shape %v: %+v, %v", shape, d.excess, err)
+		}
+	}
+}
+
+// Arithmetic of bounds: what they are by hand, where nothing is rounded.
+func TestArithmeticOfBounds(t *testing.T) {
+	b := Bounds{0.25, 0.75}
+	for name, tt := range map[string]struct{ got, want Bounds }{
+		"opposite":         {b.opposite(), Bounds{0.25, 0.75}},
+		"opposite of 0":    {Bounds{}.opposite(), Bounds{1, 1}},
+		"opposite of 1":    {Bounds{1, 1}.opposite(), Bounds{}},
+		"product":          {b.product(Bounds{2, 4}), Bounds{0.5, 3}},
+		"less":             {b.minus(0.5), Bounds{-0.25, 0.25}},
+		"square":           {Bounds{-3, 2}.square(), Bounds{0, 9}},
+		"square above 0":   {Bounds{2, 3}.square(), Bounds{4, 9}},
+		"square below 0":   {Bounds{-3, -2}.square(), Bounds{4, 9}},
+		"square from 0":    {Bounds{0, 3}.square(), Bounds{0, 9}},
+		"square up to 0":   {Bounds{-3, 0}.square(), Bounds{0, 9}},
+		"over":             {b.Over(2), Bounds{0.125, 0.375}},
+		"width and middle": {Bounds{b.Width(), b.Mid()}, Bounds{0.5, 0.5}},
+		"below":            {positiveAt(0, b), Bounds{}},
+		"from the first":   {positiveAt(1, b), b},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("%s: %v, want %v", name, tt.got, tt.want)
+		}
+	}
+	third := Bounds{1. / 3, 1. / 3}
+	if o := third.opposite(); rat(o.Lo).Cmp(ratSub(big.NewRat(1, 1), rat(1./3))) > 0 || rat(o.Hi).Cmp(ratSub(big.NewRat(1, 1), rat(1./3))) < 0 {
+		t.Errorf("1 − 1/3 is in %v", o)
+	}
+	if p := third.product(third); rat(p.Lo).Cmp(ratMul(rat(1./3), rat(1./3))) > 0 || rat(p.Hi).Cmp(ratMul(rat(1./3), rat(1./3))) < 0 {
+		t.Errorf("1/3 of 1/3 is in %v", p)
+	}
+	if b := (Bounds{1, 2}); !b.Contains(1) || !b.Contains(2) || b.Contains(math.Nextafter(1, 0)) || b.Contains(math.Nextafter(2, 3)) {
+		t.Error("bounds contain their ends and nothing beyond")
+	}
+	if v := (Interval{1, 2}); !v.Contains(1) || !v.Contains(2) || v.Contains(0) || v.Contains(3) || !v.Finite() || (Interval{1, Unreached}).Finite() {
+		t.Error("intervals contain their ends and nothing beyond")
+	}
+}
+
+// Sums of as many values as there are bins are wrong by an ulp, not by as many.
+func TestSumUpIsExact(t *testing.T) {
+	const p = 1. / 3 / MaxBins
+	x := make([]float64, MaxBins)
+	for i := range x {
+		x[i] = p
+	}
+	sumUp(x)
+	var a accumulator
+	for k, got := range x {
+		a.add(p)
+		want := ratMul(rat(p), big.NewRat(int64(k+1), 1))
+		for _, got := range []float64{got, a.sum()} {
+			if k%97 == 0 && math.Abs(toFloat(ratSub(rat(got), want))) > 0x1p-52*toFloat(want) {
+				t.Fatalf("%d values: %v, want %v", k+1, got, toFloat(want))
+			}
+		}
+	}
+}
+
+// A bound that rounding has made fall is level where it falls.
+func TestFinishMakesLevel(t *testing.T) {
+	var c Calculator
+	c.out = DeltaQ{width: ms, lo: []float64{0.1, 0, 0.5, 0.4, 0.6, 0.6}, hi: []float64{0.3, 0.7, 0.6, 0.65, 0.9, 0.8}}
+	var d DeltaQ
+	if err := c.finish(&d); err != nil {
+		t.Fatal(err)
+	}
+	lo, hi := d.AppendBounds(nil, nil)
+	for k, want := range []Bounds{{0.1, 0.3}, {0.1, 0.6}, {0.5, 0.6}, {0.5, 0.65}, {0.6, 0.8}, {0.6, 0.8}} {
+		if lo[k] != want.Lo || hi[k] != want.Hi {
+			t.Errorf("edge %d: %v to %v, want %v", k, lo[k], hi[k], want)
+		}
+	}
+}
+
+// Without data, and of nothing, there are no bins and no figures.
+func TestFiguresOfNoData(t *testing.T) {
+	for name, d := range map[string]*DeltaQ{"nil": nil, "zero": new(DeltaQ)} {
+		if !d.Empty() || d.Bins() != 0 || d.Width() != 0 || d.Horizon() != 0 || !d.Bounded() || d.At(0) != (Bounds{}) || d.At(-1) != (Bounds{}) {
+			t.Errorf("%s: %d bins of %v", name, d.Bins(), d.Width())
+		}
+		_, within := d.ProbabilityWithin(ms)
+		_, success := d.Success()
+		_, failure := d.IntangibleMass()
+		_, quantile := d.Quantile(0)
+		_, earliest := d.Earliest()
+		_, deadline := d.Deadline()
+		_, moments := d.Moments()
+		if within || success || failure || quantile || earliest || deadline || moments {
+			t.Errorf("%s: has figures", name)
+		}
+		if d.String() != "no data" || !d.Equal(new(DeltaQ)) || d.Equal(Never()) || Never().Equal(d) || !d.Clone().Empty() {
+			t.Errorf("%s: %v", name, d)
+		}
+		lo, hi := d.AppendBounds([]float64{1}, nil)
+		if len(lo) != 1 || hi != nil {
+			t.Errorf("%s: %v, %v", name, lo, hi)
+		}
+	}
+	d := must(t)(Steps(mustGrid(t, ms, 1), []Step{{2 * ms, 0.25}, {5 * ms, 0.75}}))
+	if v, ok := d.Earliest(); !ok || v != (Interval{2 * ms, 2 * ms}) {
+		t.Errorf("the fastest takes %v", v)
+	}
+	if v, ok := d.Deadline(); !ok || v != (Interval{5 * ms, 5 * ms}) {
+		t.Errorf("the slowest takes %v", v)
+	}
+	if d.At(-1) != (Bounds{}) || d.At(2) != (Bounds{0.25, 0.25}) || d.At(99) != (Bounds{0.75, 0.75}) || d.String() != "5 bins of 1ms, success 0.75 to 0.75" {
+		t.Errorf("%v: %v, %v, %v", d, d.At(-1), d.At(2), d.At(99))
+	}
+	if b, ok := d.ProbabilityWithin(-1); !ok || b != (Bounds{}) {
+		t.Errorf("within less than nothing: %v", b)
+	}
+}

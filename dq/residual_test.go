@@ -189,7 +189,7 @@ func checkNone(t *testing.T, none *NoResidualError, whole *DeltaQ, w, p stair, u
 		mass := ratSub(at(upper, k), at(upper, k-1))
 		fastest = ratAdd(fastest, ratMul(mass, at(p.hi, end-k)))
 	}
-	if none.Needs < toFloat(at(w.lo, end)) || none.Possible < toFloat(fastest)-1e-15 {
+	if none.Needs < toFloat(at(w.lo, end)) || rat(none.Possible).Cmp(fastest) < 0 {
 		t.Fatalf("%v: but %v is possible", none, toFloat(fastest))
 	}
 }
