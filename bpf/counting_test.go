@@ -7,6 +7,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -342,6 +343,60 @@ func TestEntriesAreFreed(t *testing.T) {
 	}
 }
 
+// What ends of an outcome that was replaced is given up, also where it is the first.
+func TestFirstIsReplaced(t *testing.T) {
+	a := counted("a", 3)
+	c := fakeCollector(t, 1, a)
+	c.oldest = later / gridWindow
+	longer := a
+	longer.DMax = 60
+	if _, err := c.Change(t.Context(), gridStart+later, gridWindow, []Outcome{longer}); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []int{later / gridWindow % windows, windows} {
+		c.count(0, 0, 0, row, int(kernelColumnTIMEOUTS), 5)
+	}
+	counts, _, err := c.Read(later / gridWindow)
+	if err != nil || len(counts) != 1 || counts[0].Cut != 5 || counts[0].Stray.Cut != 5 {
+		t.Errorf("%+v, error %v", counts, err)
+	}
+}
+
+// Something is explained where it may be, or an outcome of a plan is.
+func TestExplains(t *testing.T) {
+	c := fakeCollector(t, 0, counted("a", 1))
+	check := func(want bool, flags uint32) {
+		t.Helper()
+		if got := c.Explains(); got != want || c.memory.outcomes[0].Flags != flags {
+			t.Errorf("explains: %v, flags %#x", got, c.memory.outcomes[0].Flags)
+		}
+	}
+	check(false, 0)
+	c.opts.Explain = true
+	check(true, 0)
+	c.opts.Explain = false
+	next := c.plans[0]
+	next.outcomes = slices.Clone(next.outcomes)
+	next.outcomes[0].Explain = true
+	c.plans = append(c.plans, next)
+	if err := c.publish(next, nil); err != nil {
+		t.Fatal(err)
+	}
+	check(true, flagExplain)
+	next.outcomes = []Outcome{c.plans[0].outcomes[0]}
+	if err := c.publish(next, nil); err != nil { // what was explained still is
+		t.Fatal(err)
+	}
+	check(true, flagExplain)
+}
+
+// Texts that conditions can name are as long as those that the programs read.
+func TestGroupsHaveLongTexts(t *testing.T) {
+	if textMost != dtrace.MaxText {
+		t.Errorf("%d bytes, want %d", textMost, dtrace.MaxText)
+	}
+}
+
 // Outcomes that differ in what is told of them alone go on being counted; from the change on
 // until the windows before are read, both is told.
 func TestDetailsChange(t *testing.T) {
@@ -533,7 +588,7 @@ func TestDiscoveredNames(t *testing.T) {
 		"user_trace__n1": 1, "user_trace__n950": 950, "user_trace__n0": 0, "user_trace__n951": 0, "user_trace__n": 0, "user_trace__i4": 0,
 		"user_trace__n99999999999": 0, "process__exit": 0, "": 0,
 	} {
-		if got, ok := labelOf(probe); ok != (want > 0) || ok && got != want {
+		if got, ok := labelOf(probe); ok != (want > 0) || ok && got != want || !strings.HasPrefix(probe, labelPrefix) && got != 0 {
 			t.Errorf("%s: label %d, %v, want %d", probe, got, ok, want)
 		}
 	}

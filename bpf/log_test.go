@@ -2,7 +2,9 @@ package bpf
 
 import (
 	"encoding/binary"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -323,6 +325,10 @@ func TestOffCPUDetails(t *testing.T) {
 			t.Errorf("-want +got:\n%s", diff)
 		}
 	}
+	var e Event
+	if e.off(uint32(OffBlocked), 0); e.Text == "" {
+		t.Error("the system call 0 has no name")
+	}
 }
 
 // Each kind has what it says, and nothing else.
@@ -359,6 +365,49 @@ func TestDecodeEvent(t *testing.T) {
 		r := record(kind)
 		if e, ok := decodeEvent(&r, &texts); ok {
 			t.Errorf("kind %d: %+v", kind, e)
+		}
+	}
+}
+
+// Losses of several parts are one, of all their events and of all the time between them.
+func TestSumOfLosses(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := rapid.Custom(func(t *rapid.T) Loss {
+			from := rapid.Int64Range(1, 20).Draw(t, "from")
+			return Loss{rapid.Uint64Range(0, 5).Draw(t, "events"), from, from + rapid.Int64Range(0, 9).Draw(t, "time")}
+		})
+		all := rapid.SliceOfN(draw, 0, 4).Draw(t, "losses")
+		var got, want Loss
+		lost := map[int64]bool{}
+		for _, l := range all {
+			got.add(Loss{})
+			got.add(l)
+			want.Events += l.Events
+			lost[l.From], lost[l.To] = true, true
+		}
+		if times := slices.Sorted(maps.Keys(lost)); len(times) > 0 {
+			want.From, want.To = times[0], times[len(times)-1]
+		}
+		if got != want {
+			t.Fatalf("%+v make %+v, want %+v", all, got, want)
+		}
+	})
+}
+
+// Each flag of a record says one thing, of the kinds that have it.
+func TestFlagsOfEvents(t *testing.T) {
+	type flags struct{ Alias, Unwatched, Again, Port bool }
+	for kind, has := range map[EventKind]flags{
+		EventSpanStart: {Unwatched: true}, EventSpanEnd: {Unwatched: true}, EventIn: {Again: true}, EventSuspend: {Port: true},
+		EventSend: {Alias: true, Unwatched: true}, EventQueued: {Alias: true, Unwatched: true}, EventReceive: {Alias: true, Unwatched: true},
+		EventOut: {}, EventExit: {},
+	} {
+		for flag, set := range map[uint8]flags{0: {}, 1: {Alias: true}, 2: {Unwatched: true}, 4: {Again: true}, 8: {Port: true}} {
+			e, _ := decodeEvent(&kernelRecord{Kind: uint8(kind), Flags: flag}, nil)
+			want := flags{has.Alias && set.Alias, has.Unwatched && set.Unwatched, has.Again && set.Again, has.Port && set.Port}
+			if got := (flags{e.Alias, e.Unwatched, e.Again, e.Port}); got != want {
+				t.Errorf("kind %d with flag %d: %+v, want %+v", kind, flag, got, want)
+			}
 		}
 	}
 }

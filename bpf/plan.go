@@ -237,11 +237,9 @@ func (c *Collector) end(from int64, but []int) {
 	}
 }
 
-// link writes an entry and puts it on its label, in the place of the one under the
-// same name.
+// link writes an entry.
 func (c *Collector) link(i int, since int64) error {
 	e := &c.entries[i]
-	label := e.outcome.label()
 	out := kernelOutcome{
 		SinceNs: uint64(since),
 		UntilNs: forever,
@@ -249,7 +247,7 @@ func (c *Collector) link(i int, since int64) error {
 		BinNs:   uint64(e.outcome.BinWidth),
 		Bins:    uint32(e.outcome.Bins),
 		Cells:   uint32(e.cells.first),
-		Label:   label,
+		Label:   e.outcome.label(),
 		Number:  uint32(e.number),
 		Flags:   e.outcome.flags(),
 		NameLen: uint64(len(e.outcome.Name)),
@@ -263,6 +261,13 @@ func (c *Collector) link(i int, since int64) error {
 		c.memory.outcomes[i] = out
 		return nil
 	}
+	return c.linkLabel(i, out)
+}
+
+// linkLabel writes an entry of spans and puts it on its label, in the place of the one
+// under the same name.
+func (c *Collector) linkLabel(i int, out kernelOutcome) error {
+	e, label := &c.entries[i], out.Label
 	chain, err := c.chain(label)
 	if err != nil {
 		return err

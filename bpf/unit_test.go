@@ -165,6 +165,53 @@ func TestLayoutStripes(t *testing.T) {
 	}
 }
 
+// There are as many spare cells as cells that are used, or as discovery may need: at least
+// 2^17 of each stripe, at most 64 MiB in all, and no more than fit into 1 GiB.
+func TestSpareCells(t *testing.T) {
+	const mib = 1 << 20 / 8 // cells
+	// Of one VM, besides those that find no slot, 8 cells and 2*9 of each column and bin.
+	bins := func(cells int) int { return (cells-8)/18 - 16 }
+	for _, test := range []struct {
+		bins, slots, processors int
+		discover                bool
+		stripes, spare          int
+	}{
+		{1, 1, 1, false, 1, 1 << 17},
+		{bins(3 * mib), 1, 1, false, 1, 8 + 18*(bins(3*mib)+16)},
+		{bins(100 * mib), 1, 1, false, 1, 64 * mib},
+		{bins(100 * mib), 1, 2, false, 2, 32 * mib},
+		{bins(1000 * mib), 1, 1, false, 1, 1024*mib - 8 - 18*(bins(1000*mib)+16)},
+		{0, 1, 1, true, 1, 64 * mib},
+		{0, 1, 4, true, 4, 16 * mib},
+		{0, 15, 1, true, 1, 64 * mib},
+		{0, 16, 1, true, 1, 128 * mib},
+		{0, 63, 1, true, 1, 7 * 64 * mib},
+		{0, 64, 1, true, 1, 512 * mib},
+		{0, 1000, 4, true, 1, 512 * mib},
+	} {
+		var outcomes []Outcome
+		if test.bins > 0 {
+			outcomes = []Outcome{{Bins: test.bins}}
+		}
+		used := 8
+		if test.bins > 0 {
+			used += 18 * (16 + test.bins)
+		}
+		l, err := newLayout(outcomes, test.slots, test.processors, test.discover)
+		if err != nil || l.stripes != test.stripes || l.stripeCells != used+test.spare || l.slots != test.slots+1 {
+			t.Errorf("%+v: %+v, error %v", test, l, err)
+		}
+	}
+	_, err := newLayout([]Outcome{{Bins: bins(2048 * mib)}}, 1, 4, false)
+	const want = "histograms too large: 2047 MiB for 1 outcomes of 1 VMs, at most 1024 MiB: use fewer bins"
+	if err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if plain, discovering := spareEntries(Options{}), spareEntries(Options{Discover: true}); plain != 64 || discovering != 512 {
+		t.Errorf("room for %d outcomes more, with discovery %d", plain, discovering)
+	}
+}
+
 // What is wrong with options is said before the kernel is asked for anything.
 func TestOptionsCheck(t *testing.T) {
 	good := Outcome{Name: "a", DMax: 1, BinWidth: 1, Bins: 1}

@@ -32,7 +32,7 @@ const withoutKernel = "^Test(LogOrder|LogBeingWritten|LogLost|LossOfOneStripe|Lo
 	"FindBlock|BlockIsWhereItsArgumentsAre|DecodeInstance|Explain|ExplainRefusal|" +
 	"ConditionsMeanTheSame|TextsAreWhole|PackPID|Specialize|RuleEvents|BadRules|TermTest|OfSlices|Identifies|" +
 	"CountsAreReadOnce|OthersAreReadOnce|Skip|Counters|ChangeOfPlans|EntriesAreFreed|DetailsChange|RefusedChanges|End|Link|Flags|" +
-	"NothingAfterClose|DiscoveredNames|Groups)$"
+	"NothingAfterClose|DiscoveredNames|Groups|GroupsHaveLongTexts|FirstIsReplaced|Explains|SpareCells|SumOfLosses|FlagsOfEvents)$"
 
 // What package bpf has to be tested so: other files, and these functions, work on the
 // kernel's programs and maps.
@@ -44,7 +44,7 @@ var (
 	functionsWithKernel = []string{
 		"Supported", "OffCPU", "text", "Drain", "open", "drain", "close", "readGroups", "clearGroups", "takeGroups", "takeGroupsOf",
 		"Sweep", "OpenSpans", "CutOpen", "runSweep", "Forget", "forgetCached", "Events",
-		"chain", "chainsFit", "isLinked", "unlink", "pointTo",
+		"chain", "chainsFit", "linkLabel", "isLinked", "unlink", "pointTo",
 	}
 )
 
