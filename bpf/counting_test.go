@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf/link"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
@@ -467,6 +468,22 @@ func TestRefusedChanges(t *testing.T) {
 	}
 }
 
+// A target that lacks what a change needs is named, and the change holds all the same.
+func TestChangeNamesWhatIsMissing(t *testing.T) {
+	send, ok := dtrace.Lookup("message-send")
+	if !ok {
+		t.Fatal("no message-send")
+	}
+	b := counted("b", 1)
+	b.Rule = &dtrace.Rule{Start: dtrace.Expr{{Probe: send}}, End: dtrace.Expr{{Probe: send}}, Key: dtrace.Key{Start: "receiver", End: "receiver"}}
+	c := fakeCollector(t, 1, counted("a", 1))
+	c.targets = []*Attachment{{c: c, target: Target{Path: "/a/vm", Release: 25}, links: make(map[tap][]link.Link)}}
+	missing, err := c.Change(t.Context(), gridStart+later, gridWindow, []Outcome{b})
+	if !errors.Is(missing, ErrNoProbe) || !strings.Contains(missing.Error(), "/a/vm") || err != nil || len(c.plans) != 2 {
+		t.Errorf("%v, %v, with %d plans", missing, err, len(c.plans))
+	}
+}
+
 // Nothing starts after the end, and what has ended stays as it was.
 func TestEnd(t *testing.T) {
 	c := fakeCollector(t, 0, counted("a", 1), counted("b", 1))
@@ -598,7 +615,7 @@ func TestDiscoveredNames(t *testing.T) {
 func TestGroups(t *testing.T) {
 	c := fakeCollector(t, 0)
 	c.functions = map[uint64]string{isText | 5: "lists:seq/2"}
-	c.groups.texts.known = map[uint64]string{isText | 6: "a text"}
+	c.groups.texts.known = map[uint64]string{isText | 6: "a text", isText | 7: ""}
 	g := kernelGroup{Counts: [3]uint64{1, 2, 3}, TotalNs: 4, Amount: 5, Starts: 6, CpuNs: 7, DirtyNs: 8}
 	g.Delays[0], g.Delays[DelayBuckets-1] = 9, 10
 	for _, test := range []struct {
@@ -611,6 +628,7 @@ func TestGroups(t *testing.T) {
 		{0, false, Group{Rest: true}},
 		{isText | 5, false, Group{Text: "lists:seq/2"}},
 		{isText | 6, false, Group{Text: "a text"}},
+		{isText | 7, false, Group{Rest: true}},
 	} {
 		want := test.want
 		want.Successes, want.Failures, want.Timeouts, want.Total, want.Amount, want.Starts, want.Processor, want.Dirty = 1, 2, 3, 4, 5, 6, 7, 8

@@ -412,6 +412,22 @@ func TestFlagsOfEvents(t *testing.T) {
 	}
 }
 
+// A message has its address or its token, whichever the record says.
+func TestMessageOrToken(t *testing.T) {
+	for _, kind := range []EventKind{EventSend, EventQueued, EventReceive} {
+		r := kernelRecord{Kind: uint8(kind), Details: [2]uint64{7 | 8<<32, 9 | 10<<32}}
+		want := Event{Kind: kind, Label: 7, Prev: 8, Cur: 9, Inner: 10}
+		if got, ok := decodeEvent(&r, nil); got != want || !ok {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		r.Flags = 16
+		want.Message, want.Label, want.Prev = 7|8<<32, 0, 0
+		if got, ok := decodeEvent(&r, nil); got != want || !ok {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+}
+
 // Whatever is in the log, reading it gives events of known kinds.
 func FuzzLog(f *testing.F) {
 	const size = int(unsafe.Sizeof(kernelRecord{}))
