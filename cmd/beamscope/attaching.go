@@ -49,7 +49,7 @@ func stopped(ctx context.Context, err error, log io.Writer) error {
 	if err == nil || ctx.Err() == nil || !errors.Is(err, context.Cause(ctx)) {
 		return err
 	}
-	safetext.Fprintf(log, "%v: nothing was observed yet\n", context.Cause(ctx))
+	safetext.Fprintln(log, "interrupted before the first window: nothing was observed")
 	return nil
 }
 

@@ -41,7 +41,7 @@ func (s *shareFlag) Set(text string) error {
 		x /= 100
 	}
 	if err != nil || !(x >= 0 && x <= maxShare) {
-		return errors.New("not a share of a core, as in 10% or 0.1")
+		return errors.New("not a share of a core: write 10% or 0.1")
 	}
 	*s = shareFlag(x)
 	return nil

@@ -54,12 +54,18 @@ func run(args []string) int {
 	if err == nil {
 		return statusDone
 	}
+	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+		err = errInterrupted
+	}
 	printError(stderr, err)
 	if errors.Is(err, errUsage) || errors.Is(err, config.ErrInvalid) {
 		return statusUsage
 	}
 	return statusFailed
 }
+
+// errInterrupted says that a signal has ended a command.
+var errInterrupted = errors.New("interrupted before it was done")
 
 // printError prints an error in a line, or several below each other. What is wrong
 // in a diagram begins with its place.
@@ -126,7 +132,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	switch t := flag.Value.Type(); {
 	case t == "duration" || t == "durationSlice":
 		what = "not a duration: write a number and a unit, as in 500ms or 30s"
-	case t == "delay":
+	case t == "delay", t == "share":
 		what = errors.Unwrap(invalid).Error()
 	case t == "bool":
 		what = "not true or false"

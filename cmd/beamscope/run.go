@@ -112,7 +112,7 @@ func (f observeFlags) named(c config.Config) string {
 // observation returns how a configuration is observed. Without a scope file, outcomes of
 // the VM are added to it.
 func (f observeFlags) observation(c config.Config) (observation, config.Config, error) {
-	o := observation{duration: f.duration, wait: f.wait, discover: f.config == "", target: f.named(c), limit: f.limit.limit()}
+	o := observation{duration: f.duration, wait: f.wait, discover: f.config == "", pid: f.pid, target: f.named(c), limit: f.limit.limit()}
 	if !o.discover {
 		return o, c, nil
 	}
@@ -209,6 +209,7 @@ type observation struct {
 	script   *session.Script // that tells the events, nil where they are observed
 	printer  printer
 	record   recordFile
+	pid      int                                          // that --pid names, 0 for none
 	target   string                                       // the file that names the process to observe, "" for none
 	reload   func(context.Context) (config.Config, error) // reads the configuration again, nil where it is fixed
 	finish   func(session.Status)                         // is called when the observation is over, nil where nobody asks
@@ -242,9 +243,18 @@ func (o observation) advise(err error) error {
 	case o.discover && errors.Is(err, vm.ErrHidden):
 		return err // which says what to try
 	case o.discover:
-		return fmt.Errorf("%w: start one, or try beamscope demo", err)
+		return adviseNoVM(err, o.pid)
 	}
 	return err
+}
+
+// adviseNoVM says what to do where there is no VM, or none with the process id that was
+// given, if that is not 0.
+func adviseNoVM(err error, pid int) error {
+	if pid != 0 {
+		return fmt.Errorf("%w: beamscope probes lists the VMs that run", err)
+	}
+	return fmt.Errorf("%w: start one, or try beamscope demo", err)
 }
 
 // observe runs the oscilloscope until the context is done or the observation is
@@ -306,7 +316,7 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 // sayNoSpans says what to do where no spans were discovered.
 func (f *framePrinter) sayNoSpans() {
 	if f.system != nil && !slices.ContainsFunc(f.system.Probes, func(p scope.ProbeSystem) bool { return p.Spec.Span != "" }) {
-		safetext.Fprintln(f.log, "no spans were seen: they are what an application starts with the Erlang application beamscope, see docs/erlang.md")
+		safetext.Fprintln(f.log, "no span started: an application starts spans with beamscope:with_span, see docs/erlang.md")
 	}
 }
 
@@ -330,12 +340,12 @@ func (f *framePrinter) sayUnseen() error {
 // unseen says that nothing was seen of an outcome.
 func unseen(s outcome.Spec) string {
 	if s.VM != (outcome.Events{}) {
-		return fmt.Sprintf("nothing was seen of outcome %s: did the VM do it, and does it have the probes? beamscope probes shows them", s.Name)
+		return fmt.Sprintf("outcome %s had no instances: the VM did not do it, or it lacks the probes, see beamscope probes", s.Name)
 	}
 	if s.Wrapper != "" {
-		return fmt.Sprintf("nothing named %q came in over TCP for outcome %s: is a wrapper connected, and is that the name?", s.Wrapper, s.Name)
+		return fmt.Sprintf("outcome %s: nothing named %q came in over TCP: check the name, and that a wrapper is connected", s.Name, s.Wrapper)
 	}
-	return fmt.Sprintf("no span named %q was seen for outcome %s: is that its name, and is it started in this VM?", s.Span, s.Name)
+	return fmt.Sprintf("outcome %s: no span named %q started: check the name, and that this VM runs the code", s.Name, s.Span)
 }
 
 // expected tells whether spans of a probe should be seen: a definition or an

@@ -112,7 +112,7 @@ func TestSignalWhileItAttaches(t *testing.T) {
 			if err := cmd.Wait(); err != nil {
 				t.Errorf("it ends with %v", err)
 			}
-			if want := "terminated signal received: nothing was observed yet\n"; !strings.HasSuffix(stderr.String(), want) || strings.Contains(stderr.String(), "observing") {
+			if want := "interrupted before the first window: nothing was observed\n"; !strings.HasSuffix(stderr.String(), want) || strings.Contains(stderr.String(), "observing") {
 				t.Errorf("it says %q, want %q", stderr.String(), want)
 			}
 			if stdout.Len() > 0 {

@@ -49,7 +49,9 @@ func newTopCommand() *cobra.Command {
 		Short: "Show which Erlang processes use the time",
 		Long: `Shows which processes of running Erlang VMs use the time: how long they are on a
 processor or in dirty functions, how much of that are garbage collections, how many
-messages wait for them now, and how long messages wait. It needs no configuration.
+messages wait for them now, and how long messages wait once the process has fetched
+them. A process that is busy fetches nothing: its messages are in the columns waiting
+and oldest. It needs no configuration.
 
 In a terminal it shows a live table: ? there tells what the keys do. With --for or
 --json, and without a terminal, it prints a table or lines for each window.
@@ -123,19 +125,19 @@ func (f topFlags) options(progress func(outcome.Progress)) top.Options {
 
 func runTop(ctx context.Context, f topFlags, out, log io.Writer) error {
 	if f.duration == 0 && !f.json && atTerminal() {
-		return adviseTop(viewTop(ctx, f))
+		return f.advise(viewTop(ctx, f))
 	}
 	if f.duration == 0 && !atTerminal() {
 		f.duration = topWithoutTerminal
-		safetext.Fprintf(log, "no terminal: it ends after %v, --for says otherwise\n", f.duration)
+		safetext.Fprintf(log, "without a terminal, top ends after %v: set another time with --for\n", f.duration)
 	}
-	return adviseTop(printTop(ctx, f, out, log))
+	return f.advise(printTop(ctx, f, out, log))
 }
 
-// adviseTop says what to do where there is nothing to observe.
-func adviseTop(err error) error {
+// advise says what to do where there is nothing to observe.
+func (f topFlags) advise(err error) error {
 	if errors.Is(err, vm.ErrNone) && !errors.Is(err, vm.ErrHidden) {
-		return fmt.Errorf("%w: start one, or try beamscope demo", err)
+		return adviseNoVM(err, f.pid)
 	}
 	return err
 }

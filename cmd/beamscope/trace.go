@@ -80,7 +80,7 @@ func (f *traceFlags) check(cmd *cobra.Command, args []string) error {
 	}
 	for _, name := range []string{"pid", "for", "wait"} {
 		if len(args) > 0 && cmd.Flags().Changed(name) {
-			return usageError(cmd, fmt.Errorf("%s and --%s: nothing is observed where there is a file", args[0], name))
+			return usageError(cmd, fmt.Errorf("--%s has no meaning with a file: leave out --%s or %s", name, name, args[0]))
 		}
 	}
 	switch {

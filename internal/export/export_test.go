@@ -203,3 +203,27 @@ func TestCannotWrite(t *testing.T) {
 		}
 	}
 }
+
+// Where not all of the time was observed, the totals say what the + beside what was lost means.
+func TestTotalsUnobserved(t *testing.T) {
+	for _, unobserved := range []bool{false, true} {
+		var out strings.Builder
+		p := export.NewText(&out)
+		e, err := scope.NewEngine(system(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := counts("probe", outcome.VM{PID: 1}, make([]uint64, 8)...)
+		c.Unobserved = unobserved
+		f, err := e.Step(&outcome.Batch{Window: outcome.Window{To: int64(time.Second)}, Counts: []outcome.Counts{c}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(p.Frame(f), p.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(out.String(), "\n+ beside lost: "); got != unobserved {
+			t.Errorf("unobserved %v:\n%s", unobserved, &out)
+		}
+	}
+}

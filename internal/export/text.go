@@ -210,7 +210,11 @@ func (t *Text) Close() error {
 		safetext.Fprintf(tw, "%s\t%v\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t\n", c.Outcome, c.VM, c.Starts, c.Ends,
 			c.Successes, c.Failures, c.Timeouts, lost(c), c.Orphans, c.Lates)
 	}
-	return tw.Flush()
+	if err := tw.Flush(); err != nil || !slices.ContainsFunc(t.totals, func(c outcome.Counts) bool { return c.Unobserved }) {
+		return err
+	}
+	_, err := fmt.Fprintln(t.w, "+ beside lost: beamscope did not observe all of the time, so more may be missing")
+	return err
 }
 
 // add adds the counts of a window to the totals of their probe and VM.

@@ -13,7 +13,7 @@ var (
 
 	// ErrTorn is the damage of a recording that breaks off, as when the program
 	// that made it was killed. What there is, is whole.
-	ErrTorn = fmt.Errorf("%w, torn", ErrDamaged)
+	ErrTorn = fmt.Errorf("%w, incomplete", ErrDamaged)
 )
 
 // What may be wrong with what is to be recorded.

@@ -136,7 +136,7 @@ func (r *Reader) preamble() error {
 		return ErrNotRecording
 	}
 	if err != nil {
-		return r.cut(err, "it breaks off before the header")
+		return r.cut(err, "it ends before its header")
 	}
 	body := p[:preambleSize-checkSize]
 	if checksum(body) != binary.LittleEndian.Uint32(p[len(body):]) {
@@ -175,10 +175,10 @@ func (r *Reader) next() (kind, error) {
 	r.block.Reset()
 	n, err := io.CopyN(&r.block, r.in, headSize)
 	if err != nil && n == 0 {
-		return 0, r.cut(err, "it breaks off: the end is missing")
+		return 0, r.cut(err, "its end is missing, what is before can be used")
 	}
 	if err != nil {
-		return 0, r.cut(err, "it breaks off within a block")
+		return 0, r.cut(err, "it ends within a block, what is before can be used")
 	}
 	head := r.block.Bytes()
 	if checksum(head[:4]) != binary.LittleEndian.Uint32(head[4:]) {
@@ -188,7 +188,7 @@ func (r *Reader) next() (kind, error) {
 	length := int64(word >> 8)
 	// The buffer grows with what is there, not with what the head says.
 	if _, err := io.CopyN(&r.block, r.in, length+checkSize); err != nil {
-		return 0, r.cut(err, fmt.Sprintf("it breaks off within a block of %d bytes", length))
+		return 0, r.cut(err, fmt.Sprintf("it ends within a block of %d bytes, what is before can be used", length))
 	}
 	whole := r.block.Bytes()
 	body := whole[:len(whole)-checkSize]

@@ -131,15 +131,18 @@ func (m *missing) count(observed map[sight]bool) {
 		m.saySpans(spans)
 	}
 	if len(outcomes) > 0 {
-		m.say(fmt.Sprintf("nothing of outcome %s has been seen: does the VM do it, and does it have the probes? beamscope probes shows them", listed(outcomes)))
+		m.say(fmt.Sprintf("outcome %s has no instances yet: the VM does not do it, or it lacks the probes, see beamscope probes", listed(outcomes)))
 	}
 }
 
 // saySpans says that spans were not seen, and which others there are, where it is known.
 func (m *missing) saySpans(names []string) {
-	text := fmt.Sprintf("no span named %s has been seen: is that the name, and is it started in this VM?", listed(names))
+	text := fmt.Sprintf("no span named %s has started yet: check the name, and that this VM runs the code", listed(names))
+	if len(names) > 1 {
+		text = fmt.Sprintf("spans named %s have not started yet: check the names, and that this VM runs the code", listed(names))
+	}
 	if seen := m.discovered(); len(seen) > 0 {
-		text += " Discovered were " + listed(seen)
+		text += "; spans that started: " + listed(seen)
 	}
 	m.say(text)
 }

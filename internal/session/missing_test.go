@@ -16,13 +16,13 @@ func TestMissing(t *testing.T) {
 	const scopeFile = "window: 200ms\ndiagram: p = worker_1 -> wroker_2;\noutcomes: {gc: {vm: gc}, link: {vm: dist-busy}}\n"
 	r := start(t, []string{"mm1k", "rate=200", "loops=0", "delay=1"}, scopeFile, session.Options{})
 	want := []string{
-		`no span named "wroker_2" has been seen: is that the name, and is it started in this VM?`,
-		`nothing of outcome "link" has been seen: does the VM do it, and does it have the probes? beamscope probes shows them`,
+		`no span named "wroker_2" has started yet: check the name, and that this VM runs the code`,
+		`outcome "link" has no instances yet: the VM does not do it, or it lacks the probes, see beamscope probes`,
 	}
 	said := func() []string {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		texts := slices.DeleteFunc(slices.Clone(r.notices), func(text string) bool { return !strings.Contains(text, "has been seen") })
+		texts := slices.DeleteFunc(slices.Clone(r.notices), func(text string) bool { return !strings.Contains(text, " yet: ") })
 		slices.Sort(texts)
 		return texts
 	}

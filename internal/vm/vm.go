@@ -33,7 +33,7 @@ var (
 	ErrNone = errors.New("no such Erlang VM is running")
 
 	// ErrHidden says, beside ErrNone, that not all processes could be looked at.
-	ErrHidden = errors.New("among the processes that we may look at")
+	ErrHidden = errors.New("that this user may see")
 )
 
 // A VM is a running Erlang VM.
@@ -187,7 +187,7 @@ func (f *Finder) Find(ctx context.Context, t Target) (found []VM, skipped usdt.S
 	case errors.Is(err, os.ErrPermission) && os.Geteuid() == 0:
 		return nil, skipped, fmt.Errorf("%s: %w", t, ErrNone) // what root may not see is no VM
 	case errors.Is(err, os.ErrPermission):
-		return nil, skipped, fmt.Errorf("%s: %w %w: try as root", t, ErrNone, ErrHidden)
+		return nil, skipped, fmt.Errorf("%s: %w %w: run it as root", t, ErrNone, ErrHidden)
 	case err != nil:
 		return nil, skipped, fmt.Errorf("find Erlang VMs: %w", err)
 	}
