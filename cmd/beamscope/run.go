@@ -186,7 +186,7 @@ instead, see beamscope script.`,
 				}
 			}
 			if !headless && !f.json && atTerminal() {
-				return o.advise(watch(cmd.Context(), c, o, dashboard.Options{Title: "live", Path: scopePath(f.config), Overview: o.discover, Discovers: o.discover}))
+				return o.advise(watch(cmd.Context(), c, o, dashboard.Options{Title: dashboard.Live, Path: scopePath(f.config), Overview: o.discover, Discovers: o.discover}))
 			}
 			o.printer = printerFor(f.json, cmd.OutOrStdout())
 			o.reload = f.reload()

@@ -526,7 +526,7 @@ func TestTerminalRestored(t *testing.T) {
 		if err := vm.Stop(); err != nil {
 			t.Log(err)
 		}
-		p.await("■ live ended", fmt.Sprintf("the end: pid %d exited", vm.PID()), "1 probe") // what was seen stays
+		p.await("■ ended", fmt.Sprintf("the end: pid %d exited", vm.PID()), "1 probe") // what was seen stays
 		p.keys("q")
 		p.ends(0)
 		p.restored(before)

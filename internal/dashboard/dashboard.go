@@ -88,20 +88,21 @@ type Dashboard struct {
 	live  *scene // of the store above
 	scene *scene // that is shown: the live one, or a snapshot
 
-	keys     keymap
-	root     tui.Pages
-	header   *tview.TextView
-	message  *tview.TextView
-	hintline *tview.TextView
-	body     *tview.Flex
-	main     tui.Pages // the overview, or the plots
-	overview *overview
-	grid     *grid
-	tabs     []tab
-	open     tab // in the sidebar, nil where that is closed
-	width    int // of the screen at the last layout
-	height   int
-	overlays []overlay
+	keys      keymap
+	root      tui.Pages
+	header    *tview.TextView
+	message   *tview.TextView
+	screenful *tview.Flex // all but what covers it
+	hintline  *tview.TextView
+	body      *tview.Flex
+	main      tui.Pages // the overview, or the plots
+	overview  *overview
+	grid      *grid
+	tabs      []tab
+	open      tab // in the sidebar, nil where that is closed
+	width     int // of the screen at the last layout
+	height    int
+	overlays  []overlay
 
 	said     string // the message
 	saidAs   tone

@@ -138,10 +138,14 @@ func (d *Dashboard) listExplained(name string, instances []explainedInstance) {
 			rows = append(rows, d.instanceRow(&instances[i], vms))
 		}
 		l.show(rows, width-2)
-		return width, min(len(rows)+leastDetail+2, max(d.height-2, 6))
+		return width, min(len(rows)+leastDetail+2, mostOfList(d.height))
 	})
 	l.top()
 }
+
+// mostOfList returns how many lines a list may cover of a screen of a height: some of what is
+// below it stays in view where there is room.
+func mostOfList(height int) int { return min(max(height*2/3, 16), max(height-2, 6)) }
 
 // Widths of the columns of the list.
 const (

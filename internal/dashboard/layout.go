@@ -47,13 +47,13 @@ func (d *Dashboard) build() {
 	d.tabs = newTabs(d)
 	d.keys = d.table()
 	d.body = tview.NewFlex()
-	screenful := tview.NewFlex().SetDirection(tview.FlexRow).
+	d.screenful = tview.NewFlex().SetDirection(tview.FlexRow).
 		AddItem(d.header, 1, 0, false).
 		AddItem(d.body, 0, 1, true).
 		AddItem(d.message, 1, 0, false).
 		AddItem(d.hintline, 1, 0, false)
 	d.root = tui.NewPages()
-	d.root.AddPage("main", screenful, true, true)
+	d.root.AddPage("main", d.screenful, true, true)
 	d.app.SetRoot(d.root, true).SetInputCapture(d.press).SetBeforeDrawFunc(d.resize)
 	d.width, _ = d.app.Screen.Size()
 	d.layout()
@@ -234,13 +234,14 @@ func (d *Dashboard) put(n tone, text string) {
 	d.showMessage()
 }
 
-// showMessage shows as much of the message as there is room for.
+// showMessage shows as much of the message as there is room for, in some lines if need be.
 func (d *Dashboard) showMessage() {
-	text := d.said
-	if d.width > 0 && tui.Columns(text) > d.width {
-		text = tui.Shorten(text, d.width)
+	lines := []string{d.said}
+	if d.width > 0 {
+		lines = tui.Lines(d.said, d.width, tui.MessageLines(d.height))
 	}
-	d.message.SetText(d.theme.Tag(d.saidAs) + tview.Escape(text) + "[-:-:-]")
+	d.screenful.ResizeItem(d.message, len(lines), 0)
+	d.message.SetText(d.theme.Tag(d.saidAs) + tview.Escape(strings.Join(lines, "\n")) + "[-:-:-]")
 }
 
 // fail shows what went wrong.
@@ -326,12 +327,44 @@ func (d *Dashboard) mode() string {
 	case s.shot != nil:
 		return d.theme.Tag(doubtful) + "❚❚[-:-:-] " + title + " │ [::b]" + s.shot.position(s.frame().Number) + "[::-]"
 	case s.following && d.ended:
-		return d.theme.Tag(bad) + "■[-:-:-] " + title + " ended"
+		return d.theme.Tag(bad) + "■[-:-:-] " + endedTitle(title)
 	case s.following:
+		if text := silenceOfAll(s.frame()); text != "" {
+			return d.theme.Tag(doubtful) + "●[-:-:-] " + title + ", " + d.theme.Tag(doubtful) + text + "[-:-:-]"
+		}
 		return d.theme.Tag(good) + "●[-:-:-] " + title
 	}
 	f := s.frame()
 	return fmt.Sprintf("%s❚❚[-:-:-] %s window %d of %d…%d", d.theme.Tag(doubtful), title, f.Number, max(first, s.oldest), last)
+}
+
+// Live is the title of what is observed as time goes by.
+const Live = "live"
+
+// endedTitle says that what has a title has ended.
+func endedTitle(title string) string {
+	if title == Live {
+		return "ended"
+	}
+	return title + " ended"
+}
+
+// silenceOfAll says for how long no probe of a frame has had an instance, of a frame whose
+// probes all had some before: "silent 17s". It is "" otherwise.
+func silenceOfAll(f *scope.Frame) string {
+	text, least := "", time.Duration(0)
+	for i := range f.Probes {
+		p := &f.Probes[i]
+		said := silence(p)
+		switch {
+		case !p.Seen: // it may be yet to come
+		case said == "":
+			return ""
+		case text == "" || p.Silent < least:
+			text, least = said, p.Silent
+		}
+	}
+	return text
 }
 
 // losses says what is missing in a frame.

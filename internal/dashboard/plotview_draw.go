@@ -462,7 +462,11 @@ func (w writer) nothing() {
 	text := w.plotView.nothing()
 	width := min(w.layout.width, uniseg.StringWidth(text))
 	at := area{(w.layout.width - width) / 2, w.layout.height / 2, width, 1}
-	w.write(at.x, w.leastHidden(at, 1), text, w.theme.Style(strong))
+	style := w.theme.Style(strong)
+	if len(w.series) > 0 && w.silent() > 0 {
+		style = w.theme.Style(doubtful)
+	}
+	w.write(at.x, w.leastHidden(at, 1), text, style)
 }
 
 // leastHidden returns the row in which an area hides least: its own, or the next in a

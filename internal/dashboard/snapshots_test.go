@@ -105,7 +105,7 @@ func TestTornSnapshot(t *testing.T) {
 	}
 	h := start(t, "mm1k", 20, 120, 40, 256, withSnapshots(dir))
 	h.open(dir, second)
-	h.shows("snapshot 04:41:20 failure of probe │ fired", "torn")
+	h.shows("snapshot 04:41:20 failure of probe │ fired", "incomplete")
 }
 
 // Snapshots may be gone, or be none, when they are opened.

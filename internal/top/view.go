@@ -166,10 +166,20 @@ func (v *View) refresh() {
 	v.header.SetText(v.fitting(v.headParts()))
 	v.state.SetText(v.fitting(v.stateParts()))
 	v.showWithout()
-	v.message.SetText(v.tagged(v.saidAs, v.short(v.said)))
+	v.showMessage()
 	v.hints.SetText(v.hintText())
 	v.showDetail()
 	v.fill()
+}
+
+// showMessage shows as much of the message as there is room for, in some lines if need be. While
+// a filter is entered it has none.
+func (v *View) showMessage() {
+	lines := tui.Lines(v.said, v.width, tui.MessageLines(v.height))
+	if v.field == nil {
+		v.whole.ResizeItem(v.message, len(lines), 0)
+	}
+	v.message.SetText(v.tagged(v.saidAs, strings.Join(lines, "\n")))
 }
 
 func (v *View) tagged(n tui.Tone, text string) string {

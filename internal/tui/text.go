@@ -60,6 +60,41 @@ func Shorten(text string, width int) string {
 	return string(runes) + "…"
 }
 
+// Lines returns a text in at most so many lines of a width. The last one is shortened where
+// more is left.
+func Lines(text string, width, most int) []string {
+	if Columns(text) <= width || most <= 1 {
+		return []string{shortened(text, width)}
+	}
+	lines := Wrap(text, max(width, 1))
+	if len(lines) > most {
+		lines = append(lines[:most-1], strings.Join(lines[most-1:], " "))
+	}
+	for i, line := range lines {
+		lines[i] = shortened(line, width)
+	}
+	return lines
+}
+
+// shortened is Shorten of a text that may fit.
+func shortened(text string, width int) string {
+	if Columns(text) > width {
+		return Shorten(text, width)
+	}
+	return text
+}
+
+// MessageLines returns how many lines a message may take on a screen of a height.
+func MessageLines(height int) int {
+	switch {
+	case height < 8:
+		return 1
+	case height < 36:
+		return 2
+	}
+	return 3
+}
+
 // Columns returns how many columns of the screen a text takes.
 func Columns(text string) int { return tview.TaggedStringWidth(tview.Escape(text)) }
 

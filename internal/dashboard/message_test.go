@@ -1,0 +1,64 @@
+package dashboard
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/session"
+)
+
+// A message that is longer than a line can be read to its end, also on a small screen.
+func TestLongMessage(t *testing.T) {
+	h := start(t, "mm1k", 20, 40, 10, 256)
+	const text = "the end: pid 3 exited. What was seen is still here. q quits"
+	h.do(func() { h.d.say(plain, text) })
+	if got := strings.Join(strings.Fields(h.text()), " "); !strings.Contains(got, text) {
+		t.Errorf("the screen has no %q:\n%s", text, h.text())
+	}
+	h.do(func() { h.d.say(plain, "short") })
+	if lines := strings.Split(strings.TrimRight(h.text(), "\n"), "\n"); strings.TrimSpace(lines[len(lines)-2]) != "short" {
+		t.Errorf("a short message takes more than a line:\n%s", h.text())
+	}
+}
+
+// The head does not look well where all that had instances is silent, and says for how long.
+func TestSilentHead(t *testing.T) {
+	grid, err := dq.NewGrid(time.Millisecond, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	observed, err := dq.NewObserved(grid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	probe := func(seen bool, silent time.Duration) scope.Probe {
+		return scope.Probe{Name: "p", VM: outcome.VM{PID: 1}, Window: outcome.Window{To: 2e9}, Observed: observed, Seen: seen, Silent: silent}
+	}
+	for _, test := range []struct {
+		probes []scope.Probe
+		want   string
+	}{
+		{[]scope.Probe{probe(true, 18*time.Second), probe(true, 12*time.Second)}, "● live, silent 12s │"},
+		{[]scope.Probe{probe(true, 18*time.Second), probe(false, 0)}, "● live, silent 18s │"},
+		{[]scope.Probe{probe(true, 18*time.Second), probe(true, 0)}, "● live │"},
+		{[]scope.Probe{probe(false, 0)}, "● live │"},
+	} {
+		h := live(t, session.Status{}, 120, 40, scope.Frame{Probes: test.probes})
+		h.do(func() {
+			h.d.head()
+			if text := h.d.header.GetText(true); !strings.Contains(text, test.want) {
+				t.Errorf("%q, want %q", text, test.want)
+			}
+			h.d.ended = true
+			h.d.head()
+			if text := h.d.header.GetText(true); !strings.Contains(text, "■ ended │") {
+				t.Errorf("at the end: %q", text)
+			}
+		})
+		h.stop()
+	}
+}
