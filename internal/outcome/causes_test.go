@@ -51,6 +51,8 @@ func causes() []cause {
 		{scenario: "mailbox", of: ofProcess("slow_server", trace.Mailbox), behind: 90},
 		{scenario: "busy_server", of: ofProcess("slow_server", trace.Mailbox)},
 		{scenario: "callee", of: ofProcess("slow_callee", trace.Running)},
+		{scenario: "stale", of: ofProcess("asked", trace.Running)},
+
 		{scenario: "lock", of: ofProcess("holder", trace.Waiting, trace.Running)},
 		{scenario: "handed_over", of: ofProcess("queue_2", trace.Mailbox), behind: 90},
 		{scenario: "sleep", of: ofKind(trace.Timer), reason: "the time of its receive ran out"},

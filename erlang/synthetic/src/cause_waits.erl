@@ -28,6 +28,7 @@
 -module(cause_waits).
 
 -export([scenarios/0, remote_scenarios/0, prepare/2]).
+-export([simple/3, also_do/2]).
 
 -export_type([scenario/0]).
 
@@ -248,8 +249,9 @@ prepare(node_timeout, Config) ->
     Server = remote(),
     remote(Config, Server, fun(Ms) -> truth:call(Server, never, Ms) end).
 
-%% A span that works a little, and then waits for about so many milliseconds; and the
+%% @doc A span that works a little, and then waits for about so many milliseconds; and the
 %% processes that are stopped when all is over. What waits returns how long it did.
+-spec simple(causes:config(), [pid()], fun((Milliseconds :: integer()) -> Nanoseconds :: integer())) -> causes:prepared().
 simple(#{work := Work, cause := Cause}, Processes, Wait) ->
     Ms = erlang:convert_time_unit(Cause, nanosecond, millisecond),
     #{span => fun(_, Finish) ->
@@ -343,6 +345,8 @@ remote(Config, Server, Wait) ->
 also_stop(Prepared, Processes) ->
     also_do(Prepared, fun() -> lists:foreach(fun stop/1, Processes) end).
 
+%% @doc Does more when all is over.
+-spec also_do(causes:prepared(), fun(() -> term())) -> causes:prepared().
 also_do(#{tidy := Tidy} = Prepared, More) ->
     Prepared#{tidy => fun() -> Tidy(), More() end}.
 

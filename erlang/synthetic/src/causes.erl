@@ -7,7 +7,7 @@
 %%%
 %%% The scenarios are those of {@link cause_alone}, in which nobody but the process
 %%% itself takes part, of {@link cause_others} and of {@link cause_vm}, and of
-%%% {@link cause_waits}, which tell besides what each process did. The process that starts the spans
+%%% {@link cause_waits} and {@link cause_met}, which tell besides what each process did. The process that starts the spans
 %%% is registered as `slow_span'. There is one scenario at a time in a VM.
 -module(causes).
 
@@ -15,7 +15,7 @@
 
 -export_type([scenario/0, options/0, config/0, prepared/0, finish/0, result/0]).
 
--type scenario() :: cause_alone:scenario() | cause_others:scenario() | cause_vm:scenario() | cause_waits:scenario().
+-type scenario() :: cause_alone:scenario() | cause_others:scenario() | cause_vm:scenario() | cause_waits:scenario() | cause_met:scenario().
 
 -type options() :: #{spans => pos_integer(),     % how many (1)
                      name => beamscope:name(),   % of the outcome (<<"slow">>)
@@ -50,7 +50,7 @@
 scenarios() ->
     lists:append([Module:scenarios() || Module <- modules()]).
 
-modules() -> [cause_alone, cause_others, cause_vm, cause_waits].
+modules() -> [cause_alone, cause_others, cause_vm, cause_waits, cause_met].
 
 %% @doc Carries out scenarios, one after the other.
 -spec run_all([scenario()], options()) -> [result()].

@@ -16,6 +16,7 @@
               | timeout  % it waited for an answer of a process, for a time, which did not come
               | message  % it waited for a message of a process, or for one that showed that process's end
               | timer    % it waited for the message of a timer
+              | suspended % another process had suspended it
               | port     % it waited for a message of a port
               | node.    % it waited for a message of another node
 
