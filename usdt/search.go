@@ -191,9 +191,10 @@ func (proc procFS) matching(pid int, match func(exe string) bool) (Process, erro
 	return p, p.check()
 }
 
-// Owner returns the id of the user whom the process belongs to: the effective user, or
-// root where the process keeps its memory from its own user (proc(5)). It does not wait for
-// the process, and so does not find out whether the PID is another process's by now.
+// Owner returns the id of the effective user of the process. That is also the owner of the
+// folder /proc/PID of a process that keeps its memory from its own user, where the files in
+// that folder belong to root (proc(5)). Owner does not wait for the process, and so does not
+// find out whether the PID is another process's by now.
 func (p Process) Owner() (uid int, err error) {
 	info, err := os.Stat(p.path())
 	if err != nil {

@@ -88,28 +88,9 @@ func TestPrivilegesOfCommands(t *testing.T) {
 func TestPrivilegesSuffice(t *testing.T) {
 	vmtest.NeedEBPF(t)
 	dir := otheruser.Dir(t)
-	otp, err := vmtest.OTP(t).Private(filepath.Join(dir, "otp"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	otp := vmtest.OfOtherUser(t)
 	otheruser.Give(t, otp.Emulator())
 	if err := os.Chmod(otp.Emulator(), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	// It may read the rest of the installation, wherever that is. Of this program the VM looks
-	// at the permissions first.
-	gethost := filepath.Join(otp.Bin, "inet_gethost")
-	original, err := filepath.EvalSymlinks(gethost)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(gethost); err != nil {
-		t.Fatal(err)
-	}
-	otheruser.Program(t, original, gethost)
-	asUser := fmt.Sprintf("#!/bin/sh\nexec setpriv --reuid %d --clear-groups --inh-caps +dac_read_search --ambient-caps +dac_read_search %s \"$@\"\n", otheruser.User, otp.Erl)
-	otp.Erl = filepath.Join(dir, "erl-as-user")
-	if err := os.WriteFile(otp.Erl, []byte(asUser), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	recording := filepath.Join(dir, "own", "run.bsr")

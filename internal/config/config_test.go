@@ -200,13 +200,16 @@ func TestWrapperDefault(t *testing.T) {
 	}
 }
 
-// Targets are one of a process, a node and an executable.
+// Targets are one of a process, a node and an executable, and perhaps those of one user.
 func TestTargets(t *testing.T) {
 	for text, want := range map[string]vm.Target{
 		"{pid: 1234}":              {PID: 1234},
 		"{node: a@b}":              {Node: "a@b"},
 		"{exe: beam.smp}":          {Exe: "beam.smp"},
 		"{exe: /usr/bin/beam.smp}": {Exe: "/usr/bin/beam.smp"},
+		"{node: a@b, user: shop}":  {Node: "a@b", User: "shop"},
+		"{user: 1001, exe: beam}":  {Exe: "beam", User: "1001"},
+		"{user: rabbitmq}":         {User: "rabbitmq"},
 	} {
 		if got := parse(t, "target: "+text+"\noutcomes: {a: {}}").Target; got != want {
 			t.Errorf("%s: %+v", text, got)

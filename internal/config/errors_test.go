@@ -65,6 +65,9 @@ func TestErrors(t *testing.T) {
 		{good + "target: beam.smp", `:2: target: "beam.smp" where keys and values are expected, as in {key: value}`},
 		{good + "target: {}", `:2: target: give one of exe, pid and node`},
 		{good + "target: {pid: 1, exe: a}", `:2: target: give one of exe, pid and node`},
+		{good + "target: {node: a@b, exe: a, user: b}", `:2: target: give one of exe, pid and node`},
+		{good + "target: {pid: 1, user: a}", `:2: target: user: a process has one user: give it with exe or node, or alone`},
+		{good + "target: {user: ''}", `:2: target.user: empty, where a name is expected`},
 		{good + "target: {pid: 0}", `:2: target.pid: "0" is not a whole number from 1 to 2147483647`},
 		{good + "target: {pid: one}", `:2: target.pid: "one" is not a whole number from 1 to 2147483647`},
 		{good + "target: {pid: [1]}", `:2: target.pid: a list is not a whole number from 1 to 2147483647`},
@@ -72,7 +75,7 @@ func TestErrors(t *testing.T) {
 		{good + "target: {node: '@db1'}", `:2: target.node: "@db1" is not the name of a node: write name@host`},
 		{good + "target: {exe: ''}", `:2: target.exe: empty, where a name is expected`},
 		{good + "target: {exe: }", `:2: target.exe: nothing where a text is expected`},
-		{good + "target: {host: a}", `:2: target.host: unknown key: use one of exe, node, pid`},
+		{good + "target: {host: a}", `:2: target.host: unknown key: use one of exe, node, pid, user`},
 
 		{good + "diagram: {a: b}", `:2: diagram: keys and values where a text is expected`},
 		{good + "diagram: missing.dq", `:2: diagram: "missing.dq" cannot be read: no such file or directory`},

@@ -41,15 +41,19 @@ func (c Config) Format() []byte {
 type field struct{ key, value string }
 
 func (c Config) target() []field {
+	var fields []field
 	switch {
 	case c.Target.PID != 0:
-		return []field{{"pid", strconv.Itoa(c.Target.PID)}}
+		fields = append(fields, field{"pid", strconv.Itoa(c.Target.PID)})
 	case c.Target.Node != "":
-		return []field{{"node", quote(c.Target.Node)}}
+		fields = append(fields, field{"node", quote(c.Target.Node)})
 	case c.Target.Exe != "":
-		return []field{{"exe", quote(c.Target.Exe)}}
+		fields = append(fields, field{"exe", quote(c.Target.Exe)})
 	}
-	return nil
+	if c.Target.User != "" {
+		fields = append(fields, field{"user", quote(c.Target.User)})
+	}
+	return fields
 }
 
 // changed returns what is not as by default.

@@ -138,7 +138,7 @@ func anyConfig(t *rapid.T) config.Config {
 }
 
 func anyTarget(t *rapid.T) vm.Target {
-	return rapid.SampledFrom([]vm.Target{{}, {PID: 17}, {Node: "shop@db1"}, {Node: "'ó: @\t"}, {Exe: "null"}, {Exe: "/a b/#beam.smp"}}).Draw(t, "target")
+	return rapid.SampledFrom([]vm.Target{{}, {PID: 17}, {Node: "shop@db1"}, {Node: "'ó: @\t"}, {Exe: "null"}, {Exe: "/a b/#beam.smp"}, {User: "0"}, {Node: "a@b", User: "x: #y"}}).Draw(t, "target")
 }
 
 func anyWrapper(t *rapid.T) config.Wrapper {

@@ -61,9 +61,14 @@ func (r *reader) target(v value) (vm.Target, error) {
 		"pid":  func(v value) (err error) { given++; t.PID, err = r.integer(v, 1, math.MaxInt32); return err },
 		"node": func(v value) (err error) { given++; t.Node, err = r.node(v); return err },
 		"exe":  func(v value) (err error) { given++; t.Exe, err = r.name(v); return err },
+		"user": func(v value) (err error) { t.User, err = r.name(v); return err },
 	})
-	if err == nil && given != 1 {
+	switch {
+	case err != nil:
+	case given > 1, given == 0 && t.User == "":
 		err = r.errorf(v, "give one of exe, pid and node")
+	case t.PID != 0 && t.User != "":
+		err = r.errorf(v, "user: a process has one user: give it with exe or node, or alone")
 	}
 	return t, err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -255,9 +256,26 @@ func (s *VMSource) admit(ctx context.Context, p *preparedVM) error {
 	if err != nil {
 		s.note("the end of pid %d will not be noticed: %v", v.PID(), err)
 	}
-	s.add(&observedVM{id: id, file: s.fileOf(v), exe: v.Exe.Name, since: monotonic.Now(), watch: watch, process: v, guessed: p.guessed})
+	o := &observedVM{id: id, file: s.fileOf(v), user: v.User, exe: v.Exe.Name, since: monotonic.Now(), watch: watch, process: v, guessed: p.guessed}
+	s.add(o)
 	s.note("observing %s", id)
+	s.noteClaims(o)
 	return nil
+}
+
+// noteClaims says which VMs of other users have the node name of a VM: any user can start
+// one with the name of another's.
+func (s *VMSource) noteClaims(o *observedVM) {
+	if o.id.Node == "" {
+		return
+	}
+	for _, pid := range slices.Sorted(maps.Keys(s.vms)) {
+		v := s.vms[pid]
+		if v.id.Node == o.id.Node && v.user != o.user && v.exe != "" && v.died == 0 {
+			s.note("VMs of two users have the node name %s: pid %d of user %d and pid %d of user %d. In a scope file target: {node: %[1]s, user: %[3]d} observes those of one user",
+				o.id.Node, v.id.PID, v.user, o.id.PID, o.user)
+		}
+	}
 }
 
 // attach attaches to the executable of a VM, unless that was done for another.

@@ -128,6 +128,7 @@ type file struct {
 type observedVM struct {
 	id    VM
 	file  file
+	user  int    // id of its user; meaningless where exe is ""
 	exe   string // path of its executable, "" where it was gone before it could be looked at
 	since int64
 	watch *vm.Exit // nil where it was gone before it could be watched

@@ -41,6 +41,7 @@ type VM struct {
 	Process usdt.Process
 	Exe     usdt.MappedFile
 	Node    string // name@host, as given on its command line; "" where it is not distributed
+	User    int    // id of its effective user
 }
 
 // PID returns the VM's process id.
@@ -120,6 +121,11 @@ type Target struct {
 	PID  int
 	Node string // name@host
 	Exe  string // base name, or the whole path, of the executable
+
+	// User is the name or the id of the effective user of the VMs; "" is any user. It is
+	// not looked at where PID is given. The command line of a VM gives its node's name, so
+	// any user can start one with the name of another's.
+	User string
 }
 
 // defaultExe is what the Erlang VM's executable is called.
@@ -127,13 +133,17 @@ const defaultExe = "beam.smp"
 
 // String describes the target for people.
 func (t Target) String() string {
+	text := t.exe()
 	switch {
 	case t.PID != 0:
 		return fmt.Sprintf("pid %d", t.PID)
 	case t.Node != "":
-		return "node " + t.Node
+		text = "node " + t.Node
 	}
-	return t.exe()
+	if t.User != "" {
+		text += " of user " + t.User
+	}
+	return text
 }
 
 func (t Target) exe() string {
@@ -145,7 +155,7 @@ func (t Target) exe() string {
 
 // Single reports whether the target is certain processes only, and not whoever
 // runs an executable.
-func (t Target) Single() bool { return t.PID != 0 || t.Node != "" }
+func (t Target) Single() bool { return t.PID != 0 || t.Node != "" || t.User != "" }
 
 // How long a process may take to tell what it is, and how many are asked at a time.
 const (
@@ -153,7 +163,8 @@ const (
 	atATime  = 16
 )
 
-// maxVMs is how many processes may look like VMs. Any user can start processes that do.
+// maxVMs is how many processes may look like VMs. Any user can start processes that do, so
+// where there are more the users share the room.
 const maxVMs = 4096
 
 // A Finder finds VMs and remembers which users' processes do not answer. The zero value
@@ -180,6 +191,10 @@ func (f *Finder) Find(ctx context.Context, t Target) (found []VM, skipped usdt.S
 		}
 		return []VM{v}, usdt.Skipped{}, nil
 	}
+	wanted, err := t.user()
+	if err != nil {
+		return nil, usdt.Skipped{}, err
+	}
 	processes, skipped, err := f.search.Find(ctx, func(exe string) bool { return matches(exe, t.exe()) })
 	switch {
 	case ctx.Err() != nil:
@@ -200,11 +215,13 @@ func (f *Finder) Find(ctx context.Context, t Target) (found []VM, skipped usdt.S
 		case errors.Is(err, usdt.ErrProcessGone), errors.Is(err, ErrNotVM):
 		case err != nil:
 			skipped.Add(err)
-		case len(found) == maxVMs:
-			skipped.Add(fmt.Errorf("process %d: more than %d processes look like VMs", v.PID(), maxVMs))
-		case t.Node == "" || v.Node == t.Node:
+		case (t.Node == "" || v.Node == t.Node) && wanted(v.User):
 			found = append(found, v)
 		}
+	}
+	found, beyond := share(found, maxVMs)
+	for _, v := range beyond {
+		skipped.Add(fmt.Errorf("process %d of user %d: more than %d processes look like VMs", v.PID(), v.User, maxVMs))
 	}
 	if len(found) == 0 {
 		return nil, skipped, fmt.Errorf("%s: %w", t, ErrNone)
@@ -332,7 +349,11 @@ func describe(p usdt.Process) (VM, error) {
 	if err != nil {
 		return VM{}, err
 	}
-	return VM{Process: p, Exe: exe, Node: nodeName(args, hostname)}, nil
+	user, err := p.Owner()
+	if err != nil {
+		return VM{}, err
+	}
+	return VM{Process: p, Exe: exe, Node: nodeName(args, hostname), User: user}, nil
 }
 
 // hostname returns the part of a node's name behind the @: the whole name of
