@@ -207,9 +207,11 @@ type Collector struct {
 
 	sweptQueues int64 // when queues were last swept
 
-	crowded bool     // all slots were taken at some time
-	read    []uint64 // what was read of each cell before, summed over stripes
-	counts  []Counts // reused by each read
+	crowded bool // all slots were taken at some time
+
+	vmHits map[int]uint64 // see VMHits
+	read   []uint64       // what was read of each cell before, summed over stripes
+	counts []Counts       // reused by each read
 
 	groups    groupReader
 	functions map[uint64]string // that groups are, beside what the programs have read
@@ -256,12 +258,13 @@ func New(opts Options) (*Collector, error) {
 		layout:   l,
 		programs: make(map[variant]loaded),
 		entries:  make([]entry, len(opts.Outcomes)+spareEntries(opts)),
-		arena:    newArena(region{others, l.stripeCells - others}),
+		arena:    newArena(l.ofOutcomes()),
 		numbers:  make(map[string]int),
 		traces:   make(map[int][]link.Link),
 
 		functions: make(map[uint64]string),
 		read:      make([]uint64, l.stripeCells),
+		vmHits:    make(map[int]uint64),
 		fixed: fixed{
 			stripeMask:  uint32(l.stripes - 1),
 			stripeCells: uint32(l.stripeCells),

@@ -133,15 +133,14 @@ const volatile __u32 stripe_cells = 1; /* cells in a stripe */
 
 /* What has no outcome to be counted at: the first cells of a stripe. */
 enum other {
-	HITS,    /* runs of a program at a probe */
 	FOREIGN, /* user_trace events that are not the wrapper's version 1 */
 	NAMELESS, /* starts of which discovery could not read the name, or that have none */
 	UNNOTED, /* starts of names for which discovery had no place to tell whether it knows them */
 	UNWATCHED, /* processes that take part in a span and found no room to be watched */
-	RETURNS, /* of HITS, those where a function returns */
-	STEPPED, /* of HITS, those for which the kernel single-steps an instruction */
-	TRACED,  /* of HITS, those at tracepoints of the kernel */
-	OTHERS,
+	RETURNS, /* runs of a program where a function returns */
+	STEPPED, /* runs of a program for which the kernel single-steps an instruction */
+	TRACED,  /* runs of a program at tracepoints of the kernel */
+	OTHERS,  /* the runs of programs in each VM, by its slot, are in the cells from here on */
 };
 
 /* The row of the window that contains t. */
@@ -213,10 +212,16 @@ static __always_inline void count_other(enum other which)
 const volatile bool at_return;
 const volatile bool is_stepped;
 
-/* Counts a run of a program at a probe. */
-static __always_inline void count_hit(void)
+/* Counts a run of a program in a VM. A pid of 0 is a VM that is not known. */
+static __always_inline void count_run(__u32 pid)
 {
-	count_other(HITS);
+	count_cell(stripe() + OTHERS + (pid ? vm_slot(pid) : vm_slots), 1);
+}
+
+/* Counts a run of a program at a probe. */
+static __always_inline void count_hit(__u32 pid)
+{
+	count_run(pid);
 	if (at_return)
 		count_other(RETURNS);
 	if (is_stepped)
@@ -224,9 +229,9 @@ static __always_inline void count_hit(void)
 }
 
 /* Counts a run of a program at a tracepoint. */
-static __always_inline void count_traced(void)
+static __always_inline void count_traced(__u32 pid)
 {
-	count_other(HITS);
+	count_run(pid);
 	count_other(TRACED);
 }
 

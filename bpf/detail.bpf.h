@@ -29,9 +29,9 @@ struct detail {
 /* False where there is nothing to do. */
 static __always_inline bool begin_detail(void *ctx, struct detail *d)
 {
-	count_hit();
 	d->now = bpf_ktime_get_ns();
 	d->key.pid = current_pid();
+	count_hit(d->key.pid);
 	if (!d->key.pid || !is_watching(d->key.pid, d->now))
 		return false;
 	d->tables = term_tables(ctx, d->key.pid);

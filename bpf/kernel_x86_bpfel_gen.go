@@ -193,15 +193,14 @@ const (
 type kernelOther uint32
 
 const (
-	kernelOtherHITS      kernelOther = 0
-	kernelOtherFOREIGN   kernelOther = 1
-	kernelOtherNAMELESS  kernelOther = 2
-	kernelOtherUNNOTED   kernelOther = 3
-	kernelOtherUNWATCHED kernelOther = 4
-	kernelOtherRETURNS   kernelOther = 5
-	kernelOtherSTEPPED   kernelOther = 6
-	kernelOtherTRACED    kernelOther = 7
-	kernelOtherOTHERS    kernelOther = 8
+	kernelOtherFOREIGN   kernelOther = 0
+	kernelOtherNAMELESS  kernelOther = 1
+	kernelOtherUNNOTED   kernelOther = 2
+	kernelOtherUNWATCHED kernelOther = 3
+	kernelOtherRETURNS   kernelOther = 4
+	kernelOtherSTEPPED   kernelOther = 5
+	kernelOtherTRACED    kernelOther = 6
+	kernelOtherOTHERS    kernelOther = 7
 )
 
 type kernelOutcome struct {
@@ -333,7 +332,8 @@ type kernelSliceTime struct {
 	OffNs   uint64
 	SinceNs uint64
 	BeginNs uint64
-	Dirty   uint64
+	Dirty   uint32
+	Pid     uint32
 }
 
 type kernelSpan struct {

@@ -57,7 +57,7 @@ type layout struct {
 // large: counting is atomic, so stripes only keep processors out of each other's
 // way. There is room for later outcomes, with discovery as much as there may be.
 func newLayout(outcomes []Outcome, slots, processors int, discover bool) (layout, error) {
-	l := layout{slots: slots + 1, stripes: ceilPowerOfTwo(processors), stripeCells: others}
+	l := layout{slots: slots + 1, stripes: ceilPowerOfTwo(processors), stripeCells: others + slots + 1}
 	for _, o := range outcomes {
 		l.stripeCells += l.size(o.Bins)
 	}
@@ -83,6 +83,13 @@ func newLayout(outcomes []Outcome, slots, processors int, discover bool) (layout
 	spare = max(spare, minSpareCells)
 	l.stripeCells += min(spare, maxCellsBytes/cellBytes/l.stripes-l.stripeCells)
 	return l, nil
+}
+
+// ofOutcomes returns the cells of a stripe that are for outcomes: those before have what is
+// of none, and the hits in each VM.
+func (l layout) ofOutcomes() region {
+	first := others + l.slots
+	return region{first, l.stripeCells - first}
 }
 
 func (l layout) bytes() int { return l.stripes * l.stripeCells * cellBytes }

@@ -155,12 +155,12 @@ SEC("tp_btf/sched_wakeup")
 int detail_wakeup(__u64 *ctx)
 {
 	struct task_struct *p = (struct task_struct *)ctx[0];
-	__u32 tid = p->pid;
+	__u32 tid = p->pid, vm = vm_of(tid);
 	struct off_cpu *off;
 
-	if (p->on_cpu || !is_observed(vm_of(tid)))
+	if (p->on_cpu || !is_observed(vm))
 		return 0;
-	count_traced();
+	count_traced(vm);
 	off = bpf_map_lookup_elem(&off_cpus, &tid);
 	if (off && off->since_ns && !off->ready_ns)
 		off->ready_ns = bpf_ktime_get_ns();
@@ -176,11 +176,11 @@ int detail_switch(__u64 *ctx)
 	__u32 from_vm = vm_of_current(from), to_tid = to->pid, to_vm = vm_of(to_tid);
 
 	if (is_observed(from_vm)) {
-		count_traced();
+		count_traced(from_vm);
 		off_cpu_starts(from, from_vm, ctx[0] ? 0 : ctx[3]);
 	}
 	if (is_observed(to_vm)) {
-		count_traced();
+		count_traced(to_vm);
 		off_cpu_ends(to_vm, to_tid);
 	}
 	return 0;

@@ -577,7 +577,7 @@ static __always_inline void rule_start(struct rule_event *e)
 	}
 	open_instance(e);
 	if (rule.slices)
-		begin_slice();
+		begin_slice(e->key.pid);
 	if (rule.overtaken)
 		end_overtaken(e);
 }
@@ -736,7 +736,7 @@ static __always_inline bool is_of_rule(void *ctx, struct rule_event *e)
 	e->key.pid = current_pid();
 	if (!e->key.pid)
 		return false;
-	count_hit();
+	count_hit(e->key.pid);
 	e->outcome = bpf_map_lookup_elem(&outcomes, &e->index);
 	if (!e->outcome || e->now < e->outcome->since_ns)
 		return false;
@@ -867,7 +867,7 @@ int process_spawn(void *ctx)
 	use_thread_stack();
 	if (!k.pid)
 		return 0;
-	count_hit();
+	count_hit(k.pid);
 	if (read_block(ctx, &block) || read_arg(ctx, &block, 0, &pid) ||
 	    read_arg(ctx, &block, 1, &mfa))
 		return 0;
@@ -897,7 +897,7 @@ int process_gone(void *ctx)
 	use_thread_stack();
 	if (!k.pid)
 		return 0;
-	count_hit();
+	count_hit(k.pid);
 	if (read_block(ctx, &block) || read_arg(ctx, &block, 0, &pid))
 		return 0;
 	k.process = erlang_pid(pid);

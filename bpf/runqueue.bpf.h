@@ -68,7 +68,7 @@ static __always_inline bool thread_event(struct rule_event *e, __u32 pid, __u32 
 	e->key.pid = pid;
 	e->key.number = e->outcome->rule;
 	e->key.id = tid;
-	count_traced();
+	count_traced(pid);
 	e->current = e->now < e->outcome->until_ns;
 	e->series = series_of(e->outcome, pid);
 	e->row = row_at(e->now);

@@ -19,7 +19,8 @@ struct slice_time {
 	__u64 off_ns;   /* how long it has been off the processors since it was first seen */
 	__u64 since_ns; /* since when it is off the processors, 0: it is on one */
 	__u64 begin_ns; /* off_ns at the beginning of its slice */
-	__u64 dirty;    /* it is a dirty scheduler */
+	__u32 dirty;    /* it is a dirty scheduler */
+	__u32 pid;      /* of its VM */
 };
 
 /* By the ids of the threads. */
@@ -37,8 +38,8 @@ static __always_inline bool is_dirty(void)
 	return !bpf_get_current_comm(comm, sizeof(comm)) && thread_kind(comm) == THREAD_DIRTY;
 }
 
-/* The current thread begins to run a process. */
-static __always_inline void begin_slice(void)
+/* The current thread of a VM begins to run a process. */
+static __always_inline void begin_slice(__u32 pid)
 {
 	__u32 tid = bpf_get_current_pid_tgid();
 	struct slice_time *s = bpf_map_lookup_elem(&slices, &tid), first = {};
@@ -48,6 +49,7 @@ static __always_inline void begin_slice(void)
 		return;
 	}
 	first.dirty = is_dirty();
+	first.pid = pid;
 	bpf_map_update_elem(&slices, &tid, &first, BPF_NOEXIST);
 }
 
@@ -76,14 +78,14 @@ int slice_switch(__u64 *ctx)
 
 	stops = bpf_map_lookup_elem(&slices, &from_tid);
 	if (stops) {
-		count_traced();
+		count_traced(stops->pid);
 		stops->since_ns = bpf_ktime_get_ns();
 	}
 	begins = bpf_map_lookup_elem(&slices, &to_tid);
 	if (!begins || !begins->since_ns)
 		return 0;
 	if (!stops)
-		count_traced();
+		count_traced(begins->pid);
 	begins->off_ns += bpf_ktime_get_ns() - begins->since_ns;
 	begins->since_ns = 0;
 	return 0;

@@ -363,7 +363,7 @@ int span(void *ctx)
 	e.key.seq = 0;
 	if (!e.key.pid)
 		return 0;
-	count_hit();
+	count_hit(e.key.pid);
 	e.unreadable = !read_event(ctx, &e);
 	if (e.unreadable) {
 		read_error(&e);
@@ -405,7 +405,7 @@ int process_exit(void *ctx)
 	use_thread_stack();
 	if (!key.pid)
 		return 0;
-	count_hit();
+	count_hit(key.pid);
 	if (!read_block(ctx, &block) && !read_arg(ctx, &block, 0, &addr))
 		key.owner = erlang_pid(addr);
 	if (!key.owner || bpf_map_update_elem(&exits, &key, &now, BPF_ANY))

@@ -59,6 +59,29 @@ func TestMillionSpans(t *testing.T) {
 	checkNoOthers(t, c)
 }
 
+// The hits of each VM are counted, also those that are of no outcome.
+func TestHitsOfVMs(t *testing.T) {
+	otp := vmtest.Private(t)
+	a, b := vmtest.StartOn(t, otp, erlang.Options{}), vmtest.StartOn(t, otp, erlang.Options{})
+	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}, Window: int64(time.Second), Discover: true})
+	c.Observe(a, b)
+
+	c.Call(a, "span_load", "run", spans(1, 1000))
+	c.Call(b, "span_load", "run", spans(1, 300))
+	vmtest.Eval(t, b, `[beamscope:with_span(<<"other">>, fun() -> ok end) || _ <- lists:seq(1, 50)]`)
+	c.ReadAll()
+
+	if diff := cmp.Diff(map[int]uint64{a.PID(): 2000, b.PID(): 700}, c.VMHits()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if hits := c.Others().Hits.All; hits != 2700 {
+		t.Errorf("%d hits, want 2700", hits)
+	}
+	if again := c.VMHits(); len(again) != 0 {
+		t.Errorf("again: %v", again)
+	}
+}
+
 // Spans that never end: each is a timeout, in the window that contains its start
 // and dMax. The VM measures the starts itself.
 func TestTimeoutsInTheirWindows(t *testing.T) {

@@ -46,7 +46,7 @@ func TestLayoutRowsAreDisjoint(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cells := newArena(region{others, l.stripeCells - others})
+		cells := newArena(l.ofOutcomes())
 		for _, o := range outcomes {
 			r, ok := cells.take(l.size(o.Bins))
 			if !ok {
@@ -124,7 +124,7 @@ func TestArena(t *testing.T) {
 // map would get too large: then fewer; and where one stripe is too large, none.
 func TestLayoutStripes(t *testing.T) {
 	const gib = 1 << 30
-	large := func(share int) []Outcome { return []Outcome{{Bins: (gib/8/share-others)/(2*9) - columns}} }
+	large := func(share int) []Outcome { return []Outcome{{Bins: (gib/8/share-others-2)/(2*9) - columns}} }
 	for _, test := range []struct {
 		outcomes                 []Outcome
 		processors, wantsStripes int
@@ -156,7 +156,7 @@ func TestLayoutStripes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if spare := l.stripeCells - others - test.outcomes*l.size(1000); l.stripes != test.stripes || spare < 16*l.size(1000) {
+		if spare := l.ofOutcomes().size - test.outcomes*l.size(1000); l.stripes != test.stripes || spare < 16*l.size(1000) {
 			t.Errorf("%+v: %d stripes and %d cells to spare", test, l.stripes, spare)
 		}
 	}

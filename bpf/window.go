@@ -395,9 +395,18 @@ func (c Counters) cut() Counters {
 func (c *Collector) readOthers() Others {
 	var d [others]uint64
 	c.readCells(d[:], 0)
+	runs := make([]uint64, c.layout.slots)
+	c.readCells(runs, others)
+	var all uint64
+	for slot, n := range runs {
+		all += n
+		if pid, ok := c.vmIn(slot); ok && n > 0 {
+			c.vmHits[pid] += n
+		}
+	}
 	return Others{
 		Hits: Hits{
-			All:     d[kernelOtherHITS],
+			All:     all,
 			Returns: d[kernelOtherRETURNS],
 			Stepped: d[kernelOtherSTEPPED],
 			Traced:  d[kernelOtherTRACED],
@@ -408,6 +417,16 @@ func (c *Collector) readOthers() Others {
 
 		Unwatched: d[kernelOtherUNWATCHED],
 	}
+}
+
+// VMHits returns how often programs ran in each VM, by its pid, in the windows that were read
+// since it was last called; in those that are not told apart, together, by 0.
+func (c *Collector) VMHits() map[int]uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	hits := c.vmHits
+	c.vmHits = make(map[int]uint64)
+	return hits
 }
 
 // Forget gives the slot of a VM that has ended to a later one. Call it when the

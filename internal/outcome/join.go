@@ -182,6 +182,7 @@ func (j *Joint) merge(w Window) Batch {
 		merged.Rejected.Count += p.batch.Rejected.Count
 		merged.Rejected.Last = cmp.Or(merged.Rejected.Last, p.batch.Rejected.Last)
 		merged.Cost = merged.Cost.Add(p.batch.Cost)
+		merged.Loads = append(merged.Loads, p.batch.Loads...)
 	}
 	slices.SortStableFunc(j.ends, func(a, b Instance) int { return cmp.Compare(a.End, b.End) })
 	merged.Counts, merged.Instances = j.counts, j.ends

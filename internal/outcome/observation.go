@@ -136,7 +136,7 @@ func (s Spec) kernelID() string {
 // attach attaches to a file, unless it is attached to. missing says what cannot be
 // explained of what happens there.
 func (o *observation) attach(ctx context.Context, f file, target bpf.Target) (missing, err error) {
-	if _, attached := o.files[f]; attached {
+	if o.covering(f) != nil {
 		return nil, nil
 	}
 	a, err := o.collector.Attach(ctx, target)
@@ -147,13 +147,26 @@ func (o *observation) attach(ctx context.Context, f file, target bpf.Target) (mi
 	return a.Missing(), nil
 }
 
+// covering returns what is attached to a VM's file, for all VMs or for that one; nil where
+// nothing is.
+func (o *observation) covering(f file) *bpf.Attachment {
+	if a := o.files[f.ofAll()]; a != nil {
+		return a
+	}
+	return o.files[f]
+}
+
 // attachLike attaches to what another observation is attached to, where it can, until the
-// context is done.
-func (o *observation) attachLike(ctx context.Context, other *observation) (missing error) {
+// context is done: for each file to the processes with these pids, 0 for all of them.
+func (o *observation) attachLike(ctx context.Context, other *observation, pids func(file) []int) (missing error) {
 	var errs []error
 	for f, a := range other.files {
-		missing, err := o.attach(ctx, f, a.Target())
-		errs = append(errs, missing, err)
+		for _, pid := range pids(f) {
+			f, target := f, a.Target()
+			f.pid, target.PID = pid, pid
+			missing, err := o.attach(ctx, f, target)
+			errs = append(errs, missing, err)
+		}
 	}
 	return errors.Join(errs...)
 }

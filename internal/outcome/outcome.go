@@ -345,6 +345,17 @@ type Batch struct {
 
 	Rejected Rejected
 	Cost     Cost
+
+	// Loads say what part each running VM has in the events of the cost, in no order. A source
+	// that does not know has none, and recordings keep none.
+	Loads []Load
+}
+
+// A Load is what a VM has of the events of a [Cost].
+type Load struct {
+	VM     VM
+	User   int // id of its user
+	Events uint64
 }
 
 // Rejected counts what came in and could not be understood. Where it is certain

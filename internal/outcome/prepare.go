@@ -57,7 +57,7 @@ const (
 func (s *VMSource) prepare(ctx context.Context, vms []vm.VM) {
 	for _, v := range vms {
 		_, known := s.vms[v.PID()]
-		if _, refused := s.refused[v.Process]; known || refused || s.preparing[v.Process] {
+		if _, refused := s.refused[v.Process]; known || refused || s.preparing[v.Process] || s.left[v.PID()] != nil {
 			continue
 		}
 		if s.attachedTo(v) {
@@ -79,7 +79,7 @@ func (s *VMSource) prepare(ctx context.Context, vms []vm.VM) {
 // attachedTo reports whether the executable of a VM is attached to.
 func (s *VMSource) attachedTo(v vm.VM) bool {
 	f := s.fileOf(v)
-	return !slices.ContainsFunc(s.observations, func(o *observation) bool { return o.files[f] == nil })
+	return !slices.ContainsFunc(s.observations, func(o *observation) bool { return o.covering(f) == nil })
 }
 
 // prepareOne reads the executable of a VM, a few at a time.
@@ -246,7 +246,7 @@ func (s *VMSource) admit(ctx context.Context, p *preparedVM) error {
 		s.refused[v.Process] = VMStatus{VM: id, Exe: v.Exe.Name, Refused: err.Error()}
 		return err
 	}
-	if a := s.observations[0].files[s.fileOf(v)]; a != nil { // also where another VM runs the same file
+	if a := s.observations[0].covering(s.fileOf(v)); a != nil { // also where another VM runs the same file
 		s.names.callers.add(v, a.Target().Probes)
 	}
 	watch, err := v.Watch()
@@ -256,7 +256,7 @@ func (s *VMSource) admit(ctx context.Context, p *preparedVM) error {
 	if err != nil {
 		s.note("the end of pid %d will not be noticed: %v", v.PID(), err)
 	}
-	o := &observedVM{id: id, file: s.fileOf(v), user: v.User, exe: v.Exe.Name, since: monotonic.Now(), watch: watch, process: v, guessed: p.guessed}
+	o := &observedVM{id: id, process: v, file: s.fileOf(v), exe: v.Exe.Name, since: monotonic.Now(), watch: watch, guessed: p.guessed}
 	s.add(o)
 	s.note("observing %s", id)
 	s.noteClaims(o)
@@ -271,9 +271,9 @@ func (s *VMSource) noteClaims(o *observedVM) {
 	}
 	for _, pid := range slices.Sorted(maps.Keys(s.vms)) {
 		v := s.vms[pid]
-		if v.id.Node == o.id.Node && v.user != o.user && v.exe != "" && v.died == 0 {
+		if v.id.Node == o.id.Node && v.process.User != o.process.User && v.exe != "" && v.died == 0 {
 			s.note("VMs of two users have the node name %s: pid %d of user %d and pid %d of user %d. In a scope file target: {node: %[1]s, user: %[3]d} observes those of one user",
-				o.id.Node, v.id.PID, v.user, o.id.PID, o.user)
+				o.id.Node, v.id.PID, v.process.User, o.id.PID, o.process.User)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func (s *VMSource) Status() []VMStatus {
 
 // updateStatus writes the status anew.
 func (s *VMSource) updateStatus() {
-	all := slices.Concat(s.gone, slices.Collect(maps.Values(s.refused)))
+	all := slices.Concat(s.gone, slices.Collect(maps.Values(s.refused)), s.leftStatus())
 	probes := make(map[file][]ProbeStatus)
 	for _, v := range s.vms {
 		st := VMStatus{VM: v.id, Exe: v.exe, Since: v.since, Ended: v.died != 0}
@@ -73,7 +73,7 @@ func (s *VMSource) updateStatus() {
 // probesOf returns the probes that are attached to in a file: those of outcomes, and
 // behind them what is only there for discovery.
 func (s *VMSource) probesOf(f file) []ProbeStatus {
-	a := s.observations[len(s.observations)-1].files[f]
+	a := s.observations[len(s.observations)-1].covering(f)
 	if a == nil {
 		return nil
 	}

@@ -54,12 +54,16 @@ type VMSource struct {
 	cfg     VMConfig
 	meter   *meter
 	vms     map[int]*observedVM
+	left    map[int]*leftVM           // VMs that are left out, by pid
+	loud    map[usdt.Process]int      // how often running VMs were left out
+	apart   map[file]bool             // executables whose VMs are attached to one by one, as some are left out
 	refused map[usdt.Process]VMStatus // VMs that cannot be observed, which was noted
 	gone    []VMStatus                // VMs that have ended and were given up, the last ones
 	notices []Notice
-	hits    bpf.Hits // since they were last told as a cost
-	told    bool     // no more were read since
-	counted int64    // when that was
+	hits    bpf.Hits       // since they were last told as a cost
+	loads   map[int]uint64 // of these, those of each VM
+	told    bool           // no more were read since
+	counted int64          // when that was
 
 	// The first of each is that of the window that was collected last; others are
 	// there while they wait for their first window.
@@ -128,7 +132,6 @@ type file struct {
 type observedVM struct {
 	id    VM
 	file  file
-	user  int    // id of its user; meaningless where exe is ""
 	exe   string // path of its executable, "" where it was gone before it could be looked at
 	since int64
 	watch *vm.Exit // nil where it was gone before it could be watched
@@ -155,6 +158,10 @@ func NewVMSource(ctx context.Context, cfg VMConfig) (*VMSource, error) {
 	s := &VMSource{
 		cfg:     cfg,
 		vms:     make(map[int]*observedVM),
+		left:    make(map[int]*leftVM),
+		loud:    make(map[usdt.Process]int),
+		apart:   make(map[file]bool),
+		loads:   make(map[int]uint64),
 		refused: make(map[usdt.Process]VMStatus),
 		unnamed: make(map[int]bool),
 		names:   newNames(),
@@ -236,7 +243,7 @@ func takesMessages(s Spec) bool {
 // fileOf returns what is attached to for a VM.
 func (s *VMSource) fileOf(v vm.VM) file {
 	f := file{device: v.Exe.Device, inode: v.Exe.Inode}
-	if s.cfg.Target.Single() {
+	if s.cfg.Target.Single() || s.apart[f] {
 		f.pid = v.PID()
 	}
 	return f
@@ -343,9 +350,14 @@ func (s *VMSource) Plan(ctx context.Context, p Plan) error {
 	if err != nil {
 		return fmt.Errorf("change what is observed: %w", err)
 	}
-	missing, err := o.collector.Change(ctx, p.From, int64(p.Window), outcomes)
-	if errors.Is(err, bpf.ErrPending) || errors.Is(err, bpf.ErrNoRoom) {
-		o, missing, err = s.takeOver(ctx, o, p)
+	var missing error
+	if apart := s.toSeparate(); len(apart) > 0 {
+		o, missing, err = s.takeOver(ctx, o, p, apart)
+	} else {
+		missing, err = o.collector.Change(ctx, p.From, int64(p.Window), outcomes)
+		if errors.Is(err, bpf.ErrPending) || errors.Is(err, bpf.ErrNoRoom) {
+			o, missing, err = s.takeOver(ctx, o, p, nil)
+		}
 	}
 	if errors.Is(err, bpf.ErrLate) {
 		return fmt.Errorf("change what is observed: %w: %w", ErrLate, err)
@@ -361,15 +373,21 @@ func (s *VMSource) Plan(ctx context.Context, p Plan) error {
 	return nil
 }
 
-// takeOver has another observation begin with a plan, where the one until now ends.
-func (s *VMSource) takeOver(ctx context.Context, old *observation, p Plan) (o *observation, missing, err error) {
+// takeOver has another observation begin with a plan, where the one until now ends. It
+// attaches to the VMs of some executables one by one.
+func (s *VMSource) takeOver(ctx context.Context, old *observation, p Plan, apart []file) (o *observation, missing, err error) {
 	if o, err = newObservation(p, s.cfg, s.names, len(s.vms)); err != nil {
 		return nil, nil, err
 	}
 	for pid := range s.vms {
 		missing = errors.Join(missing, o.collector.ObserveThreads(pid))
 	}
-	missing = errors.Join(missing, o.attachLike(ctx, old))
+	missing = errors.Join(missing, o.attachLike(ctx, old, func(f file) []int {
+		if !slices.Contains(apart, f) {
+			return []int{f.pid}
+		}
+		return s.runningIn(f)
+	}))
 	if ctx.Err() != nil {
 		return nil, nil, errors.Join(context.Cause(ctx), o.close())
 	}
@@ -380,6 +398,9 @@ func (s *VMSource) takeOver(ctx context.Context, old *observation, p Plan) (o *o
 		return nil, nil, errors.Join(err, o.close())
 	}
 	s.observations = append(s.observations, o)
+	for _, f := range apart {
+		s.separate(f)
+	}
 	s.note("the plan needs another collector: what is open when it begins is cut")
 	return o, missing, nil
 }
@@ -471,6 +492,8 @@ func (s *VMSource) Collect(_ context.Context, w Window) (Batch, error) {
 		return Batch{}, err
 	}
 	read, s.cut = append(read, s.cut...), s.cut[:0]
+	read = slices.DeleteFunc(read, func(c bpf.Counts) bool { return s.left[c.PID] != nil })
+	streamed.instances = slices.DeleteFunc(streamed.instances, func(i bpf.Instance) bool { return s.left[i.PID] != nil })
 	for _, c := range read {
 		if _, known := s.vms[c.PID]; !known && c.PID != 0 {
 			s.adopt(c.PID)
@@ -479,7 +502,8 @@ func (s *VMSource) Collect(_ context.Context, w Window) (Batch, error) {
 	s.batch.assemble(st, s.vms, read, streamed)
 	s.nameGroups(st)
 	s.noteNoRoom(s.batch.counts)
-	batch := Batch{Window: w, Time: monotonic.Wall(w.To), Counts: s.batch.counts, Instances: s.batch.instances, Cost: s.cost(w)}
+	batch := Batch{Window: w, Time: monotonic.Wall(w.To), Counts: s.batch.counts, Instances: s.batch.instances}
+	batch.Cost, batch.Loads = s.cost(w)
 	if !observed {
 		batch.Instances = nil // they are part of what is lost
 		for i := range batch.Counts {
@@ -542,30 +566,41 @@ func (s *VMSource) read(o *observation, n uint64) (counts []bpf.Counts, observed
 func (s *VMSource) readWindow(o *observation, n uint64) ([]bpf.Counts, error) {
 	counts, others, err := o.collector.Read(n)
 	s.hits, s.told = s.hits.Add(others.Hits), false
+	for pid, n := range o.collector.VMHits() {
+		s.loads[pid] += n
+	}
 	s.noteOthers(others)
 	s.noteUnwatched(others)
 	return counts, err
 }
 
-// cost returns what observing cost in a window: the part for its length of what it
-// cost since it was last asked for.
-func (s *VMSource) cost(w Window) Cost {
+// cost returns what observing cost in a window, and the VMs' parts in it: the part for its
+// length of what it cost since it was last asked for.
+func (s *VMSource) cost(w Window) (c Cost, loads []Load) {
 	now := monotonic.Now()
-	var c Cost
 	var hits bpf.Hits
 	if !s.told { // windows that were not observed are not read: their hits come with a later one
-		c.Events = uint64(math.Round(float64(s.hits.All) * float64(w.Duration()) / float64(now-s.counted)))
+		inWindow := func(n uint64) uint64 {
+			return uint64(math.Round(float64(n) * float64(w.Duration()) / float64(now-s.counted)))
+		}
+		c.Events = inWindow(s.hits.All)
+		for pid, v := range s.vms {
+			if v.exe != "" && v.died == 0 {
+				loads = append(loads, Load{VM: v.id, User: v.process.User, Events: inWindow(s.loads[pid])})
+			}
+		}
+		clear(s.loads)
 		hits, s.hits, s.counted, s.told = s.hits, bpf.Hits{}, now, true
 	}
 	if s.meter == nil {
-		return c
+		return c, loads
 	}
 	var err error
 	if c.PerEvent, err = s.meter.read(monotonic.Now(), hits); err != nil {
 		s.note("what a hit costs is no longer measured: %v", err)
 		s.meter = nil
 	}
-	return c
+	return c, loads
 }
 
 // Watch implements [Source]: it finds VMs that have come, and those that have gone.
@@ -591,6 +626,9 @@ func (s *VMSource) watch(ctx context.Context) error {
 		s.noteStopped(o)
 	}
 	if err := s.sweepExits(now); err != nil {
+		return err
+	}
+	if err := s.readmit(now); err != nil {
 		return err
 	}
 	s.admitReady(ctx)
@@ -702,25 +740,36 @@ func (s *VMSource) bury(w Window) error {
 		if open > 0 {
 			continue
 		}
-		delete(s.vms, pid)
 		s.gone = append(s.gone, VMStatus{VM: v.id, Exe: v.exe, Since: v.since, Ended: true})
 		s.gone = s.gone[max(0, len(s.gone)-goneMost):]
-		delete(s.unnamed, pid)
-		errs := []error{v.close(), s.names.close(pid)}
+		delete(s.loud, v.process.Process)
+		errs := []error{v.close(), s.giveUp(pid)}
 		for _, o := range s.observations {
-			errs = append(errs, o.collector.Forget(pid), o.detach(pid))
-			o.record.forgetVM(pid)
-			if o.census != nil {
-				o.census.forget(pid)
-			}
+			errs = append(errs, o.collector.Forget(pid))
 		}
-		s.functions.forgetVM(pid)
-		s.names.callers.remove(pid)
 		if err := errors.Join(errs...); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// giveUp gives up what there is of a VM, and detaches where it is attached to by itself. What
+// the programs know of it stays.
+func (s *VMSource) giveUp(pid int) error {
+	delete(s.vms, pid)
+	delete(s.unnamed, pid)
+	errs := []error{s.names.close(pid)}
+	for _, o := range s.observations {
+		errs = append(errs, o.detach(pid))
+		o.record.forgetVM(pid)
+		if o.census != nil {
+			o.census.forget(pid)
+		}
+	}
+	s.functions.forgetVM(pid)
+	s.names.callers.remove(pid)
+	return errors.Join(errs...)
 }
 
 // openSpans returns how many spans of a VM may still end.
@@ -749,6 +798,9 @@ func (s *VMSource) Close() error {
 	}
 	for pid, v := range s.vms {
 		errs = append(errs, v.close(), s.names.close(pid))
+	}
+	for _, l := range s.left {
+		errs = append(errs, l.close())
 	}
 	return errors.Join(append(errs, s.meter.close())...)
 }

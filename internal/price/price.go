@@ -30,25 +30,28 @@ type Guard struct {
 	Patience time.Duration // one whole window at least
 
 	above time.Duration // of windows in a row
+	loads loads         // of these
 }
 
-// Judge takes the cost of a window, and returns why less is to be observed from now on;
-// "" where it need not.
-func (g *Guard) Judge(c outcome.Cost, window time.Duration) string {
-	why := g.Limit.Exceeded(c, window)
-	if why == "" {
-		g.above = 0
-		return ""
+// Judge takes the cost of a window, and the VMs' parts in it. It returns why less is to be
+// observed from now on; "" where it need not. loud is then the VM that is to be left out,
+// nil where there is none: see [Loud].
+func (g *Guard) Judge(c outcome.Cost, parts []outcome.Load, window time.Duration) (why string, loud *Loud) {
+	if why = g.Limit.Exceeded(c, window); why == "" {
+		g.Forget()
+		return "", nil
 	}
+	g.loads.add(c, parts)
 	if g.above += window; g.above < g.Patience {
-		return ""
+		return "", nil
 	}
-	g.above = 0
-	return why
+	loud = g.loads.loudest()
+	g.Forget()
+	return why, loud
 }
 
 // Forget has the next window be the first one.
-func (g *Guard) Forget() { g.above = 0 }
+func (g *Guard) Forget() { g.above, g.loads = 0, loads{} }
 
 // Exceeded says by what a cost is above the limit; "" where it is not.
 func (l Limit) Exceeded(c outcome.Cost, window time.Duration) string {

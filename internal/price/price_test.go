@@ -16,15 +16,16 @@ func TestPatience(t *testing.T) {
 		g := Guard{Limit: Limit{Rate: 1}, Patience: Patience}
 		much := outcome.Cost{Events: 100}
 		for range want - 1 {
-			if why := g.Judge(much, window); why != "" {
+			if why, _ := g.Judge(much, nil, window); why != "" {
 				t.Fatalf("%v: %s", window, why)
 			}
 		}
-		g.Judge(outcome.Cost{}, window)
+		g.Judge(outcome.Cost{}, nil, window)
 		n := 1
-		for g.Judge(much, window) == "" {
-			n++
+		for why := ""; why == ""; n++ {
+			why, _ = g.Judge(much, nil, window)
 		}
+		n--
 		if n != want {
 			t.Errorf("windows of %v: %d, want %d", window, n, want)
 		}

@@ -153,6 +153,9 @@ func Open(ctx context.Context, c config.Config, o Options) (*Session, error) {
 	}
 	if o.Limit != (price.Limit{}) || len(o.Look) > 0 {
 		s.thrift = newThrift(s, o.Limit, o.Look)
+		if opened.vms != nil {
+			s.thrift.leaver = opened.vms
+		}
 		source = &thriftySource{source, s.thrift}
 		observers = append(observers, s.thrift)
 	}

@@ -36,7 +36,8 @@ const (
 // its own, so that the run waits for nothing.
 type thrift struct {
 	session *Session
-	wake    chan struct{} // has room for one: there is something to do
+	leaver  outcome.Leaver // leaves out VMs, nil where nothing does
+	wake    chan struct{}  // has room for one: there is something to do
 
 	// These are used by the goroutine of the run alone.
 	guard price.Guard
@@ -52,6 +53,7 @@ type thrift struct {
 
 // A wish is a change of what is observed.
 type wish struct {
+	leave   bool   // a VM is left out from the next plan on
 	drop    string // name of an outcome
 	explain bool   // explanations are to be dropped
 	add     string // built-in outcome
@@ -80,14 +82,17 @@ func (t *thrift) Noticed(outcome.Notice) error { return nil }
 
 // Framed implements [scope.Observer]. The error wraps [ErrPrice] where observing costs
 // too much and nothing is left to give up.
-func (t *thrift) Framed(_ *outcome.Batch, f *scope.Frame) error {
+func (t *thrift) Framed(b *outcome.Batch, f *scope.Frame) error {
 	t.mu.Lock()
 	waiting := t.wish != nil || t.epoch < t.due
 	t.mu.Unlock()
 	if waiting || slices.ContainsFunc(f.Probes, func(p scope.Probe) bool { return p.Counts.Unobserved }) {
 		return nil
 	}
-	if why := t.guard.Judge(f.Cost, f.Window.Duration()); why != "" {
+	if why, loud := t.guard.Judge(f.Cost, b.Loads, f.Window.Duration()); why != "" {
+		if t.leaveOut(loud, why) {
+			return nil
+		}
 		t.look = nil
 		w := t.dearest(f)
 		if w == nil {
@@ -102,6 +107,27 @@ func (t *thrift) Framed(_ *outcome.Batch, f *scope.Frame) error {
 		t.lookOn(f)
 	}
 	return nil
+}
+
+// leaveOut leaves out a VM that costs too much, and reports whether it does: not where there
+// is none.
+func (t *thrift) leaveOut(loud *price.Loud, why string) bool {
+	if loud == nil || t.leaver == nil {
+		return false
+	}
+	length, next, err := t.leaver.LeaveOut(loud.VM)
+	if errors.Is(err, outcome.ErrNotLeft) {
+		return false
+	}
+	t.say("%s", loud.Left(why, length))
+	if err != nil {
+		t.say("%v", err)
+	}
+	t.calm = 0
+	if next {
+		t.want(&wish{leave: true})
+	}
+	return true
 }
 
 // lookOn adds the next outcome of the VM, unless spans were seen or it may cost too much.
@@ -215,8 +241,9 @@ func (t *thrift) work(ctx context.Context) {
 		}, err
 	})
 	switch {
-	case err == nil:
+	case err == nil && !w.leave:
 		t.say("%v", w)
+	case err == nil:
 	case ctx.Err() != nil, errors.Is(err, outcome.ErrEnded):
 	case errors.Is(err, config.ErrObserved), errors.Is(err, errUnchanged):
 	default:
@@ -234,6 +261,8 @@ func (t *thrift) work(ctx context.Context) {
 func (w *wish) apply(c config.Config) (config.Config, error) {
 	c = c.Clone()
 	switch {
+	case w.leave:
+		return c, nil
 	case w.add != "":
 		scale, _ := config.BuiltinScale(w.add)
 		return c.WithBuiltin(w.add, scale)

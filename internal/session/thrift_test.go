@@ -77,7 +77,7 @@ func TestLook(t *testing.T) {
 	}
 	step := func(x *thrift, events uint64) string {
 		t.Helper()
-		if err := x.Framed(nil, frame(events)); err != nil {
+		if err := x.Framed(new(outcome.Batch), frame(events)); err != nil {
 			t.Fatal(err)
 		}
 		if x.wish == nil {
@@ -127,10 +127,10 @@ func TestTooDear(t *testing.T) {
 	s := &Session{config: config.Default()}
 	x := newThrift(s, price.Limit{Share: 0.1}, nil)
 	f := &scope.Frame{Window: outcome.Window{To: int64(time.Second)}, Cost: outcome.Cost{Events: 200_000, PerEvent: time.Microsecond}}
-	if err := x.Framed(nil, f); err != nil {
+	if err := x.Framed(new(outcome.Batch), f); err != nil {
 		t.Fatalf("at once: %v", err)
 	}
-	if err := x.Framed(nil, f); !errors.Is(err, ErrPrice) {
+	if err := x.Framed(new(outcome.Batch), f); !errors.Is(err, ErrPrice) {
 		t.Errorf("error %v, want %v", err, ErrPrice)
 	}
 }

@@ -25,8 +25,14 @@ type Model struct {
 	wantBy string // likewise
 	begun  bool   // what is wanted was observed in the window before
 	gaveUp string // why the level is not Everything, "" where it is
-	most   Level  // that can be observed
-	lack   string // why that is not Everything, "" where it is
+
+	// leave leaves out a VM, and says so; ok is false where it cannot be left out. Where next is
+	// true the VM pays until the next plan. nil: no VM can be left out.
+	leave   func(loud *price.Loud, why string) (notice string, next, ok bool)
+	leaving bool // a VM is left out from the next plan on
+
+	most Level  // that can be observed
+	lack string // why that is not Everything, "" where it is
 
 	surveys []*Survey // that are of no window yet
 	ages    ages
@@ -68,7 +74,7 @@ func (m *Model) Configure(p outcome.Plan) {
 	}
 	m.live = &next
 	m.guard.Forget()
-	m.begun = false
+	m.begun, m.leaving = false, false
 	if m.sort != Automatic && m.sort.info().value != nil && !next.level.Has(m.sort.info().kind) {
 		m.sort = Automatic
 	}
@@ -79,16 +85,22 @@ func (m *Model) Configure(p outcome.Plan) {
 // that even the least costs too much: it wraps [ErrLimit].
 func (m *Model) Add(b *outcome.Batch) (notice string, err error) {
 	m.extend(b)
-	if m.live.level != m.want || m.live.by != m.wantBy {
+	if m.live.level != m.want || m.live.by != m.wantBy || m.leaving {
 		return "", nil // what is wanted has not begun yet
 	}
 	if !m.begun {
 		m.begun = true
 		return "", nil // what was given up may have been attached to still
 	}
-	why := m.guard.Judge(b.Cost, b.Window.Duration())
+	why, loud := m.guard.Judge(b.Cost, b.Loads, b.Window.Duration())
 	if why == "" {
 		return "", nil
+	}
+	if loud != nil && m.leave != nil {
+		if notice, next, ok := m.leave(loud, why); ok {
+			m.leaving, m.begun = next, false
+			return notice, nil
+		}
 	}
 	if m.want == 1 {
 		return "", fmt.Errorf("%w, even of %s alone: %s. Detached; --rate allows more", ErrLimit, GC, why)
@@ -108,7 +120,7 @@ func (m *Model) Lack(most Level, why string) {
 func (m *Model) Retry() { m.want, m.gaveUp = m.most, m.lack }
 
 // Refused notes that what is wanted cannot be had: it goes on with what there is.
-func (m *Model) Refused() { m.want, m.wantBy = m.live.level, m.live.by }
+func (m *Model) Refused() { m.want, m.wantBy, m.leaving = m.live.level, m.live.by, false }
 
 // GroupBy wants other rows: [outcome.GroupPID] or [outcome.GroupMFA].
 func (m *Model) GroupBy(by string) { m.wantBy = by }

@@ -86,6 +86,7 @@ func Open(ctx context.Context, o Options) (*Top, error) {
 		changed: make(chan struct{}, 1), wanted: make(chan struct{}, 1),
 		processors: processors{of: o.Processor},
 	}
+	t.model.leave = t.leave
 	t.model.SortBy(o.Sort)
 	t.model.Filter(o.Filter)
 	err := t.open(ctx, Everything)
@@ -193,6 +194,26 @@ func (t *Top) Run(ctx context.Context, limit time.Duration) error {
 		return nil
 	}
 	return err
+}
+
+// leave leaves out a VM that costs too much, where the source can.
+func (t *Top) leave(loud *price.Loud, why string) (notice string, next, ok bool) {
+	source, can := t.source.(outcome.Leaver)
+	if !can {
+		return "", false, false
+	}
+	length, next, err := source.LeaveOut(loud.VM)
+	if errors.Is(err, outcome.ErrNotLeft) {
+		return "", false, false
+	}
+	notice = loud.Left(why, length)
+	if err != nil {
+		notice += fmt.Sprintf(" (%v)", err)
+	}
+	if next {
+		signal(t.wanted)
+	}
+	return notice, next, true
 }
 
 // change has what the model wants observed, until the context is done.

@@ -1,0 +1,47 @@
+package session_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/otheruser"
+	"github.com/beamscope/beamscope/internal/price"
+	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/session"
+	"github.com/beamscope/beamscope/internal/vmtest"
+)
+
+// Another user's VM that costs more than all may is left out. What is observed of the others
+// stays as it is.
+func TestLoudVM(t *testing.T) {
+	t.Parallel()
+	vmtest.NeedEBPF(t)
+	quiet := vmtest.Start(t, erlang.Options{})
+	loud := vmtest.StartOn(t, vmtest.OfOtherUser(t), erlang.Options{})
+	vmtest.Eval(t, quiet, `spawn(fun Loop() -> erlang:garbage_collect(), timer:sleep(20), Loop() end), ok`)
+	r := observeTarget(t, quiet, "{exe: beam.smp}", "window: 200ms\noutcomes: {gc: {vm: gc}, message: {vm: message}}\n", session.Options{Limit: price.Limit{Rate: 5000}})
+	r.next(1)
+	vmtest.Eval(t, loud, `spawn(fun Loop() -> self() ! x, receive x -> ok end, erlang:garbage_collect(), Loop() end), ok`)
+	r.await(t, "that it is left out", func() bool {
+		return r.noticed(fmt.Sprintf("pid %d of user %d is not observed for 1m0s: ", loud.PID(), otheruser.User))
+	})
+	r.await(t, "frames without it", func() bool {
+		frames := r.reel()
+		last := frames[len(frames)-1]
+		return len(last.Probes) > 0 && last.Cost.Events < 1000 && !slices.ContainsFunc(last.Probes, func(p scope.Probe) bool { return p.VM.PID == loud.PID() })
+	})
+	r.next(15)
+	frames := r.reel()
+	var outcomes []string
+	for _, p := range frames[len(frames)-1].Probes {
+		if p.VM.PID == quiet.PID() {
+			outcomes = append(outcomes, p.Name)
+		}
+	}
+	if got := strings.Join(outcomes, " "); got != "gc message" || r.noticed("any more") {
+		t.Errorf("of the quiet VM %q is observed, want gc and message\n%v", got, r.film)
+	}
+}
