@@ -203,7 +203,7 @@ type Collector struct {
 	rules   uint32         // entries that had rules so far
 	numbers map[string]int // of IDs; what the outcomes are called in counts
 
-	discovered int // names that were passed on
+	discovered []int // names that were passed on, by slot
 
 	sweptQueues int64 // when queues were last swept
 
@@ -254,13 +254,15 @@ func New(opts Options) (*Collector, error) {
 		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	c := &Collector{
-		opts:     opts,
-		layout:   l,
-		programs: make(map[variant]loaded),
-		entries:  make([]entry, len(opts.Outcomes)+spareEntries(opts)),
-		arena:    newArena(l.ofOutcomes()),
-		numbers:  make(map[string]int),
-		traces:   make(map[int][]link.Link),
+		opts:   opts,
+		layout: l,
+
+		discovered: make([]int, l.slots),
+		programs:   make(map[variant]loaded),
+		entries:    make([]entry, len(opts.Outcomes)+spareEntries(opts)),
+		arena:      newArena(l.ofOutcomes()),
+		numbers:    make(map[string]int),
+		traces:     make(map[int][]link.Link),
 
 		functions: make(map[uint64]string),
 		read:      make([]uint64, l.stripeCells),
@@ -320,7 +322,8 @@ func (c *Collector) load() error {
 		size[kernelMapLogRecords], size[kernelMapLogHeads] = perStripe*c.layout.stripes, c.layout.stripes
 	}
 	if c.opts.Discover {
-		size[kernelMapHashes], size[kernelMapSeenNames] = hashes, maxNames
+		size[kernelMapHashes], size[kernelMapSeenNames] = hashes*c.layout.slots, maxNames*c.layout.slots
+		size[kernelMapNamesSeen] = c.layout.slots
 	}
 	for name, n := range size {
 		spec.Maps[name].MaxEntries = uint32(n)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 
-/* Discovery: which names spans have that are of no outcome.
+/* Discovery: which names spans have that are of no outcome. Each VM has room of its own, by
+ * its slot, so that no VM's names take the room of another's.
  *
  * The span program does it, attached to every label: what is observed already costs
  * nothing more, and where two programs would run, one does.
@@ -24,10 +25,10 @@
 
 const volatile bool discover; /* note names */
 
-/* Names that the list has room for. */
+/* Names that the list of a VM has room for. */
 #define MAX_NAMES 512
 
-/* Places for hashes, a power of two: so many more than names that one is free soon
+/* Places for the hashes of a VM, a power of two: so many more than names that one is free soon
  * behind where it should be, and that names beyond those in the list are still told
  * apart, to be counted. */
 #define HASHES 4096
@@ -35,9 +36,11 @@ const volatile bool discover; /* note names */
 /* Places that a hash may be at, from where it should be on. */
 #define HASH_TRIES 16
 
+/* User space clears those of a slot that is given up. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* set when loading, to HASHES where there is discovery */
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set when loading, to HASHES a slot where there is discovery */
 	__type(key, __u32);
 	__type(value, __u64); /* 0: free */
 } hashes SEC(".maps");
@@ -53,17 +56,17 @@ struct seen_name {
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* set when loading, to MAX_NAMES where there is discovery */
+	__uint(max_entries, 1); /* set when loading, to MAX_NAMES a slot where there is discovery */
 	__type(key, __u32);
 	__type(value, struct seen_name);
 } seen_names SEC(".maps");
 
-/* How many names were seen, also those that the list has no room for. User space
- * maps it. */
+/* How many names were seen in each VM, by its slot, also those that the list has no room
+ * for. User space maps it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
+	__uint(max_entries, 1); /* as many as there are slots; set when loading */
 	__type(key, __u32);
 	__type(value, __u64);
 } names_seen SEC(".maps");
@@ -104,12 +107,12 @@ __noinline __u64 hash_name(__u64 addr)
 /* What a look for a hash found. */
 enum found { KNOWN, NEW, NO_PLACE };
 
-/* Looks for a hash, and puts it in where it is new: of several who try at once, one
- * finds it new. */
-static __always_inline enum found find_hash(__u64 hash)
+/* Looks for a hash among those of a slot, and puts it in where it is new: of several who try
+ * at once, one finds it new. */
+static __always_inline enum found find_hash(__u64 hash, __u32 slot)
 {
 	for (__u32 i = 0; i < HASH_TRIES; i++) {
-		__u32 at = (hash / 2 + i) % HASHES; /* its lowest bit says nothing */
+		__u32 at = slot * HASHES + (hash / 2 + i) % HASHES; /* its lowest bit says nothing */
 		__u64 *place = bpf_map_lookup_elem(&hashes, &at);
 		__u64 there;
 
@@ -131,7 +134,7 @@ static __always_inline enum found find_hash(__u64 hash)
 __noinline int note_name(__u64 addr, __u32 pid)
 {
 	__u64 hash = hash_name(addr);
-	__u32 zero = 0, at;
+	__u32 slot = vm_slot(pid), at;
 	__u64 *count;
 	struct seen_name *seen;
 	long n;
@@ -140,7 +143,7 @@ __noinline int note_name(__u64 addr, __u32 pid)
 		count_other(NAMELESS);
 		return 0;
 	}
-	switch (find_hash(hash)) {
+	switch (find_hash(hash, slot)) {
 	case KNOWN:
 		return 0;
 	case NO_PLACE:
@@ -149,11 +152,14 @@ __noinline int note_name(__u64 addr, __u32 pid)
 	case NEW:
 		break;
 	}
-	count = bpf_map_lookup_elem(&names_seen, &zero);
+	count = bpf_map_lookup_elem(&names_seen, &slot);
 	if (!count)
 		return 0;
 	at = __sync_fetch_and_add(count, 1);
-	seen = at < MAX_NAMES ? bpf_map_lookup_elem(&seen_names, &at) : NULL;
+	if (at >= MAX_NAMES)
+		return 0;
+	at += slot * MAX_NAMES;
+	seen = bpf_map_lookup_elem(&seen_names, &at);
 	if (!seen)
 		return 0;
 	n = bpf_probe_read_user_str(seen->name, sizeof(seen->name), (void *)addr);

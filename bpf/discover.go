@@ -9,34 +9,47 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The room of discovery, as in discover.bpf.h.
+// The room of discovery for each VM, as in discover.bpf.h.
 const (
 	maxNames = 512
 	hashes   = 4096
 )
 
-// MaxNames is how many names a collector discovers at most.
+// MaxNames is how many names a collector discovers of a VM at most.
 const MaxNames = maxNames
 
 // A SpanName is a name of spans that is that of no outcome.
 type SpanName struct {
 	Name string
-	PID  int // of the VM where it was seen first
+	PID  int // of the VM; 0: one of those that found no slot
 }
 
 // Discovered returns the names of spans that were seen since it was last called and,
 // when they first were, were those of no outcome; nothing without
-// [Options.Discover]. beyond is how many names were seen in all for which there was
-// no room.
-func (c *Collector) Discovered() (names []SpanName, beyond uint64) {
+// [Options.Discover]. A name that is seen in several VMs comes once for each. beyond is how
+// many names were seen in a VM, by its pid, for which there was no room.
+func (c *Collector) Discovered() (names []SpanName, beyond map[int]uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed || !c.opts.Discover {
-		return nil, 0
+		return nil, nil
 	}
-	seen := atomic.LoadUint64(c.memory.namesSeen)
-	for ; c.discovered < min(int(seen), maxNames); c.discovered++ {
-		n := &c.memory.seenNames[c.discovered]
+	beyond = make(map[int]uint64)
+	for slot := range c.discovered {
+		seen := atomic.LoadUint64(&c.memory.namesSeen[slot])
+		names = append(names, c.discoveredIn(slot, min(int(seen), maxNames))...)
+		if seen > maxNames {
+			pid, _ := c.vmIn(slot)
+			beyond[pid] = seen - maxNames
+		}
+	}
+	return names, beyond
+}
+
+// discoveredIn returns the names that are new in a slot, where so many are listed.
+func (c *Collector) discoveredIn(slot, listed int) (names []SpanName) {
+	for ; c.discovered[slot] < listed; c.discovered[slot]++ {
+		n := &c.memory.seenNames[slot*maxNames+c.discovered[slot]]
 		length := atomic.LoadUint32(&n.Length)
 		if length == 0 {
 			break // being written
@@ -45,7 +58,19 @@ func (c *Collector) Discovered() (names []SpanName, beyond uint64) {
 			names = append(names, SpanName{Name: name, PID: int(n.Pid)})
 		}
 	}
-	return names, max(seen, maxNames) - maxNames
+	return names
+}
+
+// forgetNames makes room in a slot for the names of another VM. The programs know none of the
+// slot's any more, and none of them runs in its VM.
+func (c *Collector) forgetNames(slot int) {
+	if !c.opts.Discover {
+		return
+	}
+	clear(c.memory.hashes[slot*hashes:][:hashes])
+	clear(c.memory.seenNames[slot*maxNames:][:maxNames])
+	c.discovered[slot] = 0
+	atomic.StoreUint64(&c.memory.namesSeen[slot], 0)
 }
 
 func seenName(n *kernelSeenName) string {

@@ -19,7 +19,8 @@ type mappings struct {
 	worsts   []kernelWorst
 
 	seenNames []kernelSeenName
-	namesSeen *uint64
+	namesSeen []uint64 // by slot
+	hashes    []uint64
 
 	records []kernelRecord // of the log; one that is never written where there is none
 	heads   []kernelLogHead
@@ -29,7 +30,7 @@ type mappings struct {
 
 func mapMaps(maps *kernelMaps) (*mappings, error) {
 	m := new(mappings)
-	var errs [9]error
+	var errs [10]error
 	m.cells, errs[0] = mapped[uint64](m, maps.Cells)
 	m.outcomes, errs[1] = mapped[kernelOutcome](m, maps.Outcomes)
 	m.slotPIDs, errs[2] = mapped[uint64](m, maps.SlotPids)
@@ -37,14 +38,14 @@ func mapMaps(maps *kernelMaps) (*mappings, error) {
 	clocks, err := mapped[kernelClock](m, maps.Clocks)
 	errs[4] = err
 	m.seenNames, errs[5] = mapped[kernelSeenName](m, maps.SeenNames)
-	namesSeen, err := mapped[uint64](m, maps.NamesSeen)
-	errs[6] = err
+	m.namesSeen, errs[6] = mapped[uint64](m, maps.NamesSeen)
 	m.records, errs[7] = mapped[kernelRecord](m, maps.LogRecords)
 	m.heads, errs[8] = mapped[kernelLogHead](m, maps.LogHeads)
+	m.hashes, errs[9] = mapped[uint64](m, maps.Hashes)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
-	m.clock, m.namesSeen = &clocks[0], &namesSeen[0]
+	m.clock = &clocks[0]
 	return m, nil
 }
 

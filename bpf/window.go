@@ -454,6 +454,7 @@ func (c *Collector) Forget(pid int) error {
 		return fmt.Errorf("forget VM %d: %w", pid, err)
 	}
 	atomic.StoreUint64(&c.memory.slotPIDs[slot], 0)
+	c.forgetNames(int(slot))
 	if err := forgetCached(c.maps.VmCache, pid); err != nil {
 		return err
 	}

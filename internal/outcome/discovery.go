@@ -1,6 +1,8 @@
 package outcome
 
 import (
+	"fmt"
+
 	"github.com/beamscope/beamscope/bpf"
 )
 
@@ -9,7 +11,13 @@ type Discoverer interface {
 	// Discovered returns the names of spans that were seen since it was last called,
 	// and were those of no spec when they first were. It is called from the goroutine
 	// of the other methods.
-	Discovered() []string
+	Discovered() []Discovery
+}
+
+// A Discovery is a name of spans, and the user of the VM where it was seen first.
+type Discovery struct {
+	Name string
+	User int // id
 }
 
 var (
@@ -19,39 +27,79 @@ var (
 
 // A discovery is what a source remembers of the names that it has passed on.
 type discovery struct {
-	names map[string]bool
+	users map[int]map[string]bool // names by user
+	told  map[int]bool            // VMs of which it was said that they have too many names, by pid
 
-	toldBeyond, toldNameless, toldUnnoted, toldForeign bool
+	toldNameless, toldUnnoted, toldForeign bool
 }
 
-// Discovered implements [Discoverer]: it returns up to [bpf.MaxNames] names in all. A
-// notice says once that there are more.
-func (s *VMSource) Discovered() []string {
+// unknownUser is the user of VMs that have gone before they were looked at, and of those that
+// are not told apart.
+const unknownUser = -1
+
+// Discovered implements [Discoverer]: it returns up to [bpf.MaxNames] names of each user's
+// VMs. A notice says once of a VM that there are more.
+func (s *VMSource) Discovered() []Discovery {
 	d := &s.discovery
-	if d.names == nil {
-		d.names = make(map[string]bool)
+	if d.users == nil {
+		d.users, d.told = make(map[int]map[string]bool), make(map[int]bool)
 	}
-	var found []string
-	beyond := false
+	var found []Discovery
 	for _, o := range s.observations {
-		names, more := o.collector.Discovered()
-		beyond = beyond || more > 0
+		names, beyond := o.collector.Discovered()
 		for _, n := range names {
+			if s.left[n.PID] != nil {
+				continue
+			}
+			user := s.userOf(n.PID)
 			switch {
-			case d.names[n.Name]: // by the observation before
-			case len(d.names) == bpf.MaxNames:
-				beyond = true
+			case d.has(n.Name): // in another VM, or by the observation before
+			case len(d.users[user]) == bpf.MaxNames:
+				s.noteBeyond(n.PID)
 			default:
-				d.names[n.Name] = true
-				found = append(found, n.Name)
+				if d.users[user] == nil {
+					d.users[user] = make(map[string]bool)
+				}
+				d.users[user][n.Name] = true
+				found = append(found, Discovery{n.Name, user})
 			}
 		}
-	}
-	if beyond && !d.toldBeyond {
-		d.toldBeyond = true
-		s.note("spans have more than %d names: what came later is not discovered", bpf.MaxNames)
+		for pid := range beyond {
+			s.noteBeyond(pid)
+		}
 	}
 	return found
+}
+
+// has reports whether a name was passed on.
+func (d *discovery) has(name string) bool {
+	for _, names := range d.users {
+		if names[name] {
+			return true
+		}
+	}
+	return false
+}
+
+// userOf returns the id of the user of a VM.
+func (s *VMSource) userOf(pid int) int {
+	if v := s.vms[pid]; v != nil && v.exe != "" {
+		return v.is.User
+	}
+	return unknownUser
+}
+
+// noteBeyond says once of a VM that its spans have too many names.
+func (s *VMSource) noteBeyond(pid int) {
+	if s.discovery.told[pid] {
+		return
+	}
+	s.discovery.told[pid] = true
+	which := "VMs that are not told apart"
+	if v := s.vms[pid]; v != nil {
+		which = fmt.Sprintf("%s of user %d", v.id, s.userOf(pid))
+	}
+	s.note("spans of %s have too many names, more than %d with those of other VMs of that user: what came later is not discovered", which, bpf.MaxNames)
 }
 
 // noteOthers says what became of events that are no outcome's. Where every label is
@@ -73,8 +121,8 @@ func (s *VMSource) noteOthers(o bpf.Others) {
 }
 
 // Discovered implements [Discoverer]: it returns what the parts have discovered.
-func (j *Joint) Discovered() []string {
-	var names []string
+func (j *Joint) Discovered() []Discovery {
+	var names []Discovery
 	for _, p := range j.parts {
 		if d, ok := p.Source.(Discoverer); ok && !p.ended {
 			names = append(names, d.Discovered()...)

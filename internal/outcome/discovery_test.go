@@ -42,7 +42,7 @@ func TestDiscovered(t *testing.T) {
 	s := discoverer(t, v)
 	spanOf(t, v, "a", 3)
 	spanOf(t, v, "b", 3)
-	if diff := cmp.Diff([]string{"a", "b"}, s.Discovered()); diff != "" {
+	if diff := cmp.Diff([]outcome.Discovery{{Name: "a"}, {Name: "b"}}, s.Discovered()); diff != "" {
 		t.Errorf("discovered, -want +got:\n%s", diff)
 	}
 	s.collectUntil("what that cost", func() bool {
@@ -61,7 +61,7 @@ func TestDiscovered(t *testing.T) {
 	}
 	spanOf(t, v, "b", 3)
 	spanOf(t, v, "c", 3)
-	if diff := cmp.Diff([]string{"c"}, s.Discovered()); diff != "" {
+	if diff := cmp.Diff([]outcome.Discovery{{Name: "c"}}, s.Discovered()); diff != "" {
 		t.Errorf("discovered after the change, -want +got:\n%s", diff)
 	}
 	s.collectNow()
@@ -86,7 +86,7 @@ func TestDiscoveredTooMany(t *testing.T) {
 	s.collectNow()
 	said := 0
 	for _, n := range s.notices() {
-		if n == fmt.Sprintf("spans have more than %d names: what came later is not discovered", bpf.MaxNames) {
+		if n == fmt.Sprintf("spans of pid %d of user 0 have too many names, more than %d with those of other VMs of that user: what came later is not discovered", v.PID(), bpf.MaxNames) {
 			said++
 		}
 	}

@@ -759,6 +759,7 @@ func (s *VMSource) bury(w Window) error {
 func (s *VMSource) giveUp(pid int) error {
 	delete(s.vms, pid)
 	delete(s.unnamed, pid)
+	delete(s.discovery.told, pid)
 	errs := []error{s.names.close(pid)}
 	for _, o := range s.observations {
 		errs = append(errs, o.detach(pid))

@@ -268,7 +268,7 @@ func TestDiscoveryOfTooMany(t *testing.T) {
 				return false
 			}
 		}
-		return r.noticed("200 outcomes were made of spans, and no more are: ")
+		return r.noticed("no more outcomes are made of spans of VMs of user 0: ")
 	})
 	if beyond := r.Status().Beyond; len(beyond) != 50 || slices.Contains(r.spans(), beyond[0]) {
 		t.Errorf("beyond: %q", beyond)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/autorange"
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/figures"
@@ -16,8 +17,16 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// MaxFound is how many outcomes a session adds by itself.
-const MaxFound = 200
+// MaxFound is how many outcomes a session adds by itself of the spans of each user's VMs, and
+// MaxFoundOfAll of all of them. Of these 200 are of the first users who have so many.
+const (
+	MaxFound      = 200
+	MaxFoundOfAll = 480
+)
+
+// foundOnLabel is how many outcomes a session adds by itself of each user with names on the
+// same [bpf.Label]: so nobody takes all of the room there for names of others.
+const foundOnLabel = bpf.NamesPerLabel / 2
 
 // A finder makes outcomes of what a session discovers, and fits their scales. It is
 // told of names and frames by the goroutine of the run, and changes the configuration
@@ -27,7 +36,7 @@ type finder struct {
 	wake    chan struct{} // has room for one: there is something to do
 
 	mu      sync.Mutex
-	names   []string // that are to become outcomes
+	names   []outcome.Discovery // that are to become outcomes
 	notices []outcome.Notice
 
 	// These are under the lock of the session.
@@ -57,7 +66,7 @@ func (s *findingSource) Watch(ctx context.Context) []outcome.Notice {
 }
 
 // add notes names that are to become outcomes, and returns what there is to say.
-func (f *finder) add(names []string) []outcome.Notice {
+func (f *finder) add(names []outcome.Discovery) []outcome.Notice {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.names = append(f.names, names...)
@@ -134,7 +143,7 @@ func (f *finder) work(ctx context.Context) (more bool) {
 // An edit is what a finder does to a configuration.
 type edit struct {
 	config config.Config
-	names  []string // of spans that become outcomes
+	names  []outcome.Discovery // of spans that become outcomes
 	fitted []*fit
 }
 
@@ -145,14 +154,15 @@ func (f *finder) edit(now config.Config) *edit {
 	names := f.names
 	f.names = nil
 	f.mu.Unlock()
-	var beyond []string
-	for _, name := range names {
-		at := origin{span: name}
+	var beyond []outcome.Discovery
+	room := f.room()
+	for _, d := range names {
+		at := origin{span: d.Name}
 		if f.dismissed[at] {
 			continue
 		}
-		if len(f.found)+len(e.names) >= MaxFound {
-			beyond = append(beyond, name)
+		if !room.has(d) {
+			beyond = append(beyond, d)
 			continue
 		}
 		with, err := at.with(e.config, autorange.Start(now.Base))
@@ -164,12 +174,10 @@ func (f *finder) edit(now config.Config) *edit {
 			continue
 		}
 		e.config = with
-		e.names = append(e.names, name)
+		e.names = append(e.names, d)
+		room.take(d)
 	}
-	if len(beyond) > 0 {
-		f.beyond = append(f.beyond, beyond...)
-		f.say("%d outcomes were made of spans, and no more are: %s %s none", MaxFound, enumerated(beyond), have(len(beyond)))
-	}
+	f.noteBeyond(beyond)
 	f.fit(e)
 	return e
 }
@@ -177,10 +185,10 @@ func (f *finder) edit(now config.Config) *edit {
 // settle notes what an edit has done.
 func (f *finder) settle(e *edit) {
 	if len(e.names) > 0 {
-		f.say("discovered: %s", listed(e.names))
+		f.say("discovered: %s", listed(namesOf(e.names)))
 	}
-	for _, name := range e.names {
-		f.found[origin{span: name}] = &found{}
+	for _, d := range e.names {
+		f.found[origin{span: d.Name}] = &found{user: d.User}
 	}
 	for _, fit := range e.fitted {
 		fit.settle()
@@ -191,7 +199,7 @@ func (f *finder) settle(e *edit) {
 // giveUp notes what could not be done: it is not tried again.
 func (f *finder) giveUp(e *edit, err error) {
 	if len(e.names) > 0 {
-		f.say("%s cannot be observed: %v", listed(e.names), err)
+		f.say("%s cannot be observed: %v", listed(namesOf(e.names)), err)
 	}
 	for _, fit := range e.fitted {
 		fit.fixed = true

@@ -45,3 +45,19 @@ func TestLoudVM(t *testing.T) {
 		t.Errorf("of the quiet VM %q is observed, want gc and message\n%v", got, r.film)
 	}
 }
+
+// However many names another user's spans have, those of a VM are found beside them.
+func TestDiscoveryBesideAnotherUser(t *testing.T) {
+	t.Parallel()
+	vmtest.NeedEBPF(t)
+	quiet := vmtest.Start(t, erlang.Options{})
+	other := vmtest.StartOn(t, vmtest.OfOtherUser(t), erlang.Options{})
+	r := observeTarget(t, quiet, "{exe: beam.smp}", emptyScope, session.Options{Discover: true})
+	r.next(1)
+	vmtest.Eval(t, other, `[beamscope:start_span(<<"zz", (integer_to_binary(I))/binary>>) || I <- lists:seq(1, 5000)], ok`)
+	r.await(t, "that the names are too many", func() bool {
+		return r.noticed(fmt.Sprintf("spans of pid %d of user %d have too many names", other.PID(), otheruser.User))
+	})
+	r.load(1, "victim")
+	r.await(t, "the span of the quiet VM", func() bool { return slices.Contains(r.spans(), "victim") })
+}

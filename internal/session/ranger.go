@@ -29,6 +29,7 @@ const (
 // A found is an outcome that was discovered, and what was seen of it since it has had
 // its scale.
 type found struct {
+	user  int  // of the VM that it was discovered in
 	fixed bool // the scale is left alone: somebody has set it, or it could not be changed
 	fits  int
 	past  autorange.Past
