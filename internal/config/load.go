@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
 	"go.yaml.in/yaml/v4"
+	"golang.org/x/sys/unix"
+
+	"github.com/beamscope/beamscope/internal/trusted"
 )
 
 // MaxFile bounds the size of a scope file in bytes, and of one with a diagram.
@@ -33,14 +37,19 @@ func Load(path string) (Config, error) {
 
 // readFile reads a file of limited size. Its errors go behind the file's name.
 func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
+	file, err := trusted.Open(path, os.O_RDONLY|unix.O_NONBLOCK)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
 	if err != nil {
 		return nil, unreadable(err)
 	}
 	if !info.Mode().IsRegular() || info.Size() > MaxFile {
 		return nil, fmt.Errorf("is not a file of at most %d KiB", MaxFile>>10)
 	}
-	data, err := os.ReadFile(path)
+	data, err := io.ReadAll(io.LimitReader(file, MaxFile))
 	if err != nil {
 		return nil, unreadable(err)
 	}

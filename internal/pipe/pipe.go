@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/beamscope/beamscope/internal/trusted"
 )
 
 // Open opens a file for reading. Where it is a pipe that nobody has open for writing, it
@@ -17,7 +19,8 @@ func Open(ctx context.Context, name string) (*os.File, error) {
 	return OpenFile(ctx, name, os.O_RDONLY)
 }
 
-// OpenFile is [Open] with flags of os.OpenFile, of a file that exists.
+// OpenFile is [Open] with flags of os.OpenFile, of a file that exists. A path through links is
+// followed as [trusted.Open] does.
 func OpenFile(ctx context.Context, name string, flags int) (*os.File, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -28,7 +31,7 @@ func OpenFile(ctx context.Context, name string, flags int) (*os.File, error) {
 	}
 	opened := make(chan result, 1)
 	go func() {
-		file, err := os.OpenFile(name, flags, 0)
+		file, err := trusted.Open(name, flags)
 		opened <- result{file, err}
 	}()
 	select {
@@ -40,12 +43,12 @@ func OpenFile(ctx context.Context, name string, flags int) (*os.File, error) {
 	case <-ctx.Done():
 	}
 	// The other end is opened, for both ends at a time can always be: nobody waits any more.
-	fd, err := unix.Open(name, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	other, err := trusted.Open(name, os.O_RDWR|unix.O_NONBLOCK)
 	if err == nil {
 		if r := <-opened; r.err == nil {
 			err = r.file.Close()
 		}
-		err = errors.Join(err, unix.Close(fd))
+		err = errors.Join(err, other.Close())
 	}
 	return nil, errors.Join(context.Cause(ctx), err)
 }
