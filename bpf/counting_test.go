@@ -30,7 +30,7 @@ func counted(name string, bins int) Outcome {
 // test counts as the programs do.
 func fakeCollector(t rapid.TB, spare int, outcomes ...Outcome) *Collector {
 	const vms, stripes = 2, 2
-	l := layout{slots: vms + 1, stripes: stripes, stripeCells: others}
+	l := layout{slots: vms + 1, stripes: stripes, stripeCells: others + vms + 1}
 	for range spare + 1 {
 		for _, o := range outcomes {
 			l.stripeCells += l.size(o.Bins)
@@ -41,10 +41,13 @@ func fakeCollector(t rapid.TB, spare int, outcomes ...Outcome) *Collector {
 		opts:     Options{Outcomes: outcomes, Start: gridStart, Window: gridWindow, VMs: vms},
 		layout:   l,
 		entries:  make([]entry, entries),
-		arena:    newArena(region{others, l.stripeCells - others}),
+		arena:    newArena(l.ofOutcomes()),
 		numbers:  make(map[string]int),
 		read:     make([]uint64, l.stripeCells),
 		programs: make(map[variant]loaded),
+		vmHits:   make(map[int]uint64),
+
+		discovered: make([]int, l.slots),
 		memory: &mappings{
 			cells:    make([]uint64, stripes*l.stripeCells),
 			outcomes: make([]kernelOutcome, entries),
@@ -151,16 +154,21 @@ func TestCountsAreReadOnce(t *testing.T) {
 // What belongs to no outcome is read once too.
 func TestOthersAreReadOnce(t *testing.T) {
 	c := fakeCollector(t, 0, counted("a", 1))
-	for i := range others {
+	for i := range c.layout.ofOutcomes().first {
 		c.memory.cells[i] = uint64(i + 1)
 		c.memory.cells[c.layout.stripeCells+i] = 100
 	}
 	for n, want := range []Others{
-		{Hits: Hits{101, 106, 107, 108}, Foreign: 102, Nameless: 103, Unnoted: 104, Unwatched: 105}, {},
+		{Hits: Hits{108 + 109 + 110, 105, 106, 107}, Foreign: 101, Nameless: 102, Unnoted: 103, Unwatched: 104}, {},
 	} {
 		_, got, err := c.Read(uint64(n))
 		if got != want || err != nil {
 			t.Errorf("%+v, error %v, want %+v", got, err, want)
+		}
+	}
+	for _, want := range []map[int]uint64{{101: 108}, {}} { // the other slots are of no VM
+		if got := c.VMHits(); !maps.Equal(got, want) {
+			t.Errorf("hits of VMs %v, want %v", got, want)
 		}
 	}
 }
@@ -327,12 +335,12 @@ func TestEntriesAreFreed(t *testing.T) {
 			t.Errorf("after window first%+d: used %v, %+v", int64(n-first), c.entries[0].used, o)
 		}
 	}
-	cells := region{others, c.layout.size(a.Bins)}
+	cells := region{c.layout.ofOutcomes().first, c.layout.size(a.Bins)}
 	if len(c.arena.free) != 2 || c.arena.free[0] != cells || c.arena.free[1] != room[0] {
 		t.Errorf("free are %+v, want %+v and %+v", c.arena.free, cells, room)
 	}
 	// Its cells are not empty, but what is in them is counted as read.
-	c.memory.cells[others] = 5
+	c.memory.cells[c.layout.ofOutcomes().first] = 5
 	next := uint64(first + 6)
 	if _, err := c.Change(t.Context(), at+7*gridWindow, gridWindow, []Outcome{a, b}); err != nil {
 		t.Fatal(err)
@@ -504,10 +512,10 @@ func TestLink(t *testing.T) {
 	a, b := counted("größe", 3), counted("b", 2)
 	b.Stream, b.Group, b.ExitFails = StreamWorst, GroupByMFA, true
 	c := fakeCollector(t, 0, a, b)
-	size := c.layout.size(3)
+	first, size := c.layout.ofOutcomes().first, c.layout.size(3)
 	want := []kernelOutcome{
-		{SinceNs: gridStart, UntilNs: forever, DmaxNs: 50, BinNs: 10, Bins: 3, Cells: uint32(others), Label: noLabel, Rule: 1<<31 + 1, NameLen: 7},
-		{SinceNs: gridStart, UntilNs: forever, DmaxNs: 50, BinNs: 10, Bins: 2, Cells: uint32(others + size), Label: noLabel, Number: 1, Rule: 1<<31 + 2, NameLen: 1,
+		{SinceNs: gridStart, UntilNs: forever, DmaxNs: 50, BinNs: 10, Bins: 3, Cells: uint32(first), Label: noLabel, Rule: 1<<31 + 1, NameLen: 7},
+		{SinceNs: gridStart, UntilNs: forever, DmaxNs: 50, BinNs: 10, Bins: 2, Cells: uint32(first + size), Label: noLabel, Number: 1, Rule: 1<<31 + 2, NameLen: 1,
 			Flags: flagStream | flagWorst | flagGrouped | flagBySpawn | flagExitFails},
 	}
 	for i, name := range []string{"größe", "b"} {
@@ -569,9 +577,11 @@ func TestNothingAfterClose(t *testing.T) {
 // room are counted.
 func TestDiscoveredNames(t *testing.T) {
 	c := fakeCollector(t, 0)
-	c.memory.seenNames, c.memory.namesSeen = make([]kernelSeenName, maxNames), new(uint64)
+	const slot = 1 // the names of each have their own place
+	c.memory.seenNames, c.memory.namesSeen = make([]kernelSeenName, 3*maxNames), make([]uint64, 3)
+	c.memory.slotPIDs[slot] = 100
 	write := func(i int, name string) {
-		n := &c.memory.seenNames[i]
+		n := &c.memory.seenNames[slot*maxNames+i]
 		for j := range len(name) {
 			n.Name[j] = int8(name[j])
 		}
@@ -579,12 +589,12 @@ func TestDiscoveredNames(t *testing.T) {
 	}
 	check := func(beyond uint64, want ...SpanName) {
 		t.Helper()
-		if got, more := c.Discovered(); !slices.Equal(got, want) || more != beyond {
-			t.Errorf("%+v and %d more, want %+v and %d", got, more, want, beyond)
+		if got, more := c.Discovered(); !slices.Equal(got, want) || more[100] != beyond {
+			t.Errorf("%+v and %v more, want %+v and %d", got, more, want, beyond)
 		}
 	}
 	write(0, "a")
-	*c.memory.namesSeen = 3
+	c.memory.namesSeen[slot] = 3
 	write(2, "größe")
 	check(0)
 	c.opts.Discover = true
@@ -595,11 +605,11 @@ func TestDiscoveredNames(t *testing.T) {
 	for i := 3; i < maxNames; i++ {
 		write(i, "x")
 	}
-	*c.memory.namesSeen = maxNames
-	if got, more := c.Discovered(); len(got) != maxNames-3 || more != 0 {
-		t.Errorf("%d names and %d more", len(got), more)
+	c.memory.namesSeen[slot] = maxNames
+	if got, more := c.Discovered(); len(got) != maxNames-3 || len(more) != 0 {
+		t.Errorf("%d names and %v more", len(got), more)
 	}
-	*c.memory.namesSeen = maxNames + 1
+	c.memory.namesSeen[slot] = maxNames + 1
 	check(1)
 	for probe, want := range map[string]uint32{
 		"user_trace__n1": 1, "user_trace__n950": 950, "user_trace__n0": 0, "user_trace__n951": 0, "user_trace__n": 0, "user_trace__i4": 0,

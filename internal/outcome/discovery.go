@@ -84,7 +84,7 @@ func (d *discovery) has(name string) bool {
 // userOf returns the id of the user of a VM.
 func (s *VMSource) userOf(pid int) int {
 	if v := s.vms[pid]; v != nil && v.exe != "" {
-		return v.is.User
+		return v.process.User
 	}
 	return unknownUser
 }
