@@ -364,3 +364,34 @@ func TestForget(t *testing.T) {
 		}
 	}
 }
+
+// Where the outcome with the widest bins has no delays, the mean of what is calculated has
+// such wide bins all the same: it may have delays in the next window.
+func TestMeanInTheWidestBinsBehind(t *testing.T) {
+	s := system(t, "x = a -> b;", spec("a", 8), spec("b", 4), spec("x", 16))
+	s.Probes[1].Spec.BinWidth = 2 * ms
+	failed := outcome.Counts{Outcome: "b", VM: beam, Bins: make([]uint64, 4), Starts: 3, Ends: 3, Failures: 3}
+	p := newPlay(t, s)
+	for n, b := range []outcome.Counts{failed, counts("b", 1, 0, 1, 0), failed} {
+		x := probe(t, p.step(counts("a", 1, 0, 1, 0, 0, 0, 0, 0), b, at("x", 16, 1, 3)), "x")
+		if x.CalculatedMean.Width != 2*ms || x.CalculatedMean.Windows != n+1 {
+			t.Errorf("window %d: a mean of %d windows in bins of %v", n, x.CalculatedMean.Windows, x.CalculatedMean.Width)
+		}
+	}
+}
+
+// A quantile of a mean is the first edge that reaches it, which may be the first of all.
+func TestQuantileOfMean(t *testing.T) {
+	m := scope.Mean{Windows: 2, Width: ms, Band: dq.Band{Mean: []float64{0.5, 0.75, 0.9}, Lo: []float64{0, 0.5, 0.8}, Hi: []float64{0.75, 1, 1}}}
+	for p, want := range map[float64][3]time.Duration{
+		0.5: {0, 0, ms}, 0.75: {ms, 0, 2 * ms}, 0.9: {2 * ms, ms, dq.Unreached}, 1: {dq.Unreached, ms, dq.Unreached},
+	} {
+		if at, within := m.Quantile(p); at != want[0] || within != (dq.Interval{Lo: want[1], Hi: want[2]}) {
+			t.Errorf("%v: %v, %v, want %v", p, at, within, want)
+		}
+	}
+	m.Windows = 1
+	if at, within := m.Quantile(0.5); at != 0 || within != (dq.Interval{}) {
+		t.Errorf("of one window: %v, %v", at, within)
+	}
+}
