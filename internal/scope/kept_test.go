@@ -395,3 +395,11 @@ func TestQuantileOfMean(t *testing.T) {
 		t.Errorf("of one window: %v, %v", at, within)
 	}
 }
+
+// With as many instances as a verdict needs by default, a distribution is known to within 0.2
+// at the default confidence.
+func TestDefaultSamplesSuffice(t *testing.T) {
+	if e, err := dq.Epsilon(scope.DefaultSamples, 1-scope.DefaultConfidence); err != nil || e > 0.2 || e < 0.19 {
+		t.Errorf("known to within %v, %v", e, err)
+	}
+}
