@@ -101,3 +101,24 @@ func TestSVG(t *testing.T) {
 		}
 	}
 }
+
+// Probabilities are drawn with four digits.
+func TestSVGWeights(t *testing.T) {
+	svg := SVG(mustParse(t, "x = p:a[0.12346, 0.87654](b, c)"))
+	for _, want := range []string{">0.1235<", ">0.8765<"} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("no %s in\n%s", want, svg)
+		}
+	}
+}
+
+// An error where nothing is takes one place.
+func TestLengthOfErrors(t *testing.T) {
+	for source, want := range map[string]int{"a = b ->": 1, "a = s:größe": 5} {
+		_, err := Parse(source)
+		var errs Errors
+		if !errors.As(err, &errs) || errs[0].Length != want {
+			t.Errorf("%q: %v, want a length of %d", source, err, want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package diagram
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -360,6 +361,46 @@ func TestUses(t *testing.T) {
 		slices.SortFunc(got, func(x, y Use) int { return strings.Compare(x.Outcome, y.Outcome) })
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s, -want +got:\n%s", name, diff)
+		}
+	}
+}
+
+// What a file has is named once, in order, and found by its name.
+func TestNamesAreOnce(t *testing.T) {
+	const source = "one = f:one(x, y -> x); two = s:one -> a:both(y, z); alone = z;"
+	f, p := mustParse(t, source), compile(t, source)
+	for name, test := range map[string]struct{ got, want []string }{
+		"outcomes":       {f.Outcomes(), []string{"x", "y", "z"}},
+		"names":          {p.Names(), []string{"one", "two", "both", "alone"}},
+		"behind two":     {p.Behind("two"), []string{"x", "y", "z"}},
+		"behind a third": {p.Behind("three"), nil},
+	} {
+		if diff := cmp.Diff(test.want, test.got); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", name, diff)
+		}
+	}
+	for i, name := range []string{"one", "two", "alone"} {
+		if f.Lookup(name) != f.Definitions[i] {
+			t.Errorf("%s is not found", name)
+		}
+	}
+	if f.Lookup("three") != nil {
+		t.Error("three is found")
+	}
+	if diff := cmp.Diff([]Use{{"z", 1, 1}}, p.Uses("alone")); diff != "" {
+		t.Errorf("uses of alone: -want +got:\n%s", diff)
+	}
+	for outcome, want := range map[string]float64{"x": 1, "z": 1} {
+		if got := p.Share("two", outcome); math.Abs(got-want) > 0 {
+			t.Errorf("the share of %s is %v, want %v", outcome, got, want)
+		}
+	}
+	if err := p.Evaluate(func(string) *dq.DeltaQ { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"x", "one", "both"} {
+		if d, ok := p.Value(name); !ok || !d.Empty() {
+			t.Errorf("%s without data: %v, %v", name, d, ok)
 		}
 	}
 }
