@@ -369,6 +369,15 @@ func TestDecodeEvent(t *testing.T) {
 	}
 }
 
+// Nothing is passed on where there are no events.
+func TestNoEvents(t *testing.T) {
+	l := newFakeLog(1, 4)
+	l.write(0, kernelRecord{Now: 5})
+	if _, err := l.read(100, func(batch []Event) { t.Errorf("%d events", len(batch)) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Losses of several parts are one, of all their events and of all the time between them.
 func TestSumOfLosses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -61,6 +61,9 @@ func (b *batch) compile(ctx context.Context) (broken int, err error) {
 			return broken, nil
 		}
 		wrong := places.find(output)
+		if alone := b.mutants[0]; alone.body == nil {
+			wrong[alone.id] = true // also where the error is in what uses the constant
+		}
 		if len(wrong) == 0 {
 			return broken, fmt.Errorf("%s: %w\n%s", b.target.dir, err, output)
 		}

@@ -32,7 +32,7 @@ const withoutKernel = "^Test(LogOrder|LogBeingWritten|LogLost|LossOfOneStripe|Lo
 	"FindBlock|BlockIsWhereItsArgumentsAre|DecodeInstance|Explain|ExplainRefusal|" +
 	"ConditionsMeanTheSame|TextsAreWhole|PackPID|Specialize|RuleEvents|BadRules|TermTest|OfSlices|Identifies|" +
 	"CountsAreReadOnce|OthersAreReadOnce|Skip|Counters|ChangeOfPlans|EntriesAreFreed|DetailsChange|RefusedChanges|End|Link|Flags|" +
-	"NothingAfterClose|DiscoveredNames|Groups|GroupsHaveLongTexts|ChangeNamesWhatIsMissing|FirstIsReplaced|Explains|SpareCells|SumOfLosses|FlagsOfEvents|MessageOrToken)$"
+	"NothingAfterClose|DiscoveredNames|Groups|GroupsHaveLongTexts|ChangeNamesWhatIsMissing|FirstIsReplaced|Explains|SpareCells|SumOfLosses|FlagsOfEvents|MessageOrToken|NoEvents)$"
 
 // What package bpf has to be tested so: other files, and these functions, work on the
 // kernel's programs and maps.
