@@ -46,6 +46,26 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// What is not a name does not count as one.
+func TestOnlyNamesCount(t *testing.T) {
+	if _, err := Parse("x = " + timeouts(5000)); err != nil { // 15002 names, 35000 other tokens
+		t.Errorf("%.200v", err)
+	}
+}
+
+// What is no UTF-8 is reported at its place, which a replacement character is not.
+func TestPlaceOfInvalidUTF8(t *testing.T) {
+	for source, want := range map[string]Pos{
+		"\xff": {1, 1}, "a\xff": {1, 2}, "größe = \xff": {1, 9}, "a = b;\n\xff": {2, 1}, "// \uFFFD\nab\xff": {2, 3},
+	} {
+		_, err := Parse(source)
+		var errs Errors
+		if !errors.As(err, &errs) || errs[0].Pos != want {
+			t.Errorf("%q: %v, want an error at %v", source, err, want)
+		}
+	}
+}
+
 // nest writes n operators, each within the one before.
 func within(n int) string {
 	var s strings.Builder
