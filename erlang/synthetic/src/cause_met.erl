@@ -91,7 +91,7 @@ prepare(noproc, Config) ->
                                {Pid, Monitor} = spawn_monitor(fun() -> ok end),
                                receive {'DOWN', Monitor, process, Pid, _} -> ok end,
                                Before = truth:sleep(Ms div 2),
-                               {'EXIT', {noproc, _}} = (catch gen_server:call(Pid, anything)),
+                               noproc = try gen_server:call(Pid, anything) catch exit:{noproc, _} -> noproc end,
                                Before + truth:sleep(Ms div 2)
                        end);
 
