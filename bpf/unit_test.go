@@ -169,18 +169,19 @@ func TestLayoutStripes(t *testing.T) {
 // 2^17 of each stripe, at most 64 MiB in all, and no more than fit into 1 GiB.
 func TestSpareCells(t *testing.T) {
 	const mib = 1 << 20 / 8 // cells
-	// Of one VM, besides those that find no slot, 8 cells and 2*9 of each column and bin.
-	bins := func(cells int) int { return (cells-8)/18 - 16 }
+	// Of one VM and those that find no slot, 7 cells, 2 for their hits, and 2*9 of each column
+	// and bin.
+	bins := func(cells int) int { return (cells-9)/18 - 16 }
 	for _, test := range []struct {
 		bins, slots, processors int
 		discover                bool
 		stripes, spare          int
 	}{
 		{1, 1, 1, false, 1, 1 << 17},
-		{bins(3 * mib), 1, 1, false, 1, 8 + 18*(bins(3*mib)+16)},
+		{bins(3 * mib), 1, 1, false, 1, 9 + 18*(bins(3*mib)+16)},
 		{bins(100 * mib), 1, 1, false, 1, 64 * mib},
 		{bins(100 * mib), 1, 2, false, 2, 32 * mib},
-		{bins(1000 * mib), 1, 1, false, 1, 1024*mib - 8 - 18*(bins(1000*mib)+16)},
+		{bins(1000 * mib), 1, 1, false, 1, 1024*mib - 9 - 18*(bins(1000*mib)+16)},
 		{0, 1, 1, true, 1, 64 * mib},
 		{0, 1, 4, true, 4, 16 * mib},
 		{0, 15, 1, true, 1, 64 * mib},
@@ -193,7 +194,7 @@ func TestSpareCells(t *testing.T) {
 		if test.bins > 0 {
 			outcomes = []Outcome{{Bins: test.bins}}
 		}
-		used := 8
+		used := 7 + test.slots + 1
 		if test.bins > 0 {
 			used += 18 * (16 + test.bins)
 		}
