@@ -308,7 +308,7 @@ func TestFurther(t *testing.T) {
 	}
 	for _, want := range []string{
 		"       failure  mean   sd   p50  p100\n", "\nwhole is at least as good as slow, at any delay.\n", "\nWhat remains of whole without a:\n",
-		"\nestimate                 0%   5ms           0  5ms   5ms\n", "\nThe requirement leaves for what follows a:\n  a delay of up to 19ms, if it never fails\n  a failure of up to 0%, if it takes no time\n",
+		"\nbounds         0%   5ms   0  5ms   5ms\nestimate       0%   5ms   0  5ms   5ms\n", "\nThe requirement leaves for what follows a:\n  a delay of up to 19ms, if it never fails\n  a failure of up to 0%, if it takes no time\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
