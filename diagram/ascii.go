@@ -104,12 +104,11 @@ func drawDefinition(d *Definition) drawing {
 	return beside(labelled(d.Name, d.Name), plain(" = -->"), drawExpr(d.Expr), plain("--"))
 }
 
-// A drawing is a rectangle of characters, with the row that is joined to what
-// comes before and after.
+// A drawing is a rectangle of characters. Its first row is joined to what comes
+// before and after.
 type drawing struct {
 	rows  []string // without the blanks at their ends
 	width int      // of the widest row, at least, in columns of a terminal
-	base  int
 	names []Label
 }
 
@@ -152,19 +151,18 @@ func drawExpr(e Expr) drawing {
 	return plain("?")
 }
 
-// beside joins drawings at their bases, from left to right.
+// beside joins drawings at their first rows, from left to right.
 func beside(all ...drawing) drawing {
-	base, below := 0, 0
+	height := 0
 	for _, d := range all {
-		base = max(base, d.base)
-		below = max(below, len(d.rows)-d.base)
+		height = max(height, len(d.rows))
 	}
-	out := drawing{rows: make([]string, base+below), base: base}
+	out := drawing{rows: make([]string, height)}
 	for y := range out.rows {
 		var row []byte
 		has, right := 0, 0 // columns
 		for _, d := range all {
-			if text := d.row(y - base + d.base); text != "" {
+			if text := d.row(y); text != "" {
 				row = append(pad(row, right-has), text...)
 				has = right + columns(text)
 			}
@@ -173,7 +171,7 @@ func beside(all ...drawing) drawing {
 		out.rows[y] = string(row)
 	}
 	for _, d := range all {
-		out.names = append(out.names, d.moved(base-d.base, out.width)...)
+		out.names = append(out.names, d.moved(0, out.width)...)
 		out.width += d.width
 	}
 	return out
@@ -186,7 +184,7 @@ func pad(row []byte, blanks int) []byte {
 
 // row is one row, empty where there is none.
 func (d drawing) row(y int) string {
-	if y < 0 || y >= len(d.rows) {
+	if y >= len(d.rows) {
 		return ""
 	}
 	return d.rows[y]
@@ -205,28 +203,28 @@ func drawOperator(e *Operator) drawing {
 		if i > 0 {
 			inner = append(inner, "")
 		}
-		joints = append(joints, len(inner)+b.base)
+		joints = append(joints, len(inner))
 		names = append(names, b.moved(len(inner), len("+"))...)
 		for y, row := range b.rows {
-			if y == b.base {
+			if y == 0 {
 				row += strings.Repeat("-", width+2-columns(row))
 			}
 			inner = append(inner, row)
 		}
 	}
-	first, last := joints[0], joints[len(joints)-1]
+	last := joints[len(joints)-1]
 	for y, row := range inner {
 		for len(joints) > 0 && joints[0] < y {
 			joints = joints[1:]
 		}
-		if bar := barAt(y, first, last, joints); bar != " " {
+		if bar := barAt(y, last, joints); bar != " " {
 			inner[y] = string(pad([]byte(bar+row), width+2-columns(row))) + bar
 		} else if row != "" {
 			inner[y] = bar + row
 		}
 	}
 	label := beside(labelled(e.Label(), e.Name), plain("--"))
-	return beside(label, drawing{inner, width + 2 + len("++"), first, names})
+	return beside(label, drawing{inner, width + 2 + len("++"), names})
 }
 
 // arrow leads to a branch; that of a choice carries its probability.
@@ -239,11 +237,11 @@ func arrow(e *Operator, i int) string {
 
 // barAt is the character of the bars of an operator in a row. Of the joints, those in
 // rows above are left out.
-func barAt(y, first, last int, joints []int) string {
+func barAt(y, last int, joints []int) string {
 	switch {
 	case len(joints) > 0 && joints[0] == y:
 		return "+"
-	case first < y && y < last:
+	case y < last:
 		return "|"
 	}
 	return " "
