@@ -47,7 +47,7 @@ func Open(path string, flags int) (*os.File, error) {
 		}
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	file, err := openPlain(at, flags)
+	file, err := openPlain(at, flags, path)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
@@ -63,8 +63,9 @@ func Open(path string, flags int) (*os.File, error) {
 	return file, nil
 }
 
-// openPlain opens a file by a path without links. Where there is one now, that is an error.
-func openPlain(path string, flags int) (*os.File, error) {
+// openPlain opens a file by a path without links, and gives it a name. Where there is a link
+// now, that is an error.
+func openPlain(path string, flags int, name string) (*os.File, error) {
 	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: unix.RESOLVE_NO_SYMLINKS}
 	for {
 		fd, err := unix.Openat2(unix.AT_FDCWD, path, &how)
@@ -78,6 +79,6 @@ func openPlain(path string, flags int) (*os.File, error) {
 		if err := unix.Fstat(fd, &stat); err == nil && stat.Mode&unix.S_IFMT == unix.S_IFIFO {
 			_ = unix.SetNonblock(fd, true) // or closing it would not end what reads it
 		}
-		return os.NewFile(uintptr(fd), path), nil
+		return os.NewFile(uintptr(fd), name), nil
 	}
 }
