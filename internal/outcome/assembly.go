@@ -89,7 +89,7 @@ func (a *assembly) addCounts(st *stage, read []bpf.Counts) {
 		}
 		groups := counts.Groups
 		*counts = counts.Add(fromKernel(c))
-		counts.Bins, counts.Groups = bins, appendGroups(groups, c.Groups)
+		counts.Bins, counts.Groups = bins, appendGroups(groups, c.Groups, st.specs[st.index[c.Outcome]].DMax())
 	}
 }
 
@@ -210,9 +210,9 @@ const (
 	_ = uint(DelayBuckets - bpf.DelayBuckets)
 )
 
-// appendGroups appends the groups of a window, those that took longest in all first and
-// the rest last.
-func appendGroups(groups []Group, read []bpf.Group) []Group {
+// appendGroups appends the groups of a window of an outcome with this dMax, those that took
+// longest in all first and the rest last.
+func appendGroups(groups []Group, read []bpf.Group, dMax time.Duration) []Group {
 	if len(read) == 0 {
 		return groups
 	}
@@ -243,12 +243,14 @@ func appendGroups(groups []Group, read []bpf.Group) []Group {
 	if rest.Instances() > 0 || rest.Starts > 0 {
 		groups = append(groups, rest)
 	}
-	sortGroups(groups)
+	sortGroups(groups, dMax)
 	return groups
 }
 
-// sortGroups puts those first that took longest in all, and the rest last.
-func sortGroups(groups []Group) {
+// sortGroups puts those first that took longest in all, and the rest last. A timeout took
+// dMax.
+func sortGroups(groups []Group, dMax time.Duration) {
+	took := func(g Group) float64 { return float64(g.Total) + float64(g.Timeouts)*float64(dMax) }
 	slices.SortFunc(groups, func(a, b Group) int {
 		switch {
 		case a.Key == "":
@@ -256,6 +258,6 @@ func sortGroups(groups []Group) {
 		case b.Key == "":
 			return -1
 		}
-		return cmp.Or(-cmp.Compare(a.Total, b.Total), -cmp.Compare(a.Instances(), b.Instances()), cmp.Compare(a.Key, b.Key))
+		return cmp.Or(-cmp.Compare(took(a), took(b)), -cmp.Compare(a.Instances(), b.Instances()), cmp.Compare(a.Key, b.Key))
 	})
 }

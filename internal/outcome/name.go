@@ -3,6 +3,7 @@ package outcome
 import (
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/beamscope/beamscope/internal/procname"
 )
@@ -21,9 +22,9 @@ func (s *VMSource) nameGroups(st *stage) {
 			continue
 		}
 		name := s.namerOf(c.VM.PID) // also where nothing happened: see Survey
-		if s.batch.spec(st, i).Group == GroupMFA {
+		if spec := s.batch.spec(st, i); spec.Group == GroupMFA {
 			known := func(p PID) string { return s.functions.get(watchedProcess{c.VM.PID, p}) }
-			c.Groups = groupByFunction(c.Groups, known, name)
+			c.Groups = groupByFunction(c.Groups, spec.DMax(), known, name)
 		} else {
 			nameProcesses(c.Groups, name)
 		}
@@ -50,7 +51,7 @@ func nameProcesses(groups []Group, name func(PID) (procname.Name, bool)) {
 // Where those are not known, the first of these processes are named; all others are part of
 // the rest: a row of theirs would make that of their function too small, and nobody could
 // tell.
-func groupByFunction(groups []Group, known func(PID) string, name func(PID) (procname.Name, bool)) []Group {
+func groupByFunction(groups []Group, dMax time.Duration, known func(PID) string, name func(PID) (procname.Name, bool)) []Group {
 	named := 0
 	for i := range groups {
 		g := &groups[i]
@@ -65,7 +66,7 @@ func groupByFunction(groups []Group, known func(PID) string, name func(PID) (pro
 		}
 		g.Key, g.Name, g.Process = function, "", 0
 	}
-	return mergeGroups(groups)
+	return mergeGroups(groups, dMax)
 }
 
 // namerOf returns what names the processes of a VM, and says once where it cannot.
@@ -145,7 +146,7 @@ func (n *names) close(vm int) error {
 }
 
 // mergeGroups makes one group of those that have the same key.
-func mergeGroups(groups []Group) []Group {
+func mergeGroups(groups []Group, dMax time.Duration) []Group {
 	var merged []Group
 	index := make(map[string]int)
 	for _, g := range groups {
@@ -157,6 +158,6 @@ func mergeGroups(groups []Group) []Group {
 		}
 		merged[i] = merged[i].Add(g)
 	}
-	sortGroups(merged)
+	sortGroups(merged, dMax)
 	return merged
 }

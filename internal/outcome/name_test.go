@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/procname"
 )
 
@@ -38,7 +39,7 @@ func TestGroupByFunctionName(t *testing.T) {
 	}
 	asked := 0
 	nobody := func(PID) string { return "" }
-	got := groupByFunction(groups, nobody, func(p PID) (procname.Name, bool) {
+	got := groupByFunction(groups, time.Second, nobody, func(p PID) (procname.Name, bool) {
 		asked++
 		return spawnedAs(p)
 	})
@@ -77,5 +78,22 @@ func TestNameProcesses(t *testing.T) {
 		if g.Name != want {
 			t.Errorf("group %d %s is named %q", i, g.Key, g.Name)
 		}
+	}
+}
+
+// A process that never succeeds comes before those that succeed quickly: its timeouts took
+// dMax each. Otherwise it would be among the rest, without a name.
+func TestTimeoutsComeFirst(t *testing.T) {
+	read := []bpf.Group{
+		{Process: 1, Successes: 90, Total: int64(time.Millisecond)},
+		{Process: 2, Timeouts: 90},
+		{Process: 3, Timeouts: 1, Successes: 1, Total: int64(time.Second)},
+	}
+	var order []PID
+	for _, g := range appendGroups(nil, read, 500*time.Millisecond) {
+		order = append(order, g.Process)
+	}
+	if diff := cmp.Diff([]PID{2, 3, 1}, order); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
