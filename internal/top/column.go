@@ -60,7 +60,7 @@ func (c Column) info() columnInfo {
 		ByOldest:   {"oldest", "oldest", 0, 7, 'O', 0, "how long the first of them has waited, at least", nil, (*Seen).age},
 		ByCPU:      {"cpu", "cpu%", 0, 6, 'u', Run, "time on a processor", func(f *Figures) float64 { return f.Processor }, nil},
 		ByDirty:    {"dirty", "dirty%", 90, 7, 'D', Run, "time on dirty schedulers, asleep or not", func(f *Figures) float64 { return f.Dirty }, nil},
-		ByMessages: {"messages", "msg/s", 0, 7, 'm', Mailbox, "messages a second", perSecond, nil},
+		ByMessages: {"messages", "msg/s", 0, 7, 'm', Mailbox, "messages taken a second", (*Figures).inTime, nil},
 		ByP50:      {"p50", "wait p50", 100, 10, '5', Mailbox, "median of the wait in the mailbox", func(f *Figures) float64 { return f.P50.order() }, nil},
 		ByP99:      {"p99", "wait p99", 0, 10, '9', Mailbox, "99th percentile of the wait in the mailbox", func(f *Figures) float64 { return f.P99.order() }, nil},
 		ByGC:       {"gc", "gc%", 0, 6, 'c', GC, "time in garbage collections", func(f *Figures) float64 { return f.Share }, nil},
@@ -101,6 +101,14 @@ func (s *Seen) rate() float64 {
 		return math.NaN()
 	}
 	return s.Reductions
+}
+
+// inTime returns how many instances a second did not take longer than the scale.
+func (f *Figures) inTime() float64 {
+	if f.Instances == 0 {
+		return f.PerSecond
+	}
+	return f.PerSecond * float64(f.Instances-f.Timeouts) / float64(f.Instances)
 }
 
 func perSecond(f *Figures) float64 { return f.PerSecond }

@@ -44,6 +44,12 @@ func (c Column) cell(of *Cells, dmax *[kinds]time.Duration) string {
 			return "-"
 		}
 		return delay(q, dmax[c.info().kind], f.Inferred)
+	case ByMessages:
+		// What waited since before the observation, or for longer than the scale, is not
+		// counted when it is taken.
+		if f.Known && (f.Timeouts > 0 || of.Seen.Before) {
+			return "≥" + figures.Count(x)
+		}
 	case ByWaiting:
 		return of.Seen.waitingText(x)
 	case ByOldest:

@@ -448,3 +448,22 @@ func TestTrend(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// Messages that time out were not taken. Where messages may be taken without being counted,
+// the figure is a lower bound.
+func TestMessagesTaken(t *testing.T) {
+	for _, test := range []struct {
+		of   Cells
+		want string
+	}{
+		{Cells{Kinds: [kinds]Figures{Mailbox: {Known: true, Instances: 50, PerSecond: 50}}}, "50"},
+		{Cells{Kinds: [kinds]Figures{Mailbox: {Known: true, Instances: 70, Timeouts: 70, PerSecond: 70}}}, "≥0"},
+		{Cells{Kinds: [kinds]Figures{Mailbox: {Known: true, Instances: 100, Timeouts: 60, PerSecond: 50}}}, "≥20"},
+		{Cells{Kinds: [kinds]Figures{Mailbox: {Known: true}}, Seen: Seen{Known: true, Before: true}}, "≥0"},
+		{Cells{Seen: Seen{Known: true, Before: true}}, "-"},
+	} {
+		if got := ByMessages.cell(&test.of, new([kinds]time.Duration)); got != test.want {
+			t.Errorf("%+v: %s, want %s", test.of.Kinds[Mailbox], got, test.want)
+		}
+	}
+}
