@@ -73,6 +73,9 @@ func (f doctorFlags) check(cmd *cobra.Command) error {
 // examine looks at the machine and its VMs.
 func (f doctorFlags) examine(ctx context.Context, out io.Writer) error {
 	report := doctor.Examine(ctx, doctor.Host(vm.Target{PID: f.pid}))
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // what was not looked at would count as missing
+	}
 	write := doctor.Text
 	if f.json {
 		write = doctor.JSON

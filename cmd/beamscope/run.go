@@ -307,15 +307,20 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 		return err
 	}
 	if o.discover {
-		out.sayNoSpans()
+		out.sayNoSpans(s.SawSpans())
 		return nil
 	}
 	return out.sayUnseen()
 }
 
-// sayNoSpans says what to do where no spans were discovered.
-func (f *framePrinter) sayNoSpans() {
-	if f.system != nil && !slices.ContainsFunc(f.system.Probes, func(p scope.ProbeSystem) bool { return p.Spec.Span != "" }) {
+// sayNoSpans says what to do where no outcome was made of spans, although perhaps spans
+// were discovered.
+func (f *framePrinter) sayNoSpans(discovered bool) {
+	switch {
+	case f.system == nil || slices.ContainsFunc(f.system.Probes, func(p scope.ProbeSystem) bool { return p.Spec.Span != "" }):
+	case discovered:
+		safetext.Fprintln(f.log, "it ended before the first window of the spans that were discovered: let it run for some seconds")
+	default:
 		safetext.Fprintln(f.log, "no span started: an application starts spans with beamscope:with_span, see docs/erlang.md")
 	}
 }

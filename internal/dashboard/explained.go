@@ -31,7 +31,7 @@ const (
 var (
 	errNothingChosen = errors.New("there is no probe to explain: choose one in the overview (o)")
 	errUnexplainable = errors.New("only spans of a VM are explained, and this is another outcome")
-	errNotExplained  = errors.New("no instance of it is explained: explain in the parameters (m) has the next ones be")
+	errNotExplained  = errors.New("no instance of it is explained yet: turn \"explain\" on in the parameters (m), for the next ones")
 	errNoTraces      = errors.New("it was recorded without explanations: record --explain has them recorded")
 )
 

@@ -100,8 +100,9 @@ func (s *Session) added(spec outcome.Spec) bool {
 	return s.finder.found[originOfSpec(spec)] != nil
 }
 
-// sawSpans reports whether spans have been discovered.
-func (s *Session) sawSpans() bool {
+// SawSpans reports whether spans have been discovered, also where no outcome was made of
+// them yet.
+func (s *Session) SawSpans() bool {
 	if s.finder == nil {
 		return false
 	}

@@ -134,7 +134,7 @@ func (t *thrift) leaveOut(loud *price.Loud, why string) bool {
 func (t *thrift) lookOn(f *scope.Frame) {
 	share, _ := price.Share(f.Cost, f.Window.Duration())
 	switch limit := t.guard.Limit.Share; {
-	case t.session.sawSpans():
+	case t.session.SawSpans():
 		t.look = nil
 	case limit > 0 && share > limit/lookPart:
 		t.say("%s cost too much here to be observed by themselves: add %s on the dashboard with A, or name them in a scope file",
