@@ -329,6 +329,9 @@ func (d *Dashboard) mode() string {
 	case s.following && d.ended:
 		return d.theme.Tag(bad) + "■[-:-:-] " + endedTitle(title)
 	case s.following:
+		if text := d.gone(); s == d.live && text != "" {
+			return d.theme.Tag(bad) + "●[-:-:-] " + title + ", " + d.theme.Tag(bad) + text + "[-:-:-]"
+		}
 		if text := silenceOfAll(s.frame()); text != "" {
 			return d.theme.Tag(doubtful) + "●[-:-:-] " + title + ", " + d.theme.Tag(doubtful) + text + "[-:-:-]"
 		}
@@ -336,6 +339,35 @@ func (d *Dashboard) mode() string {
 	}
 	f := s.frame()
 	return fmt.Sprintf("%s❚❚[-:-:-] %s window %d of %d…%d", d.theme.Tag(doubtful), title, f.Number, max(first, s.oldest), last)
+}
+
+// gone says that all VMs have exited, or which of them are stopped: nothing happens in
+// those, and that is no silence of the system. It is "" otherwise.
+func (d *Dashboard) gone() string {
+	a := d.attached()
+	if a == nil {
+		return ""
+	}
+	var exited, stopped []string
+	running := false
+	for _, v := range a.Status().VMs {
+		switch {
+		case v.Ended:
+			exited = append(exited, v.VM.String()+" exited")
+		case v.Refused != "":
+		case v.Stopped != "":
+			stopped = append(stopped, v.VM.String()+" stopped")
+		default:
+			running = true
+		}
+	}
+	switch {
+	case len(stopped) > 0:
+		return tview.Escape(strings.Join(stopped, ", "))
+	case len(exited) > 0 && !running:
+		return tview.Escape("no VM: " + exited[len(exited)-1])
+	}
+	return ""
 }
 
 // Live is the title of what is observed as time goes by.

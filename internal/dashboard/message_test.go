@@ -62,3 +62,39 @@ func TestSilentHead(t *testing.T) {
 		h.stop()
 	}
 }
+
+// The head says that the VM has exited, or is stopped: a system that is silent is another
+// thing.
+func TestHeadWithoutVM(t *testing.T) {
+	grid, err := dq.NewGrid(time.Millisecond, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	observed, err := dq.NewObserved(grid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	frame := scope.Frame{Probes: []scope.Probe{{Name: "p", VM: outcome.VM{PID: 3}, Window: outcome.Window{To: 2e9}, Observed: observed}}}
+	running, ended := outcome.VMStatus{VM: outcome.VM{PID: 2}}, outcome.VMStatus{VM: outcome.VM{PID: 3}, Ended: true}
+	stopped := outcome.VMStatus{VM: outcome.VM{PID: 4}, Stopped: "stopped by a signal"}
+	refused := outcome.VMStatus{VM: outcome.VM{PID: 5}, Refused: "no probes"}
+	for _, test := range []struct {
+		vms  []outcome.VMStatus
+		want string
+	}{
+		{[]outcome.VMStatus{running}, "● live │"},
+		{[]outcome.VMStatus{ended, refused}, "● live, no VM: pid 3 exited │"},
+		{[]outcome.VMStatus{running, ended}, "● live │"},
+		{[]outcome.VMStatus{running, ended, stopped}, "● live, pid 4 stopped │"},
+		{[]outcome.VMStatus{refused}, "● live │"},
+	} {
+		h := live(t, session.Status{VMs: test.vms}, 120, 40, frame)
+		h.do(func() {
+			h.d.head()
+			if text := h.d.header.GetText(true); !strings.Contains(text, test.want) {
+				t.Errorf("%q, want %q", text, test.want)
+			}
+		})
+		h.stop()
+	}
+}

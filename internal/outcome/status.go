@@ -15,6 +15,7 @@ type VMStatus struct {
 	Exe     string // path of its executable, "" where it was gone before it could be looked at
 	Since   int64  // when it was found, nanoseconds of CLOCK_MONOTONIC; 0 where it is refused
 	Ended   bool
+	Stopped string // why nothing happens in it, such as "stopped by a signal"; "" where it runs
 	Refused string // why it cannot be observed, "" where it can
 
 	Probes []ProbeStatus // that are attached to, none where it has ended
@@ -55,7 +56,7 @@ func (s *VMSource) updateStatus() {
 	all := slices.Concat(s.gone, slices.Collect(maps.Values(s.refused)), s.leftStatus())
 	probes := make(map[file][]ProbeStatus)
 	for _, v := range s.vms {
-		st := VMStatus{VM: v.id, Exe: v.exe, Since: v.since, Ended: v.died != 0}
+		st := VMStatus{VM: v.id, Exe: v.exe, Since: v.since, Ended: v.died != 0, Stopped: v.stopped}
 		if !st.Ended {
 			if _, listed := probes[v.file]; !listed {
 				probes[v.file] = s.probesOf(v.file)
