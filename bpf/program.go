@@ -60,6 +60,10 @@ func (c *Collector) program(v variant) (*ebpf.Program, error) {
 	return p.program, p.err
 }
 
+// loaders is how many programs are loaded at a time: on half of the processors, as the
+// kernel's verifier gives way to nobody on many kernels, and the VMs run on the others.
+func loaders() int { return max(1, runtime.GOMAXPROCS(0)/2) }
+
 // preload loads programs beside each other: most of the time that attaching takes is that
 // of the kernel's verifier, which looks at each of them on its own. Where the context is
 // done, it returns its cause as soon as the programs that are being loaded are.
@@ -76,7 +80,7 @@ func (c *Collector) preload(ctx context.Context, variants []variant) error {
 		next    atomic.Int64
 		done    int
 	)
-	for range min(runtime.GOMAXPROCS(0), len(missing)) {
+	for range min(loaders(), len(missing)) {
 		loading.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(missing)) && ctx.Err() == nil; i = next.Add(1) - 1 {
 				mu.Lock()
