@@ -219,3 +219,26 @@ func TestSVGPicture(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
+
+// Of many errors the first 20 are reported.
+func TestMostErrors(t *testing.T) {
+	_, err := Parse(strings.Repeat("a = = b;\n", 30))
+	var errs Errors
+	if !errors.As(err, &errs) || len(errs) != 20 {
+		t.Fatalf("%d errors, want 20", len(errs))
+	}
+	if last := errs[19].Pos.Line; last != 20 {
+		t.Errorf("the last error is in line %d, want 20", last)
+	}
+}
+
+// A definition of several lines is followed by the next one without a blank line.
+func TestFormatAfterSeveralLines(t *testing.T) {
+	f, err := Parse("a = b ->\n  c ->\n  d;\ne = g;\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := Format(f), "a = b -> c -> d;\ne = g;\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -182,7 +182,7 @@ func (l *listener) SyntaxError(rec antlr.Recognizer, symbol any, line, column in
 	l.count++
 	pos := Pos{line, column + 1}
 	token, ok := symbol.(antlr.Token)
-	if !ok || token == nil {
+	if !ok {
 		l.report(pos, "", "%s", lexical(l.lines, pos))
 		l.errors[len(l.errors)-1].lexical = true
 		return
