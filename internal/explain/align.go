@@ -10,9 +10,9 @@ import "slices"
 // it, if it was not sent to an alias, which may not be one any more. What is left over of
 // the batch was not seen to be sent. Where there are two ways to do this, it is uncertain.
 //
-// It also returns when the first of the batch that was seen to be sent was, at the
-// latest; forever if none was.
-func (b *mailbox) align() ([]*send, int64) {
+// It also returns the message of the batch that was sent first, or the last one that this may
+// be; nil if none was seen to be sent.
+func (b *mailbox) align() ([]*send, *send) {
 	q := b.batch
 	n := after(b.pending, q[len(q)-1].at+1, sentAt)
 	p, later := b.pending[:n], b.pending[n:]
@@ -22,7 +22,7 @@ func (b *mailbox) align() ([]*send, int64) {
 	gone := gone(p, left, b.begun)
 	right := rightmost(q, p, left, gone)
 	before := doubtfulOf(p)
-	first := int64(forever)
+	var first *send
 	for i := range q {
 		l, r := at(p, left[i]), at(p, right[i])
 		switch {
@@ -34,8 +34,8 @@ func (b *mailbox) align() ([]*send, int64) {
 		default:
 			q[i].send = l
 		}
-		if j := max(left[i], right[i]); j >= 0 {
-			first = min(first, p[j].at)
+		if s := at(p, max(left[i], right[i])); s != nil && (first == nil || s.at < first.at) {
+			first = s
 		}
 	}
 	places := places(p, left)

@@ -124,7 +124,7 @@ func TestFitCalls(t *testing.T) {
 	for range calls {
 		for _, line := range []string{
 			"%d send 1>2 9", "%d out 1 wait", "%d in 2", "%d queued 2 9 #1", "%d receive 2 9 #1", "%d gc+ 2", "%d gc- 2",
-			"%d send 2>1 alias", "%d out 2 wait", "%d in 1", "%d queued 1 4 #1", "%d receive 1 4 #1",
+			"%[1]d send 2>1 alias\n%[1]d able 1", "%d out 2 wait", "%d in 1", "%d queued 1 4 #1", "%d receive 1 4 #1",
 		} {
 			at += 10_000
 			fmt.Fprintf(&events, line+"\n", at)

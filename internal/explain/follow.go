@@ -19,6 +19,7 @@ const (
 	reasonAssumed = "assumed: it sent the last message there"
 	reasonAsked   = "assumed: of the processes that it has sent to, only this one has ever answered"
 	reasonRemote  = "a process of another node"
+	reasonCopied  = "assumed: the VM was still copying the message"
 	reasonCycle   = "they wait for each other"
 	reasonExited  = "it had exited"
 	reasonTaken   = "it is not certain when it took the message"
@@ -172,17 +173,41 @@ func (w *walk) wait(p *process, s segment, by path) []node {
 	case notYet:
 		return []node{w.assume(p, s, by)}
 	}
+	return w.delivered(p, s, k, by)
+}
+
+// delivered explains a segment in which a process waits for a message that it took. Until the
+// message is in the mailbox that is the time of its sender. It is certain that the message was
+// not there before the VM said that the process is ready, and that it was when the sender did
+// the next thing; in between it is assumed that it was not.
+func (w *walk) delivered(p *process, s segment, k wake, by path) []node {
 	var nodes []node
-	end := max(s.from, min(k.send.at, s.to))
-	if s.from < end {
-		nodes = append(nodes, w.follow(wish{
-			asker: p, of: k.send.from, from: s.from, to: end, link: linkOf(k.send, k.mark), by: by,
-		}))
+	from := s.from
+	waits := func(to int64, mark trace.Mark, why string) {
+		if from >= to {
+			return
+		}
+		n := w.follow(wish{asker: p, of: k.send.from, from: from, to: to, link: linkOf(k.send, max(k.mark, mark)), by: by})
+		n.Reason = also(why, n.Reason)
+		nodes, from = append(nodes, n), to
 	}
-	if end < s.to {
-		nodes = append(nodes, span(end, s.to, trace.Ready, p.pid, max(by.mark, k.mark)))
+	if p.saidReady(s.to) {
+		waits(s.to, trace.Exact, "")
+	} else {
+		waits(min(k.send.at, s.to), trace.Exact, "")
+		waits(min(k.send.there(s.to), s.to), trace.Inferred, reasonCopied)
+	}
+	if from < s.to {
+		nodes = append(nodes, span(from, s.to, trace.Ready, p.pid, max(by.mark, k.mark)))
 	}
 	return nodes
+}
+
+// saidReady reports whether the VM said that a process, which waits up to a time, is ready from
+// then or a later time on.
+func (p *process) saidReady(at int64) bool {
+	i := after(p.changes, at, changedAt)
+	return i < len(p.changes) && p.changes[i].told != 0
 }
 
 // assume explains a segment in which a process waits that nothing has come for.
@@ -268,10 +293,10 @@ func receivers(sends []*send) []trace.PID {
 	return pids
 }
 
-// also joins two reasons.
+// also joins two reasons, of which each may be "".
 func also(first, second string) string {
-	if second == "" {
-		return first
+	if first == "" || second == "" {
+		return first + second
 	}
 	return first + "; " + second
 }

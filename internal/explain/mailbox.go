@@ -55,6 +55,22 @@ func (s *send) by() int64 {
 	return s.next
 }
 
+// there returns when a message was in the mailbox at the latest that is known to be there at a
+// time. The event of one to an alias comes before the VM copies the message, which takes long
+// if it is large: that is over when the sender does the next thing.
+func (s *send) there(known int64) int64 {
+	if !s.alias {
+		return s.at
+	}
+	if s.next != 0 {
+		known = min(known, s.next)
+	}
+	if known-s.at <= near {
+		return s.at
+	}
+	return known
+}
+
 // maySwap reports whether two messages may have come in the other order than they were
 // sent: each was still on its way when the other one was.
 func (s *send) maySwap(o *send) bool { return s.at <= o.by() && o.at <= s.by() }
@@ -210,11 +226,11 @@ func (b *mailbox) collect(at int64) {
 	}
 }
 
-// fetch puts what was fetched into the private queue. It returns when at the latest the
-// first of it was sent, as far as that was seen; forever where it was not.
-func (b *mailbox) fetch() int64 {
+// fetch puts what was fetched into the private queue. It returns the message that was sent
+// first of it, or the last one that this may be; nil where none was seen to be sent.
+func (b *mailbox) fetch() *send {
 	if len(b.batch) == 0 {
-		return forever
+		return nil
 	}
 	p, first := b.align()
 	b.markEarly()

@@ -58,7 +58,7 @@ type change struct {
 	timed  bool   // of waits: the receive has a time
 	over   bool   // of ready: the time of the receive it waits in is over
 	told   int64  // of ready: when the VM said so, 0 if it did not
-	woken  bool   // of ready: by a message to an alias, if that came
+	by     *send  // of ready: the message that made it so, if that came
 	why    suspension
 	guess  string // on what it rests that it came into the state then; "" where that is certain
 }
@@ -281,6 +281,7 @@ func (p *process) ready(e *bpf.Event) {
 	case waits:
 		p.set(change{at: e.Time, state: ready, over: over, told: e.Time})
 	case ready:
+		p.confirm(e.Time)
 		if over { // a message has made it ready before
 			p.set(change{at: e.Time, state: ready, over: true})
 		}
@@ -290,6 +291,20 @@ func (p *process) ready(e *bpf.Event) {
 		p.canGoOn(e.Time)
 	case collects:
 		p.waitsNoMore()
+	}
+}
+
+// confirm says that the VM gave the process to a scheduler, if a message was seen to be sent
+// that made it ready. The sender may have been held up before the message was in the mailbox:
+// then the process is ready only from now on.
+func (p *process) confirm(at int64) {
+	c := &p.changes[len(p.changes)-1]
+	if c.by == nil || c.told != 0 {
+		return
+	}
+	c.told = at
+	if at-c.at > near {
+		c.at = at
 	}
 }
 
@@ -556,7 +571,7 @@ func (p *process) arrive(s *send) {
 	switch now := p.current(); {
 	case s.alias:
 	case now.state == waits:
-		p.set(change{at: s.at, state: ready})
+		p.set(change{at: s.at, state: ready, by: s})
 	case now.state == suspended:
 		p.canGoOn(s.at)
 	case now.state == collects:
@@ -571,18 +586,22 @@ func (p *process) waitsNoMore() {
 	}
 }
 
-// woken says that it turned out that a message which was sent at a time came: if the
-// process waited then, it was ready from then on.
-func (p *process) woken(at int64) {
-	i := after(p.changes, at, changedAt)
+// woken says that the process fetched a message, nil for none that was seen to be sent. If it
+// waited when that was sent, the message may have made it ready. The VM says when, as a rule.
+func (p *process) woken(s *send) {
+	if s == nil {
+		return
+	}
+	i := after(p.changes, s.at, changedAt)
 	switch {
 	case i > 0 && i == len(p.changes) && p.changes[i-1].state == suspended:
-		p.canGoOn(at)
-	case i == 0 || i == len(p.changes) || p.changes[i-1].state != waits || p.changes[i].at == at:
+		p.canGoOn(s.at)
+	case i == 0 || i == len(p.changes) || p.changes[i-1].state != waits || p.changes[i].at == s.at:
+	case p.changes[i].told != 0:
 	case p.changes[i].state == ready:
-		p.changes[i].at, p.changes[i].woken = at, true
+		p.changes[i].at, p.changes[i].by = s.at, s
 	default:
-		p.changes = slices.Insert(p.changes, i, change{at: at, state: ready, thread: p.changes[i].thread, woken: true})
+		p.changes = slices.Insert(p.changes, i, change{at: s.at, state: ready, thread: p.changes[i].thread, by: s})
 	}
 }
 

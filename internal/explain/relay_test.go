@@ -99,6 +99,7 @@ func TestRelay(t *testing.T) {
 			10006 queued 3 4 #1
 			10007 receive 3 4 #1
 			20000 send 3>1 alias
+			20000 able 1
 			30005 in 1
 			30006 queued 1 4 #1
 			30007 receive 1 4 #1

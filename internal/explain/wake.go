@@ -101,16 +101,12 @@ func (s segment) looks() bool {
 // readyAfter is inWait for a segment of the change i, in which the process is ready behind
 // an episode; last is when its last wait began.
 func (w *walk) readyAfter(p *process, e episode, i int, last int64, s segment) (until int64, rest trace.Mark) {
-	if c := p.changes[i]; c.woken && e.wake.how != byOneOf && (e.wake.how != byMessage || e.wake.send.at != c.at) {
+	c := p.changes[i]
+	if c.by != nil && c.by.alias && e.wake.how != byOneOf && (e.wake.how != byMessage || e.wake.send != c.by) {
 		// The alias was one no more, and the process went on to wait.
-		if c.told == 0 {
-			e.wake.mark = trace.Inferred
-			w.episodes[p] = e
-			return s.to, trace.Inferred
-		}
-		if s.from < c.told {
-			return min(c.told, s.to), trace.Exact
-		}
+		e.wake.mark = trace.Inferred
+		w.episodes[p] = e
+		return s.to, trace.Inferred
 	}
 	fetched := after(p.fetched, e.to, itself) - after(p.fetched, last, itself)
 	switch k := e.wake; k.how {
@@ -122,12 +118,18 @@ func (w *walk) readyAfter(p *process, e episode, i int, last int64, s segment) (
 			return s.from, trace.Inferred
 		}
 	case byMessage:
-		if k.send.at > s.from {
-			return min(k.send.at, s.to), k.mark
+		at, mark := k.send.there(s.until), trace.Exact
+		if fetched > 1 || k.send.at > s.from {
+			mark = k.mark
 		}
-		if fetched > 1 {
-			return s.from, k.mark
+		if c.told != 0 && k.send.at <= c.told {
+			// It may be what made the process ready.
+			if fetched > 1 && at > c.told {
+				mark = max(mark, trace.Inferred)
+			}
+			at = k.send.at
 		}
+		return max(s.from, min(at, s.to)), mark
 	case byExit:
 	default:
 		if k.how != byUnseen || fetched > 1 {
@@ -230,8 +232,10 @@ func (p *process) open(last interval, to int64) wake {
 	if last.to >= to {
 		return wake{how: notYet}
 	}
-	if i := after(p.arrived, last.to, sentAt); i < len(p.arrived) && p.arrived[i].at == last.to && p.arrived[i].fate == underway {
-		return wake{how: byMessage, send: p.arrived[i], mark: trace.Inferred}
+	if i := after(p.changes, last.to, changedAt); i < len(p.changes) && p.changes[i].at == last.to {
+		if s := p.changes[i].by; s != nil && !s.alias && s.fate == underway {
+			return wake{how: byMessage, send: s, mark: trace.Inferred}
+		}
 	}
 	return wake{how: byOpen}
 }
@@ -279,18 +283,18 @@ func (p *process) tookLater(r *receipt, last interval) bool {
 	if r.send == nil {
 		return false
 	}
-	if !r.send.alias && (r.send.by() < last.from || p.wokenBefore(r.send.at, last.from)) {
+	if !r.send.alias && (r.send.by() < last.from || p.wokenBefore(r.send, last.from)) {
 		return true // nobody goes on to wait for a message who has not fetched all that is there
 	}
 	ran := p.runsAgain(last)
 	return ran < forever && r.send.at > ran+near && !p.fetchedIn(last.from, r.send.at)
 }
 
-// wokenBefore reports whether a message that was sent at a time woke the process, which then
-// went on to wait before another time.
-func (p *process) wokenBefore(sent, before int64) bool {
-	i := after(p.changes, sent, changedAt)
-	return sent < before && i < len(p.changes) && p.changes[i].at == sent && p.changes[i].state == ready
+// wokenBefore reports whether a message woke the process, which then went on to wait before a
+// time.
+func (p *process) wokenBefore(s *send, before int64) bool {
+	i := after(p.changes, s.at, changedAt)
+	return i < len(p.changes) && p.changes[i].at < before && p.changes[i].by == s
 }
 
 // runsAgain returns when the process runs again after a wait, forever if it does not.
