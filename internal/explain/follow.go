@@ -343,10 +343,10 @@ func (w *walk) follow(h wish) node {
 	n := span(h.from, h.to, trace.Waiting, h.of, max(h.by.mark, h.link.Mark))
 	n.Link = h.link
 	switch q := w.vm.processes[h.of]; {
-	case slices.Contains(h.by.chain, h.of):
-		n.Reason = reasonCycle
 	case len(h.by.chain) > maxDepth:
 		n.Reason = reasonDepth
+	case slices.Contains(h.by.chain, h.of):
+		n.children = w.cycle(q, h.from, h.to, h.by.to(h.of, h.link.Mark))
 	case h.of>>48 != 0:
 		n.Reason = reasonRemote
 	case q == nil:
@@ -363,6 +363,54 @@ func (w *walk) follow(h wish) node {
 		}
 	}
 	return n.simple()
+}
+
+// cycle explains a time in which a process is waited for that itself waits, as it seems, for
+// one that waits for it. That is said, as inferred, while the process is known to wait for one
+// of them; otherwise what it does is told, as far as it is known.
+func (w *walk) cycle(q *process, from, to int64, by path) []node {
+	g := gatherer{limit: (w.end - w.start) / shortParts}
+	for s := range w.segments(q, from, to) {
+		until, mark := w.inWait(q, s)
+		if wait := s; s.from < until {
+			wait.to = until
+			g.add(w.cycled(q, wait, by)...)
+		}
+		if until < s.to {
+			n := leaf(q, s, by)
+			n.Start, n.Mark = until, max(n.Mark, mark)
+			g.add(n)
+		}
+	}
+	return joined(g.nodes)
+}
+
+// cycled explains a segment in which a process waits, for cycle.
+func (w *walk) cycled(q *process, s segment, by path) []node {
+	if !slices.Contains(by.chain, w.awaits(q, s)) {
+		return w.waits(q, s, by)
+	}
+	n := span(s.from, s.to, trace.Waiting, q.pid, max(by.mark, trace.Inferred))
+	n.Reason = reasonCycle
+	return []node{n.guessed(s.guess)}
+}
+
+// awaits returns the process for which another one waits in a segment, 0 if that is not known
+// or it is none.
+func (w *walk) awaits(q *process, s segment) trace.PID {
+	switch k := w.wakeOf(q, s); k.how {
+	case byMessage:
+		return k.send.from
+	case byTimer:
+		if m := q.call(s.at); m != nil {
+			return m.to
+		}
+	case notYet:
+		if asked, _ := q.asked(s.at); len(asked) > 0 {
+			return asked[0].to
+		}
+	}
+	return 0
 }
 
 // simple returns a span that waits for a process of which nothing is known but why as
