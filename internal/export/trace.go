@@ -87,7 +87,7 @@ type spentTime struct {
 type link struct {
 	From     string `json:"from"`
 	To       string `json:"to"`
-	Sent     int64  `json:"sent_ns"`
+	Sent     *int64 `json:"sent_ns"`     // null where that was not seen
 	Received *int64 `json:"received_ns"` // null where it was not
 	Mark     string `json:"mark"`
 }
@@ -188,11 +188,15 @@ func linkOf(l trace.Link, start int64) *link {
 	if l == (trace.Link{}) {
 		return nil
 	}
-	out := &link{From: pidOf(l.From), To: pidOf(l.To), Sent: l.Sent - start, Mark: l.Mark.String()}
-	if l.Received != 0 {
-		received := l.Received - start
-		out.Received = &received
+	out := &link{From: pidOf(l.From), To: pidOf(l.To), Mark: l.Mark.String()}
+	since := func(at int64) *int64 {
+		if at == 0 {
+			return nil
+		}
+		at -= start
+		return &at
 	}
+	out.Sent, out.Received = since(l.Sent), since(l.Received)
 	return out
 }
 

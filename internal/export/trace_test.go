@@ -71,6 +71,34 @@ func TestTrace(t *testing.T) {
 	}
 }
 
+// A time at which a message was not seen to be sent or taken is null, and not that of the
+// machine's clock at 0.
+func TestTraceTimesNotSeen(t *testing.T) {
+	i := explained()
+	i.Trace.Spans[2].Link.Sent, i.Trace.Spans[3].Link.Received = 0, 0
+	var object bytes.Buffer
+	if err := export.NewJSON(&object).Trace(i, time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Spans []struct {
+			Link *struct {
+				Sent     *int64 `json:"sent_ns"`
+				Received *int64 `json:"received_ns"`
+			}
+		}
+	}
+	if err := json.Unmarshal(object.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if link := got.Spans[2].Link; link.Sent != nil || link.Received == nil || *link.Received != 72_000_000 {
+		t.Errorf("not seen to be sent: %s", object.Bytes())
+	}
+	if link := got.Spans[3].Link; link.Sent == nil || *link.Sent != 2_000_000 || link.Received != nil {
+		t.Errorf("not seen to be taken: %s", object.Bytes())
+	}
+}
+
 // What is called something that a terminal would obey is not shown so.
 func TestForeignTrace(t *testing.T) {
 	const foreign = "a\x1b[2J\nb"

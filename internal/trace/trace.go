@@ -56,7 +56,7 @@ const (
 // A Link is a message between processes. The zero Link is none.
 type Link struct {
 	From, To       PID
-	Sent, Received int64 // nanoseconds of CLOCK_MONOTONIC; Received is 0 while it was not
+	Sent, Received int64 // nanoseconds of CLOCK_MONOTONIC; 0 where it was not seen to be sent, or was not received
 	Mark           Mark  // how it is known that what was received is what was sent
 }
 
