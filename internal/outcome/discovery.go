@@ -48,7 +48,7 @@ func (s *VMSource) Discovered() []Discovery {
 	for _, o := range s.observations {
 		names, beyond := o.collector.Discovered()
 		for _, n := range names {
-			if s.left[n.PID] != nil {
+			if s.isLeftOut(n.PID) {
 				continue
 			}
 			user := s.userOf(n.PID)

@@ -183,6 +183,8 @@ func (j *Joint) merge(w Window) Batch {
 		merged.Rejected.Last = cmp.Or(merged.Rejected.Last, p.batch.Rejected.Last)
 		merged.Cost = merged.Cost.Add(p.batch.Cost)
 		merged.Loads = append(merged.Loads, p.batch.Loads...)
+		merged.Strangers = merged.Strangers || p.batch.Strangers
+		merged.Renew = merged.Renew || p.batch.Renew
 	}
 	slices.SortStableFunc(j.ends, func(a, b Instance) int { return cmp.Compare(a.End, b.End) })
 	merged.Counts, merged.Instances = j.counts, j.ends

@@ -64,17 +64,24 @@ func (s *VMSource) LeaveOut(v VM) (length time.Duration, next bool, err error) {
 	return length, len(s.toSeparate()) > 0, err
 }
 
-// toSeparate returns the executables that are attached to for all VMs while one of them is
-// left out.
+// toSeparate returns the executables that are attached to for all processes while a VM is left
+// out, or there is a stranger. It may map each of them.
 func (s *VMSource) toSeparate() []file {
-	last := s.observations[len(s.observations)-1]
-	apart := make(map[file]bool)
+	unwanted := len(s.strangers.known) > 0
 	for _, l := range s.left {
-		if f := l.file.ofAll(); l.died == 0 && last.files[f] != nil {
-			apart[f] = true
-		}
+		unwanted = unwanted || l.died == 0
 	}
-	return slices.SortedFunc(maps.Keys(apart), func(a, b file) int {
+	if !unwanted {
+		return nil
+	}
+	return s.sharedFiles()
+}
+
+// sharedFiles returns the executables that are attached to for all processes.
+func (s *VMSource) sharedFiles() []file {
+	last := s.observations[len(s.observations)-1]
+	shared := slices.DeleteFunc(slices.Collect(maps.Keys(last.files)), func(f file) bool { return f.pid != 0 })
+	return slices.SortedFunc(slices.Values(shared), func(a, b file) int {
 		return cmp.Or(cmp.Compare(a.device, b.device), cmp.Compare(a.inode, b.inode))
 	})
 }
@@ -93,7 +100,6 @@ func (s *VMSource) runningIn(f file) []int {
 
 // separate notes that the VMs of an executable are attached to one by one.
 func (s *VMSource) separate(f file) {
-	s.apart[f] = true
 	for pid, v := range s.vms {
 		if v.file == f {
 			v.file.pid = pid

@@ -349,6 +349,15 @@ type Batch struct {
 	// Loads say what part each running VM has in the events of the cost, in no order. A source
 	// that does not know has none, and recordings keep none.
 	Loads []Load
+
+	// Strangers is true where processes have a part in the cost that are no VMs, or may be
+	// none. The cost is not what observing the VMs costs then. Recordings keep neither this nor
+	// Renew.
+	Strangers bool
+
+	// Renew is true where the plan in force is to begin again: only a new plan rids the source
+	// of such processes.
+	Renew bool
 }
 
 // A Load is what a VM has of the events of a [Cost].

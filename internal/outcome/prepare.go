@@ -56,7 +56,8 @@ const (
 // attached to are observed at once.
 func (s *VMSource) prepare(ctx context.Context, vms []vm.VM) {
 	for _, v := range vms {
-		_, known := s.vms[v.PID()]
+		o := s.vms[v.PID()]
+		known := o != nil && s.strangers.doubts[v.PID()] == nil
 		if _, refused := s.refused[v.Process]; known || refused || s.preparing[v.Process] || s.left[v.PID()] != nil {
 			continue
 		}
@@ -237,6 +238,9 @@ func (s *VMSource) admitAll(ctx context.Context, ready []*preparedVM) error {
 func (s *VMSource) admit(ctx context.Context, p *preparedVM) error {
 	v, id := p.vm, VM{PID: p.vm.PID(), Node: p.vm.Node}
 	err := p.err
+	if s.strangers.doubts[v.PID()] != nil { // it was not known what it is
+		err = errors.Join(err, s.giveUp(v.PID()))
+	}
 	s.observeThreads(v.PID()) // before it has spans
 	if err == nil && p.file != nil {
 		err = errors.Join(s.attach(ctx, p), p.Close())
@@ -281,6 +285,7 @@ func (s *VMSource) noteClaims(o *observedVM) {
 // attach attaches to the executable of a VM, unless that was done for another.
 func (s *VMSource) attach(ctx context.Context, p *preparedVM) error {
 	f := s.fileOf(p.vm)
+	p.target.PID = f.pid // since it was prepared it may have come to be attached to by itself
 	for _, o := range s.observations {
 		missing, err := o.attach(ctx, f, p.target)
 		if err != nil {

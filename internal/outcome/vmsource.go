@@ -51,12 +51,15 @@ type Progress struct {
 // and the events of their own probes, paired and counted in the kernel. Other specs are
 // those of other sources; a plan may have no other, and then nothing is observed.
 type VMSource struct {
-	cfg     VMConfig
-	meter   *meter
-	vms     map[int]*observedVM
-	left    map[int]*leftVM           // VMs that are left out, by pid
-	loud    map[usdt.Process]int      // how often running VMs were left out
-	apart   map[file]bool             // executables whose VMs are attached to one by one, as some are left out
+	cfg   VMConfig
+	meter *meter
+	vms   map[int]*observedVM
+	left  map[int]*leftVM      // VMs that are left out, by pid
+	loud  map[usdt.Process]int // how often running VMs were left out
+
+	strangers strangers
+	oneByOne  bool // VMs are attached to one by one: one was left out, or there was a stranger
+
 	refused map[usdt.Process]VMStatus // VMs that cannot be observed, which was noted
 	gone    []VMStatus                // VMs that have ended and were given up, the last ones
 	notices []Notice
@@ -156,15 +159,15 @@ func (o *observedVM) close() error {
 // caller closes the source.
 func NewVMSource(ctx context.Context, cfg VMConfig) (*VMSource, error) {
 	s := &VMSource{
-		cfg:     cfg,
-		vms:     make(map[int]*observedVM),
-		left:    make(map[int]*leftVM),
-		loud:    make(map[usdt.Process]int),
-		apart:   make(map[file]bool),
-		loads:   make(map[int]uint64),
-		refused: make(map[usdt.Process]VMStatus),
-		unnamed: make(map[int]bool),
-		names:   newNames(),
+		cfg:       cfg,
+		vms:       make(map[int]*observedVM),
+		left:      make(map[int]*leftVM),
+		loud:      make(map[usdt.Process]int),
+		loads:     make(map[int]uint64),
+		refused:   make(map[usdt.Process]VMStatus),
+		unnamed:   make(map[int]bool),
+		strangers: strangers{doubts: make(map[int]*doubt), known: make(map[int]bool)},
+		names:     newNames(),
 
 		functions: new(registry),
 		crowded:   make(map[string]lossRun),
@@ -243,34 +246,21 @@ func takesMessages(s Spec) bool {
 // fileOf returns what is attached to for a VM.
 func (s *VMSource) fileOf(v vm.VM) file {
 	f := file{device: v.Exe.Device, inode: v.Exe.Inode}
-	if s.cfg.Target.Single() || s.apart[f] {
+	if s.cfg.Target.Single() || s.oneByOne {
 		f.pid = v.PID()
 	}
 	return f
 }
 
-// adoptPatience is how long a VM may take to say what it is that was counted before it was
-// found: windows wait meanwhile.
+// adoptPatience is how long the processes may take, together, to say what they are that were
+// counted before they were found: windows wait meanwhile.
 const adoptPatience = 200 * time.Millisecond
 
-// adopt takes note of a VM that was counted before it was found: it runs an
-// executable that is attached to, and is new, or gone already.
-func (s *VMSource) adopt(pid int) {
-	ctx, cancel := context.WithTimeout(s.running, adoptPatience)
-	defer cancel()
-	vms, _, err := s.finder.Find(ctx, vm.Target{PID: pid})
-	if err == nil {
-		s.prepare(ctx, vms) // its executable is attached to
-	}
-	if s.vms[pid] != nil {
-		return
-	}
-	now := monotonic.Now()
-	s.add(&observedVM{id: VM{PID: pid}, since: now, died: now})
-	s.note("%s has come and gone", VM{PID: pid})
-}
-
 func (s *VMSource) add(o *observedVM) {
+	if o.exe != "" {
+		delete(s.strangers.doubts, o.id.PID)
+		delete(s.strangers.known, o.id.PID)
+	}
 	s.vms[o.id.PID] = o
 	s.observeThreads(o.id.PID)
 	for _, ob := range s.observations {
@@ -401,6 +391,7 @@ func (s *VMSource) takeOver(ctx context.Context, old *observation, p Plan, apart
 	for _, f := range apart {
 		s.separate(f)
 	}
+	s.oneByOne = s.oneByOne || len(apart) > 0
 	s.note("the plan needs another collector: what is open when it begins is cut")
 	return o, missing, nil
 }
@@ -492,18 +483,16 @@ func (s *VMSource) Collect(_ context.Context, w Window) (Batch, error) {
 		return Batch{}, err
 	}
 	read, s.cut = append(read, s.cut...), s.cut[:0]
-	read = slices.DeleteFunc(read, func(c bpf.Counts) bool { return s.left[c.PID] != nil })
-	streamed.instances = slices.DeleteFunc(streamed.instances, func(i bpf.Instance) bool { return s.left[i.PID] != nil })
-	for _, c := range read {
-		if _, known := s.vms[c.PID]; !known && c.PID != 0 {
-			s.adopt(c.PID)
-		}
-	}
+	read = slices.DeleteFunc(read, func(c bpf.Counts) bool { return s.isLeftOut(c.PID) })
+	s.adoptAll(read)
+	read = slices.DeleteFunc(read, func(c bpf.Counts) bool { return s.isLeftOut(c.PID) })
+	streamed.instances = slices.DeleteFunc(streamed.instances, func(i bpf.Instance) bool { return s.isLeftOut(i.PID) })
 	s.batch.assemble(st, s.vms, read, streamed)
 	s.nameGroups(st)
 	s.noteNoRoom(s.batch.counts)
 	batch := Batch{Window: w, Time: monotonic.Wall(w.To), Counts: s.batch.counts, Instances: s.batch.instances}
 	batch.Cost, batch.Loads = s.cost(w)
+	s.settleStrangers(w, &batch)
 	if !observed {
 		batch.Instances = nil // they are part of what is lost
 		for i := range batch.Counts {

@@ -110,7 +110,7 @@ func fill(t *testing.T, v reflect.Value, next *uint64) {
 			*g = withoutAccounts(*g)
 		}
 		if b, ok := v.Addr().Interface().(*outcome.Batch); ok {
-			b.Loads = nil // recordings keep none
+			b.Loads, b.Strangers, b.Renew = nil, false, false // recordings keep none of them
 		}
 		if s, ok := v.Addr().Interface().(*outcome.Spec); ok {
 			s.Accounts = false // likewise

@@ -40,6 +40,7 @@ type Scope struct {
 	ended    chan struct{} // closed when Run returns
 	begun    bool          // a window was observed
 	used     time.Duration // processor time used until the last frame
+	renewAt  int64         // when the plan is to begin again, as the source wants; 0: it does not
 }
 
 type change struct {
@@ -128,6 +129,11 @@ func (s *Scope) step(ctx context.Context, w outcome.Window) (ended bool, err err
 		return true, nil
 	}
 	s.begun = s.begun || isObserved(&batch)
+	if !batch.Renew {
+		s.renewAt = 0
+	} else if s.renewAt == 0 {
+		s.renewAt = monotonic.Now()
+	}
 	used := processorTime()
 	batch.Cost.Collector, s.used = used-s.used, used
 	frame, err := s.engine.Step(&batch)
@@ -170,6 +176,9 @@ func (s *Scope) wait(ctx context.Context, w outcome.Window) (bool, error) {
 		if err := s.watch(ctx); err != nil {
 			return false, err
 		}
+		if err := s.renew(ctx); err != nil {
+			return false, err
+		}
 		next := monotonic.Now() + int64(watchPeriod)
 		at := min(s.due(w), next)
 		changes := s.changes
@@ -191,6 +200,24 @@ func (s *Scope) wait(ctx context.Context, w outcome.Window) (bool, error) {
 			return false, nil
 		}
 	}
+}
+
+// renewAgain is how long it takes until the plan is to begin again after that has failed.
+const renewAgain = 30 * time.Second
+
+// renew has the plan begin again where the source wants that, unless another one is about to
+// begin.
+func (s *Scope) renew(ctx context.Context) error {
+	if s.renewAt == 0 || s.next != nil || monotonic.Now() < s.renewAt || ctx.Err() != nil {
+		return nil
+	}
+	s.renewAt = monotonic.Now() + int64(renewAgain)
+	err := s.change(ctx, s.engine.System())
+	if err == nil || ctx.Err() != nil || errors.Is(err, outcome.ErrEnded) {
+		return nil
+	}
+	n := outcome.Notice{Time: monotonic.Now(), Text: fmt.Sprintf("observing goes on as it was: %v", err)}
+	return s.tell(func(o Observer) error { return o.Noticed(n) })
 }
 
 // due returns when a window is to be collected: when it has been over for as long

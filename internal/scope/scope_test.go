@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -200,6 +201,52 @@ func TestApply(t *testing.T) {
 		if i > 0 && f.window.From != frames[i-1].window.To {
 			t.Errorf("frame %d leaves a gap", i)
 		}
+	}
+}
+
+// The plan in force begins again where the source wants that, and once.
+func TestRenew(t *testing.T) {
+	only := system(t, "", spec("a", 4))
+	only.Window = 5 * ms
+	source := newScript(outcome.Batch{}, outcome.Batch{Renew: true}, outcome.Batch{Renew: true})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var plans []outcome.Plan
+	s := newScope(t, source, only, watcher{configured: func(_ *scope.System, p outcome.Plan) {
+		plans = append(plans, p)
+		if len(plans) == 2 {
+			cancel()
+		}
+	}})
+	if err := s.Run(ctx, 0); err != nil {
+		t.Fatal(err)
+	}
+	if len(plans) != 2 || len(source.plans) != 1 {
+		t.Fatalf("observers have %d plans, want 2; the source has %d more, want 1", len(plans), len(source.plans))
+	}
+	if diff := cmp.Diff(source.plans[0], plans[1]); diff != "" {
+		t.Errorf("source and observers have different plans: %s", diff)
+	}
+	plans[1].From = plans[0].From
+	if diff := cmp.Diff(plans[0], plans[1]); diff != "" {
+		t.Errorf("the plan is another one: %s", diff)
+	}
+}
+
+// A source that cannot have the plan begin again goes on as it was. A notice says so, and it is
+// not asked at each window.
+func TestRenewRefused(t *testing.T) {
+	only := system(t, "", spec("a", 4))
+	only.Window = 5 * ms
+	source := newScript(slices.Repeat([]outcome.Batch{{Renew: true}}, 10)...)
+	source.planFail, source.last = errors.New("no room"), outcome.ErrEnded
+	var notices []string
+	s := newScope(t, source, only, watcher{noticed: func(n outcome.Notice) { notices = append(notices, n.Text) }})
+	if err := s.Run(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"observing goes on as it was: no room"}, notices); diff != "" || len(source.asked) != 10 {
+		t.Errorf("%d windows; notices, -want +got:\n%s", len(source.asked), diff)
 	}
 }
 

@@ -46,6 +46,37 @@ func TestLoudVM(t *testing.T) {
 	}
 }
 
+// A process that is not found, and hits the probes more often than all may, takes no outcome
+// away from the VMs: they are attached to one by one then.
+func TestLoudStranger(t *testing.T) {
+	t.Parallel()
+	vmtest.NeedEBPF(t)
+	otp := vmtest.Private(t)
+	quiet := vmtest.StartOn(t, otp, erlang.Options{})
+	stranger := vmtest.StartOn(t, vmtest.Hidden(t, otp), erlang.Options{})
+	vmtest.Eval(t, quiet, `spawn(fun Loop() -> erlang:garbage_collect(), timer:sleep(20), Loop() end), ok`)
+	vmtest.Eval(t, stranger, `spawn(fun Loop() -> self() ! x, receive x -> ok end, erlang:garbage_collect(), Loop() end), ok`)
+	r := observeTarget(t, quiet, fmt.Sprintf("{exe: %q}", otp.Emulator()), "window: 200ms\noutcomes: {gc: {vm: gc}, message: {vm: message}}\n", session.Options{Limit: price.Limit{Rate: 5000}})
+	r.await(t, "a notice of it", func() bool {
+		return r.noticed(fmt.Sprintf("pid %d (user 0) hits the probes of %s and is no VM", stranger.PID(), otp.Emulator()))
+	})
+	r.await(t, "frames without it", func() bool {
+		frames := r.reel()
+		last := frames[len(frames)-1]
+		return len(last.Probes) > 0 && last.Cost.Events > 0 && last.Cost.Events < 1000
+	})
+	r.next(15)
+	frames := r.reel()
+	var outcomes []string
+	for _, p := range frames[len(frames)-1].Probes {
+		outcomes = append(outcomes, fmt.Sprintf("%s of %d", p.Name, p.VM.PID))
+	}
+	want := fmt.Sprintf("gc of %d message of %[1]d", quiet.PID())
+	if got := strings.Join(outcomes, " "); got != want || r.noticed("any more") {
+		t.Errorf("%q is observed, want %q\n%v", got, want, r.film)
+	}
+}
+
 // However many names another user's spans have, those of a VM are found beside them.
 func TestDiscoveryBesideAnotherUser(t *testing.T) {
 	t.Parallel()

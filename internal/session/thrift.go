@@ -86,7 +86,7 @@ func (t *thrift) Framed(b *outcome.Batch, f *scope.Frame) error {
 	t.mu.Lock()
 	waiting := t.wish != nil || t.epoch < t.due
 	t.mu.Unlock()
-	if waiting || slices.ContainsFunc(f.Probes, func(p scope.Probe) bool { return p.Counts.Unobserved }) {
+	if waiting || b.Strangers || slices.ContainsFunc(f.Probes, func(p scope.Probe) bool { return p.Counts.Unobserved }) {
 		return nil
 	}
 	if why, loud := t.guard.Judge(f.Cost, b.Loads, f.Window.Duration()); why != "" {

@@ -127,6 +127,11 @@ func TestTooDear(t *testing.T) {
 	s := &Session{config: config.Default()}
 	x := newThrift(s, price.Limit{Share: 0.1}, nil)
 	f := &scope.Frame{Window: outcome.Window{To: int64(time.Second)}, Cost: outcome.Cost{Events: 200_000, PerEvent: time.Microsecond}}
+	for range 5 {
+		if err := x.Framed(&outcome.Batch{Strangers: true}, f); err != nil {
+			t.Fatalf("for what is not the VMs' cost: %v", err)
+		}
+	}
 	if err := x.Framed(new(outcome.Batch), f); err != nil {
 		t.Fatalf("at once: %v", err)
 	}

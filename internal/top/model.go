@@ -85,7 +85,7 @@ func (m *Model) Configure(p outcome.Plan) {
 // that even the least costs too much: it wraps [ErrLimit].
 func (m *Model) Add(b *outcome.Batch) (notice string, err error) {
 	m.extend(b)
-	if m.live.level != m.want || m.live.by != m.wantBy || m.leaving {
+	if m.live.level != m.want || m.live.by != m.wantBy || m.leaving || b.Strangers {
 		return "", nil // what is wanted has not begun yet
 	}
 	if !m.begun {

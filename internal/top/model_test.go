@@ -396,6 +396,14 @@ func TestGivesUp(t *testing.T) {
 			t.Fatalf("one window above: %q, error %v", notice, err)
 		}
 	}
+	for range 5 {
+		b := batch(plan(3, outcome.GroupPID), n, shop)
+		b.Cost, b.Strangers = outcome.Cost{Events: much, PerEvent: time.Microsecond}, true
+		n++
+		if notice, err := m.Add(b); notice != "" || err != nil {
+			t.Fatalf("what is not the VMs' cost: %q, error %v", notice, err)
+		}
+	}
 	_, _ = add(much, 3)
 	if notice, err := add(much, 3); err != nil || !strings.HasPrefix(notice, "gave up run: 100k events/s = 10.0% of a core") {
 		t.Fatalf("%q, error %v", notice, err)
