@@ -150,10 +150,10 @@ prepare(suspended_by_two, Config) ->
                                Self = self(),
                                Then = fun() -> Second ! {suspend, Self, Third, Ms, fun() -> ok end} end,
                                First ! {suspend, Self, 3, 2 * Third, Then},
-                               [{_, Held1, Resumes1, Resumed1}, {Suspends2, _, Resumes2, _}] =
+                               [{_, Held1, Resumes1, Resumed1}, {Suspends2, Held2, Resumes2, _}] =
                                    [receive {suspended, Pid, Times} -> Times end || Pid <- Both],
                                ok = truth:tell(suspended, First, Held1, min(Suspends2, Resumes1), min(Suspends2, Resumes1)),
-                               ok = truth:tell(suspended, Second, Resumed1, Resumes2, Resumes2),
+                               ok = truth:tell(suspended, Second, max(Resumed1, Held2), Resumes2, Resumes2),
                                Resumes2 - Held1
                        end);
 prepare(resumed, Config) ->
