@@ -86,10 +86,14 @@ func (s *Scope) Run(ctx context.Context, limit time.Duration) error {
 	if err := s.tell(func(o Observer) error { return o.Configured(s.engine.System(), s.plan) }); err != nil {
 		return err
 	}
-	var end int64 // where the limit is, once it is known
+	var end int64      // where the limit is, once it is known
+	var canceled int64 // when the context was seen to be done; 0 before
 	for w := s.plan.At(0); limit == 0 || !s.begun || w.From < end; w = s.after(w) {
-		on, err := s.wait(ctx, w)
-		if err != nil || !on && w.To > monotonic.Now() {
+		err := s.wait(ctx, w)
+		if ctx.Err() != nil && canceled == 0 {
+			canceled = monotonic.Now()
+		}
+		if err != nil || canceled != 0 && w.To > canceled {
 			return err
 		}
 		before := s.begun
@@ -169,15 +173,15 @@ func (s *Scope) tell(do func(Observer) error) error {
 // watchPeriod is how often the source is asked to look after what it observes.
 const watchPeriod = time.Second
 
-// wait waits until a window is due, and meanwhile has the source watched and
-// changes made; false where the context was done first.
-func (s *Scope) wait(ctx context.Context, w outcome.Window) (bool, error) {
+// wait waits until a window is due or the context is done, and meanwhile has the source
+// watched and changes made.
+func (s *Scope) wait(ctx context.Context, w outcome.Window) error {
 	for {
 		if err := s.watch(ctx); err != nil {
-			return false, err
+			return err
 		}
 		if err := s.renew(ctx); err != nil {
-			return false, err
+			return err
 		}
 		next := monotonic.Now() + int64(watchPeriod)
 		at := min(s.due(w), next)
@@ -189,7 +193,7 @@ func (s *Scope) wait(ctx context.Context, w outcome.Window) (bool, error) {
 		select {
 		case <-timer.C:
 			if at < next {
-				return true, nil
+				return nil
 			}
 		case c := <-changes:
 			timer.Stop()
@@ -197,7 +201,7 @@ func (s *Scope) wait(ctx context.Context, w outcome.Window) (bool, error) {
 			c.done <- err
 		case <-ctx.Done():
 			timer.Stop()
-			return false, nil
+			return nil
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -306,4 +307,31 @@ func TestLeastSuccess(t *testing.T) {
 			t.Fatalf("%+v: %v succeeded, and %v at least", p.Counts, share, least)
 		}
 	})
+}
+
+// A run that is cancelled ends with the windows that were over by then, also where a frame
+// takes longer than a window: later ones would follow each other without end.
+func TestCancelledWhileFramesTakeLong(t *testing.T) {
+	first := system(t, "", spec("a", 4))
+	first.Window = 2 * ms
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var cancelled int64
+	after := 0
+	s := newScope(t, newScript(), first, watcher{framed: func(b *outcome.Batch, _ *scope.Frame) error {
+		if cancelled != 0 && b.Window.To > cancelled+100*int64(ms) {
+			after++
+		}
+		for end := monotonic.Now() + 2*int64(first.Window); after == 0 && monotonic.Now() < end; {
+			runtime.Gosched()
+		}
+		if cancelled == 0 {
+			cancel()
+			cancelled = monotonic.Now()
+		}
+		return nil
+	}})
+	if err := s.Run(ctx, 0); err != nil || after > 0 {
+		t.Errorf("%d frames of windows that were not over, error %v", after, err)
+	}
 }
