@@ -196,7 +196,7 @@ func TestNothingExplained(t *testing.T) {
 	h := explanations(t, 120, 40)
 	h.key(tcell.KeyDown)
 	h.keys("i")
-	h.shows("no instance of it is explained: explain in the parameters (m)")
+	h.shows(`no instance of it is explained yet: turn "explain" on in the parameters (m)`)
 	h.key(tcell.KeyDown)
 	h.keys("i")
 	h.shows("only spans of a VM are explained")
