@@ -173,7 +173,7 @@ func TestOthersAreReadOnce(t *testing.T) {
 	}
 }
 
-// What is in windows that are given up is loss, and so is nothing behind them.
+// The counts of windows that are given up are loss. Those of later windows are not.
 func TestSkip(t *testing.T) {
 	for _, test := range []struct{ to, want uint64 }{{3, 1 + 2 + 4}, {8, 255}, {100, 255}, {0, 0}} {
 		c := fakeCollector(t, 0, counted("a", 1))
@@ -406,8 +406,8 @@ func TestGroupsHaveLongTexts(t *testing.T) {
 	}
 }
 
-// Outcomes that differ in what is told of them alone go on being counted; from the change on
-// until the windows before are read, both is told.
+// Counting goes on without a gap where a plan changes only the details of an outcome. Until the
+// windows before the change are read, the programs deliver the details of both plans.
 func TestDetailsChange(t *testing.T) {
 	a := counted("a", 3)
 	c := fakeCollector(t, 0, a)
@@ -442,7 +442,7 @@ func TestDetailsChange(t *testing.T) {
 	}
 }
 
-// What is refused leaves everything as it was.
+// A change that is refused leaves everything as it was.
 func TestRefusedChanges(t *testing.T) {
 	a := counted("a", 3)
 	large := counted("large", 100)
@@ -507,7 +507,7 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// What the programs are told of an outcome is what was asked for.
+// The entry that the programs read of an outcome has what the plan asks for.
 func TestLink(t *testing.T) {
 	a, b := counted("größe", 3), counted("b", 2)
 	b.Stream, b.Group, b.ExitFails = StreamWorst, GroupByMFA, true

@@ -335,9 +335,9 @@ func (c *compiler) test(t dtrace.Test, yes, no uint8) kernelTest {
 	return out
 }
 
-// packPID packs a pid as the programs do: number | serial<<32 | node<<48. A pid that the VM
-// would write in another way, or of which a part is too large, is refused: it would be
-// packed as another one.
+// packPID packs a pid as the programs do: number | serial<<32 | node<<48. It refuses a pid
+// that the VM would write in another way, and one with a part that is too large: it would
+// stand for another process.
 func packPID(text string) (uint64, error) {
 	var node, serial uint16
 	var number uint32

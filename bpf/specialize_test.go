@@ -466,8 +466,8 @@ func TestOfSlices(t *testing.T) {
 	}
 }
 
-// Messages are told apart by their addresses where all events that need one have one, at
-// all their places.
+// Messages are identified by address only if every site of every event that needs an address
+// has one.
 func TestIdentifies(t *testing.T) {
 	event := func(name string) dtrace.Expr {
 		p, ok := dtrace.Lookup(name)

@@ -46,14 +46,14 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// What is not a name does not count as one.
+// Only names count towards the limit of names.
 func TestOnlyNamesCount(t *testing.T) {
 	if _, err := Parse("x = " + timeouts(5000)); err != nil { // 15002 names, 35000 other tokens
 		t.Errorf("%.200v", err)
 	}
 }
 
-// What is no UTF-8 is reported at its place, which a replacement character is not.
+// Parse reports the place of bytes that are not UTF-8. It accepts a replacement character.
 func TestPlaceOfInvalidUTF8(t *testing.T) {
 	for source, want := range map[string]Pos{
 		"\xff": {1, 1}, "a\xff": {1, 2}, "größe = \xff": {1, 9}, "a = b;\n\xff": {2, 1}, "// \uFFFD\nab\xff": {2, 3},

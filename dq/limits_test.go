@@ -234,8 +234,8 @@ func TestWidthsAtMaxBins(t *testing.T) {
 	}
 }
 
-// A delay is written in the largest unit of which it is at least one, in whole minutes and
-// hours only, and is read as what it was.
+// FormatDelay uses the largest unit that fits into the delay, and minutes and hours only where
+// they are whole. ParseDelay reads the same delay back.
 func TestFormatDelay(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0s", 1: "1ns", 999: "999ns", 1000: "1us", 1001: "1.001us", 1500: "1.5us", 999999: "999.999us", ms: "1ms", ms + 1: "1.000001ms",

@@ -258,8 +258,8 @@ func TestResidualOfATie(t *testing.T) {
 	}
 }
 
-// What comes after the horizon of a residual is as late as the whole shows, in the share of
-// the executions in which the part succeeds.
+// Behind a part that may fail, the residual's delays beyond the horizon count with the
+// probability that the part succeeds.
 func TestResidualWithoutEnd(t *testing.T) {
 	m := must(t)
 	rest := m(Exponential(mustGrid(t, ms/10, 100), 5*ms)) // 10 ms: e⁻² of them come later

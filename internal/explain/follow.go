@@ -293,7 +293,7 @@ func receivers(sends []*send) []trace.PID {
 	return pids
 }
 
-// also joins two reasons, of which each may be "".
+// also joins two reasons. Each may be "".
 func also(first, second string) string {
 	if first == "" || second == "" {
 		return first + second

@@ -434,9 +434,9 @@ func (b *mailbox) at(address uint64) int {
 	return -1
 }
 
-// older notes that a message was taken of which it is assumed that it is older than all that
-// are known. It may be any of those that are like it. Once that has turned out to be wrong it
-// is not assumed any more: it is uncertain which one was taken.
+// older notes that the process took a message, which is assumed to be older than all known
+// ones. It may be any known message that is like it. Once the assumption has turned out to be
+// wrong, it is uncertain which message the process took.
 func (b *mailbox) older(want queued) {
 	for _, i := range b.alike(want, 0, len(b.private)) {
 		b.private[i].rival = true

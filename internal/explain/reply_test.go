@@ -146,7 +146,7 @@ func TestLargeReplyToAlias(t *testing.T) {
 	}
 }
 
-// What is not known to be the receiver's own time is never exact, also with tokens.
+// Time is exact only if it is known to be the receiver's own, also with tokens.
 func TestLargeReplyWithToken(t *testing.T) {
 	for _, s := range []struct {
 		name, events string

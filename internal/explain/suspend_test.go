@@ -236,7 +236,7 @@ func TestSuspensions(t *testing.T) {
 			80-85 ready 1
 			85-90 running 1`,
 	}, {
-		name: "by three processes, of which one resumes it", events: `
+		name: "by three processes, and one resumes it", events: `
 			0 watch 1
 			10 start 1 7
 			20 out 1 ready

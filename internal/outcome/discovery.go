@@ -28,7 +28,7 @@ var (
 // A discovery is what a source remembers of the names that it has passed on.
 type discovery struct {
 	users map[int]map[string]bool // names by user
-	told  map[int]bool            // VMs of which it was said that they have too many names, by pid
+	told  map[int]bool            // pids of VMs whose notice about too many names was given
 
 	toldNameless, toldUnnoted, toldForeign bool
 }

@@ -109,7 +109,7 @@ func (s *VMSource) separate(f file) {
 }
 
 // readmit gives up the VMs that were left out and have ended, and those that have been long
-// enough: a search finds them again. What was open in them is over by then.
+// enough: a search finds them again. Instances that were open in them are over by then.
 func (s *VMSource) readmit(now int64) error {
 	for pid, l := range s.left {
 		if l.died == 0 && l.watch != nil && l.watch.Happened() {

@@ -22,8 +22,8 @@ func observed(t *testing.T, v *erlang.VM) bool {
 	return vmtest.Eval(t, v, `case beamscope:start_span(<<"load">>) of {undefined, ignore} -> off; {_, S} -> beamscope:end_span(undefined, S), on end`) == "on"
 }
 
-// A VM that is left out is detached from. Others of the same executable are observed as
-// before, exactly, and so are those that start later. After a time it is observed again.
+// LeaveOut detaches from a VM. Other VMs of the same executable are still counted exactly, also
+// those that start later. After some time the VM is observed again.
 func TestLeaveOut(t *testing.T) {
 	otp := vmtest.Private(t)
 	quiet, loud := vmtest.StartOn(t, otp, erlang.Options{}), vmtest.StartOn(t, otp, erlang.Options{})

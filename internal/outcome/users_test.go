@@ -15,8 +15,8 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// Another user's VM with the name of a node is told apart: a notice names both, and a target
-// can leave it out.
+// Where VMs of two users have the same node name, a notice names both, and a target can select
+// one user's.
 func TestNodeOfAnotherUser(t *testing.T) {
 	own := vmtest.StartOn(t, vmtest.Private(t), node("shop@localhost", 43711))
 	other := vmtest.StartOn(t, vmtest.OfOtherUser(t), node("shop@localhost", 43712))

@@ -302,7 +302,7 @@ func TestVMComesBack(t *testing.T) {
 	}
 }
 
-// A VM that a signal has stopped is said to be, at first and later, and also that it runs again.
+// Notices say that a VM is stopped, at the start and later, and that it runs again.
 func TestVMStopped(t *testing.T) {
 	v := vmtest.Start(t, erlang.Options{})
 	signal := func(s syscall.Signal) {

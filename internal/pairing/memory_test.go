@@ -47,7 +47,7 @@ func TestQueuesHoldWhatIsKept(t *testing.T) {
 	}
 }
 
-// What is over leaves the queues also behind what is open, which keeps its place.
+// Queues drop instances that are over, also behind one that is open. The open one stays.
 func TestQueuesHoldNothingBehindWhatIsOpen(t *testing.T) {
 	for _, pairing := range []dtrace.Pairing{dtrace.First, dtrace.Last, dtrace.FIFO} {
 		e := New(Config{Pairing: pairing, DMax: time.Second})
@@ -69,8 +69,8 @@ func TestQueuesHoldNothingBehindWhatIsOpen(t *testing.T) {
 	}
 }
 
-// What is over leaves the queues behind something that stays, also after a burst that is
-// over without anything new.
+// After a burst, queues drop the instances that are over behind one that stays, even if no
+// new instance comes.
 func TestQueuesAfterABurst(t *testing.T) {
 	const burst = 3 * few
 	for name, test := range map[string]struct {

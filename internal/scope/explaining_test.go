@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The windows of these tests are of 1000 ns, of which causes took so many.
+// In these tests a window has 1000 ns of time, which the causes share.
 var one, two = Cause{Name: "one"}, Cause{Name: "two"}
 
 func pastOf(end int64, quiet bool, ofOne, ofTwo time.Duration) pastWindow {
@@ -19,8 +19,8 @@ func pastOf(end int64, quiet bool, ofOne, ofTwo time.Duration) pastWindow {
 	return w
 }
 
-// explainingOf returns an explaining after some windows, in the present one of which causes
-// took so many of 1000 ns.
+// explainingOf returns an explaining after some past windows. In the present window the two
+// causes took these parts of 1000 ns.
 func explainingOf(ofOne, ofTwo time.Duration, past ...pastWindow) *explaining {
 	x := &explaining{past: past}
 	x.now.Total = 1000
