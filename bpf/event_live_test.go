@@ -700,7 +700,7 @@ func TestEventsWaitForProcessor(t *testing.T) {
 		if e.Off != bpf.OffReady || e.From != e.To || e.Time-e.From < 10_000 || e.VM != vm.PID() || e.Process != 0 {
 			t.Fatalf("%+v", e)
 		}
-		if initial && !strings.Contains(schedulers[e.Thread], "sche") {
+		if initial && !strings.Contains(schedulers[e.Thread], "_sch") {
 			t.Fatalf("%+v of thread %s", e, schedulers[e.Thread])
 		}
 		own[e.Thread] = append(own[e.Thread], interval{e.From, e.Time})
