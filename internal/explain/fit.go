@@ -198,6 +198,7 @@ func (n *node) absorb(o node) {
 	n.End += o.Duration()
 	n.Parts += max(1, o.Parts)
 	n.Behind = max(n.Behind, o.Behind)
+	n.Overtaken = max(n.Overtaken, o.Overtaken)
 	if n.Process != o.Process {
 		n.Process = 0
 	}

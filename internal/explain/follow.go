@@ -513,7 +513,11 @@ func (w *walk) arrival(q *process, m *send, from, to int64, by path) []node {
 		return w.explain(q, from, to, by)
 	}
 	n := span(from, to, trace.Mailbox, q.pid, by.mark)
-	n.Behind = q.ahead(m, before)
+	var proven bool
+	n.Behind, n.Overtaken, proven = w.ahead(q, m, before)
+	if !proven {
+		n.Mark = max(n.Mark, trace.Inferred)
+	}
 	n.Link = linkOf(m, m.mark)
 	if m.fate == taken {
 		n.Mark = max(n.Mark, m.mark)
@@ -545,24 +549,6 @@ func (w *walk) aroundHalts(n node) []node {
 func (p *process) takenIn(from, to int64) []receipt {
 	first := after(p.received, from, receivedAt)
 	return p.received[first:max(first, after(p.received, to, receivedAt))]
-}
-
-// ahead returns how many of the messages that a process took since it was sent another one
-// were in its mailbox before that: not the answers to what it asked meanwhile.
-func (p *process) ahead(m *send, before []receipt) int {
-	fetched := m.at // if it was not
-	if m.fate == taken {
-		if i := after(p.received, m.received, receivedAt); i < len(p.received) && p.received[i].send == m {
-			fetched = max(fetched, p.received[i].since)
-		}
-	}
-	n := 0
-	for _, r := range before {
-		if r.send != nil && r.send.at < m.at || r.send == nil && r.since <= fetched {
-			n++
-		}
-	}
-	return n
 }
 
 // busy reports whether a process did something else when it was sent a message that it

@@ -118,6 +118,7 @@ type receipt struct {
 	among  []trace.PID
 	origin origin
 	early  bool // it was sent before the process was tracked
+	sure   bool // which one of those that were fetched it is was told by its token or its address
 }
 
 // A mailbox simulates that of a process: what was sent is fetched in the order of
@@ -326,6 +327,7 @@ func (b *mailbox) receive(e *bpf.Event, sent []*send) receipt {
 		q = b.private[i]
 		b.take(i)
 		r.since, r.early = q.at, q.early
+		r.sure = want.token != (token{}) || want.where != 0 && q.where == want.where
 	} else {
 		r.early = b.front < older && b.tracked < forever
 	}

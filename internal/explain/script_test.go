@@ -189,6 +189,9 @@ func drawn(tr *trace.Trace) string {
 		}
 		if s.Kind == trace.Mailbox {
 			fmt.Fprintf(&b, " behind %d", s.Behind)
+			if s.Overtaken != 0 {
+				fmt.Fprintf(&b, " overtaken %d", s.Overtaken)
+			}
 		}
 		if s.Parts != 0 {
 			fmt.Fprintf(&b, " x%d", s.Parts)

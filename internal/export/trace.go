@@ -78,6 +78,7 @@ type spentTime struct {
 	Other     string `json:"other,omitempty"`
 	OtherName string `json:"other_name,omitempty"`
 	Behind    int    `json:"behind,omitempty"`
+	Overtaken int    `json:"overtaken,omitempty"`
 	Detail    string `json:"detail,omitempty"`
 	Reason    string `json:"reason,omitempty"`
 }
@@ -118,7 +119,7 @@ func (j *JSON) Trace(i *outcome.Instance, start time.Time) error {
 }
 
 func spentOn(s *trace.Share) spentTime {
-	return spentTime{s.Kind.Word(), pidOf(s.Process), s.Name, s.Mark.String(), pidOf(s.Other), s.OtherName, s.Behind, s.Detail, s.Reason}
+	return spentTime{s.Kind.Word(), pidOf(s.Process), s.Name, s.Mark.String(), pidOf(s.Other), s.OtherName, s.Behind, s.Overtaken, s.Detail, s.Reason}
 }
 
 // mostTotal is how many shares of a total are shown as text, and leastTotal the least of

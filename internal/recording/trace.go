@@ -35,7 +35,7 @@ func (e *Encoder) appendTrace(b []byte, i *outcome.Instance) []byte {
 	var next [trace.MaxSpans]int64 // of each span, when the next of its children begins
 	for n := range spans {
 		s := &spans[n]
-		rare := s.Other != 0 || s.OtherName != "" || s.Behind != 0 || s.Parts != 0 || s.Detail != "" || s.Reason != ""
+		rare := s.Other != 0 || s.OtherName != "" || s.Behind != 0 || s.Overtaken != 0 || s.Parts != 0 || s.Detail != "" || s.Reason != ""
 		linked := s.Link != trace.Link{}
 		b = append(b, byte(s.Kind)|byte(s.Mark)<<markShift|boolByte(linked)<<linkBit|boolByte(rare)<<rareBit)
 		b = binary.AppendUvarint(b, uint64(n-1-s.Parent))
@@ -52,7 +52,7 @@ func (e *Encoder) appendTrace(b []byte, i *outcome.Instance) []byte {
 		if rare {
 			b = binary.AppendUvarint(b, uint64(s.Other))
 			b = e.appendName(b, s.OtherName)
-			b = binary.AppendVarint(b, int64(s.Behind))
+			b = appendAhead(b, s)
 			b = binary.AppendVarint(b, int64(s.Parts))
 			b = e.appendName(b, s.Detail)
 			b = e.appendName(b, s.Reason)
@@ -62,6 +62,27 @@ func (e *Encoder) appendTrace(b []byte, i *outcome.Instance) []byte {
 		}
 	}
 	return b
+}
+
+// appendAhead appends how many messages were taken before the one that waits. Where some
+// overtook it, the number of those that were there before it is told as its complement, and
+// theirs follows.
+func appendAhead(b []byte, s *trace.Span) []byte {
+	if s.Overtaken == 0 {
+		return binary.AppendVarint(b, int64(s.Behind))
+	}
+	b = binary.AppendVarint(b, ^int64(s.Behind))
+	return binary.AppendUvarint(b, uint64(s.Overtaken))
+}
+
+// ahead is the inverse of appendAhead.
+func (d *decoder) ahead(s *trace.Span) {
+	n := d.int()
+	if n < 0 {
+		n = ^n
+		s.Overtaken = int(d.uint())
+	}
+	s.Behind = int(n)
 }
 
 func appendLink(b []byte, s *trace.Span) []byte {
@@ -97,7 +118,8 @@ func (d *decoder) trace(i *outcome.Instance) *trace.Trace {
 		s.Name = d.name()
 		if flags&(1<<rareBit) != 0 {
 			s.Other, s.OtherName = trace.PID(d.uint()), d.name()
-			s.Behind, s.Parts = int(d.int()), int(d.int())
+			d.ahead(s)
+			s.Parts = int(d.int())
 			s.Detail, s.Reason = d.name(), d.name()
 		}
 		if flags&(1<<linkBit) != 0 {

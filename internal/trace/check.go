@@ -86,6 +86,9 @@ func (t *Trace) checkSpan(i int) error {
 	if s.Behind < 0 || s.Parts < 0 {
 		return fmt.Errorf("behind %d, parts %d", s.Behind, s.Parts)
 	}
+	if s.Overtaken < 0 {
+		return fmt.Errorf("overtaken by %d", s.Overtaken)
+	}
 	if i == 0 {
 		if s.Parent != -1 || s.End < s.Start || s.Duration() < 0 { // the difference may overflow
 			return fmt.Errorf("parent %d, from %d to %d", s.Parent, s.Start, s.End)

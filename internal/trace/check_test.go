@@ -58,6 +58,7 @@ func TestCheck(t *testing.T) {
 		{"below one that is over", func(t *Trace) {
 			t.Spans = append(t.Spans, Span{Parent: 2, Kind: Running, Start: 90, End: 95, Mark: Inferred})
 		}, "span 6: it is not below its parent 2"},
+		{"overtaken", func(t *Trace) { t.Spans[1].Overtaken = -1 }, "span 1: overtaken by -1"},
 		{"behind", func(t *Trace) { t.Spans[1].Behind = -1 }, "span 1: behind -1"},
 	} {
 		bad := sound()

@@ -56,10 +56,8 @@ func (s *Share) Clause() string {
 		fmt.Fprintf(&b, ", while %s ran on the scheduler", ProcessName(s.Other, s.OtherName))
 	case s.Kind == Suspended && s.Other != 0:
 		fmt.Fprintf(&b, ", by %s", ProcessName(s.Other, s.OtherName))
-	case s.Kind == Mailbox && s.Behind == 1:
-		b.WriteString(", behind 1 message")
-	case s.Kind == Mailbox && s.Behind > 1:
-		fmt.Fprintf(&b, ", behind %d messages", s.Behind)
+	case s.Kind == Mailbox:
+		b.WriteString(s.queue())
 	}
 	if s.Via != 0 {
 		fmt.Fprintf(&b, ", through %s", ProcessName(s.Via, s.ViaName))
@@ -77,6 +75,28 @@ func (s *Share) Clause() string {
 		b.WriteString(": " + safetext.Line(s.Reason))
 	}
 	return b.String()
+}
+
+// queue says how many messages the receiver took before the one that waited: those that were
+// there before it, and those that overtook it. It is "" where there were none.
+func (s *Share) queue() string {
+	switch {
+	case s.Behind > 0 && s.Overtaken > 0:
+		return fmt.Sprintf(", behind %s, overtaken by %d", messages(s.Behind), s.Overtaken)
+	case s.Behind > 0:
+		return ", behind " + messages(s.Behind)
+	case s.Overtaken > 0:
+		return ", overtaken by " + messages(s.Overtaken)
+	}
+	return ""
+}
+
+// messages counts messages in words, such as "1 message".
+func messages(n int) string {
+	if n == 1 {
+		return "1 message"
+	}
+	return fmt.Sprintf("%d messages", n)
 }
 
 // Brief says in a few words what a part of the time was, and what is not certain of it

@@ -39,6 +39,10 @@ func TestSentence(t *testing.T) {
 			"100 % of probe #12 was the dirty function MyApp.Native:hash/1 of its own process",
 		},
 		{trace.Span{Kind: trace.Mailbox, Process: other, Behind: 1}, "100 % of probe #12 was waiting in the mailbox of <0.123.0>, behind 1 message"},
+		{trace.Span{Kind: trace.Mailbox, Process: other, Behind: 1, Overtaken: 4}, "100 % of probe #12 was waiting in the mailbox of <0.123.0>, behind 1 message, overtaken by 4"},
+		{trace.Span{Kind: trace.Mailbox, Process: other, Behind: 2, Overtaken: 1}, "100 % of probe #12 was waiting in the mailbox of <0.123.0>, behind 2 messages, overtaken by 1"},
+		{trace.Span{Kind: trace.Mailbox, Process: other, Overtaken: 1}, "100 % of probe #12 was waiting in the mailbox of <0.123.0>, overtaken by 1 message"},
+		{trace.Span{Kind: trace.Mailbox, Process: other, Overtaken: 5}, "100 % of probe #12 was waiting in the mailbox of <0.123.0>, overtaken by 5 messages"},
 		{trace.Span{Kind: trace.Mailbox, Process: other}, "100 % of probe #12 was waiting in the mailbox of <0.123.0>"},
 		{
 			trace.Span{Kind: trace.NIF, Process: own, Detail: "prim_file:read_nif/2"},

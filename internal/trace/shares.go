@@ -22,11 +22,12 @@ type Share struct {
 	Other     PID
 	OtherName string
 
-	Behind   int // the most of any part
-	Detail   string
-	Reason   string
-	Mark     Mark // that of the least certain part
-	Duration int64
+	Behind    int // the most of any part
+	Overtaken int // the most of any part
+	Detail    string
+	Reason    string
+	Mark      Mark // that of the least certain part
+	Duration  int64
 }
 
 // Shares returns what the time of the instance was spent on, the largest part first.
@@ -57,6 +58,7 @@ func (t *Trace) Shares() []Share {
 		share := &shares[at]
 		share.Duration += s.Duration()
 		share.Behind = max(share.Behind, s.Behind)
+		share.Overtaken = max(share.Overtaken, s.Overtaken)
 		share.Mark = max(share.Mark, s.Mark)
 		share.Name = cmp.Or(share.Name, s.Name)
 		if s.Duration() > longest[at] {
@@ -74,7 +76,7 @@ func (t *Trace) Part(i int) Share {
 	s := &t.Spans[i]
 	return Share{
 		Kind: s.Kind, Process: s.Process, Name: s.Name, Own: t.own(i), Other: s.Other, OtherName: s.OtherName,
-		Behind: s.Behind, Detail: s.Detail, Reason: s.Reason, Mark: s.Mark, Duration: s.Duration(),
+		Behind: s.Behind, Overtaken: s.Overtaken, Detail: s.Detail, Reason: s.Reason, Mark: s.Mark, Duration: s.Duration(),
 	}
 }
 

@@ -162,6 +162,7 @@ func (d *drawing) label(spans []int) string {
 	part.Name, part.OtherName, part.Detail = shortened(modname.Readable(s.Name), maxName), shortened(modname.Readable(s.OtherName), maxName), shortened(modname.Readable(s.Detail), maxName)
 	for _, i := range spans {
 		part.Behind = max(part.Behind, d.t.Spans[i].Behind)
+		part.Overtaken = max(part.Overtaken, d.t.Spans[i].Overtaken)
 	}
 	part.Mark = Exact // its sign says the same
 	text := strings.TrimPrefix(strings.TrimPrefix(part.Clause(), "was "), "is ")

@@ -86,6 +86,11 @@ type Span struct {
 	// taken while it was there.
 	Behind int
 
+	// Overtaken is, for Mailbox, how many messages came into the mailbox after this one and
+	// were taken before it. It leaves out those for which the receiver
+	// waited, those that may be answers to it, and those whose sender is not known. It is 0 or more.
+	Overtaken int
+
 	// Detail is the function of a NIF, the port of Port, what the VM did of VMWait, the
 	// system call of Blocked, or what stops the thread of Stopped; "" where it is not known.
 	Detail string
@@ -97,7 +102,7 @@ type Span struct {
 	// Parts is, where it is not 0, how many parts this stands for, that took turns with
 	// those of the siblings next to it that have Parts too: there were too many to keep
 	// each. Its length is what they add up to; where they were is known as far as from
-	// the first to the last of these siblings. Behind is then the largest.
+	// the first to the last of these siblings. Behind and Overtaken are then the largest of any part.
 	Parts int
 
 	// Link is the message by which one comes from the parent to here, or that waits.

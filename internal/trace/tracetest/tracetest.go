@@ -51,7 +51,7 @@ func anySpan(t *rapid.T, from, to int64) trace.Span {
 		Process: process.Draw(t, "process"), Name: name.Draw(t, "name"),
 		Other: process.Draw(t, "other"), OtherName: name.Draw(t, "other name"),
 		Mark:   mark.Draw(t, "mark"),
-		Behind: rapid.IntRange(0, 1000).Draw(t, "behind"), Parts: rapid.IntRange(0, 3).Draw(t, "parts"),
+		Behind: rapid.IntRange(0, 1000).Draw(t, "behind"), Overtaken: rapid.IntRange(0, 3).Draw(t, "overtaken"), Parts: rapid.IntRange(0, 3).Draw(t, "parts"),
 		Detail: name.Draw(t, "detail"), Reason: name.Draw(t, "reason"),
 	}
 	if rapid.Bool().Draw(t, "linked") {
