@@ -2,6 +2,19 @@ package explain
 
 import "testing"
 
+// In passedOn, process 1 starts a span and asks process 2, which passes the request on to 3.
+const passedOn = `
+	0 watch 1
+	10 start 1 7
+	20 send 1>2 4
+	20 watch 2
+	22 out 1 wait
+	25 in 2 @2
+	26 queued 2 4 #1
+	27 receive 2 4 #1
+	10000 send 2>3 4
+	10000 watch 3`
+
 // A process that passes a request on has the time until it does so, although another process
 // answers, which is not tracked before.
 func TestRelay(t *testing.T) {
@@ -44,17 +57,7 @@ func TestRelay(t *testing.T) {
 			35000-35005 ready 1
 			35005-35010 running 1`,
 	}, {
-		name: "over two processes", events: `
-			0 watch 1
-			10 start 1 7
-			20 send 1>2 4
-			20 watch 2
-			22 out 1 wait
-			25 in 2 @2
-			26 queued 2 4 #1
-			27 receive 2 4 #1
-			10000 send 2>3 4
-			10000 watch 3
+		name: "over two processes", events: passedOn + `
 			10001 out 2 wait @2
 			10005 in 3 @2
 			10006 queued 3 4 #1
@@ -84,17 +87,7 @@ func TestRelay(t *testing.T) {
 			30000-30005 ready 1
 			30005-30010 running 1`,
 	}, {
-		name: "by an answer to an alias", events: `
-			0 watch 1
-			10 start 1 7
-			20 send 1>2 4
-			20 watch 2
-			22 out 1 wait
-			25 in 2 @2
-			26 queued 2 4 #1
-			27 receive 2 4 #1
-			10000 send 2>3 4
-			10000 watch 3
+		name: "by an answer to an alias", events: passedOn + `
 			10005 in 3 @2
 			10006 queued 3 4 #1
 			10007 receive 3 4 #1
@@ -115,17 +108,7 @@ func TestRelay(t *testing.T) {
 			20000-30005 ready 1
 			30005-30010 running 1`,
 	}, {
-		name: "one that is not tracked, and takes no message before it answers", events: `
-			0 watch 1
-			10 start 1 7
-			20 send 1>2 4
-			20 watch 2
-			22 out 1 wait
-			25 in 2 @2
-			26 queued 2 4 #1
-			27 receive 2 4 #1
-			10000 send 2>3 4
-			10000 watch 3
+		name: "one that is not tracked, and takes no message before it answers", events: passedOn + `
 			10010 send 3>1 4
 			10011 out 3 wait @3
 			10015 in 1

@@ -29,27 +29,22 @@ func TestLargeReplyToAlias(t *testing.T) {
 		80006 queued 1 4 #1
 		80007 receive 1 4 #1 from=2
 		80010 end 1 7`
+	const copying = `
+			10-20 running 1
+			20-80000 waiting 2 inferred by 2>1 30000..80007
+				20-25 ready 2 inferred
+				25-80000 running 2 inferred
+			80000-80005 ready 1
+			80005-80010 running 1`
 	for _, s := range []scenario{{
 		name: "the VM says when it is ready", events: before + `
 			80000 able 1
 			80001 out 2 wait @2` + rest,
-		want: `
-			10-20 running 1
-			20-80000 waiting 2 inferred by 2>1 30000..80007
-				20-25 ready 2 inferred
-				25-80000 running 2 inferred
-			80000-80005 ready 1
-			80005-80010 running 1`,
+		want: copying,
 	}, {
 		name: "its sender goes on to compute", events: before + `
 			80000 able 1` + rest,
-		want: `
-			10-20 running 1
-			20-80000 waiting 2 inferred by 2>1 30000..80007
-				20-25 ready 2 inferred
-				25-80000 running 2 inferred
-			80000-80005 ready 1
-			80005-80010 running 1`,
+		want: copying,
 	}, {
 		name: "its sender has no processor meanwhile", events: before + `
 			70000 off @2 40000 40000
