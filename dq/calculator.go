@@ -2,6 +2,7 @@ package dq
 
 import (
 	"fmt"
+	"sort"
 	"time"
 )
 
@@ -101,19 +102,25 @@ func commonWidth(xs []*DeltaQ) (time.Duration, error) {
 // widthForSum is the least multiple of width at which the operands have at most
 // maxSum bins together.
 func widthForSum(xs []*DeltaQ, width time.Duration, maxSum int) (time.Duration, error) {
-	for factor := time.Duration(1); ; {
-		if width > MaxWidth/factor {
-			return 0, fmt.Errorf("%w: %d operands need bins wider than %v", ErrGrid, len(xs), MaxWidth)
-		}
-		var sum time.Duration
-		for _, x := range xs {
-			sum += ceilDiv(x.Horizon(), width*factor)
-		}
-		if sum <= time.Duration(maxSum) {
-			return width * factor, nil
-		}
-		factor = max(factor+1, factor*ceilDiv(sum, time.Duration(maxSum)))
+	fits := func(factor int) bool { return binsTogether(xs, width*time.Duration(factor)) <= maxSum }
+	most := int(MaxWidth / width)
+	factor := 1
+	if !fits(1) { // rarely: the search below takes longer
+		factor = sort.Search(most+1, func(n int) bool { return n > 0 && fits(n) })
 	}
+	if factor > most {
+		return 0, fmt.Errorf("%w: %d operands need bins wider than %v", ErrGrid, len(xs), MaxWidth)
+	}
+	return width * time.Duration(factor), nil
+}
+
+// binsTogether is the number of bins that all operands have on bins of a width.
+func binsTogether(xs []*DeltaQ, width time.Duration) int {
+	sum := 0
+	for _, x := range xs {
+		sum += int(ceilDiv(x.Horizon(), width))
+	}
+	return sum
 }
 
 // bins is the largest number of bins of the aligned operands.
