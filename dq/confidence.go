@@ -31,11 +31,11 @@ import (
 // 1998), where v/b is at least that of all edges together: at an edge that nearly all
 // instances are below, v cannot be told from the windows.
 //
-// The bounds are those of Wilson's score interval, with and without the correction for
-// continuity, the wider of the two (Newcombe, "Two-sided confidence intervals for the
-// single proportion", Statistics in Medicine 17, 1998), for that number of instances and
-// with the quantile of Student's distribution of n/τ − 1 degrees of freedom. What less
-// than one effective instance is beyond is not excluded.
+// The bounds are those of Wilson's score interval with the correction for continuity
+// (Newcombe, "Two-sided confidence intervals for the single proportion", Statistics in
+// Medicine 17, 1998), for that number of instances and with the quantile of Student's
+// distribution of n/τ − 1 degrees of freedom. What less than one effective instance is
+// beyond is not excluded.
 func (w *Window) WriteBand(dst *Band, confidence float64) error {
 	if w.held == 0 {
 		return ErrNoData
@@ -54,7 +54,7 @@ func (w *Window) WriteBand(dst *Band, confidence float64) error {
 		dst.Mean[k] = mean
 		switch {
 		case k == 0:
-			dst.Lo[k], dst.Hi[k] = max(0, mean-hidden), min(1, mean+hidden) // no delay is below 0
+			dst.Lo[k], dst.Hi[k] = mean, mean // no delay is below 0, and nothing is hidden there
 		case w.held == 1:
 			dst.Lo[k], dst.Hi[k] = 0, 1
 		default:
@@ -228,26 +228,22 @@ func (w *Window) quantile(confidence float64, df int) float64 {
 }
 
 // score are the bounds on a probability of which a share p was found in n instances, by
-// Wilson's interval with and without the correction for continuity.
+// Wilson's interval with the correction for continuity:
+//
+//	(2np + z² ∓ (1 + z√(z² ∓ 2 − 1/n + 4p(n(1−p) ± 1)))) / 2(n + z²).
+//
+// They hold where at least one instance is on their side of the share, and are 0 and 1
+// elsewhere.
 func score(p, n, z float64) (lo, hi float64) {
 	square := float64(z * z)
-	// Without: (p + z²/2n ± z√(p(1−p)/n + z²/4n²)) / (1 + z²/n).
-	scale := 1 + square/n
-	centre := p + square/n/2
-	half := float64(z * math.Sqrt(float64(p*(1-p))/n+square/4/float64(n*n)))
-	lo, hi = max(0, (centre-half)/scale), min(1, (centre+half)/scale)
-	// With: (2np + z² ∓ (1 + z√(z² ∓ 2 − 1/n + 4p(n(1−p) ± 1)))) / 2(n + z²).
 	base, twice := float64(2*float64(n*p))+square, float64(2*(n+square))
 	rest := float64(n * (1 - p))
-	below := square - 2 - 1/n + float64(4*float64(p*(rest+1)))
-	above := square + 2 - 1/n + float64(4*float64(p*(rest-1)))
-	lo = max(0, min(lo, (base-1-float64(z*math.Sqrt(max(0, below))))/twice))
-	hi = min(1, max(hi, (base+1+float64(z*math.Sqrt(max(0, above))))/twice))
-	if float64(n*p) < 1 {
-		lo = 0
+	lo, hi = 0, 1
+	if float64(n*p) >= 1 {
+		lo = max(0, (base-1-float64(z*math.Sqrt(square-2-1/n+float64(4*float64(p*(rest+1))))))/twice)
 	}
-	if rest < 1 {
-		hi = 1
+	if rest >= 1 {
+		hi = min(1, (base+1+float64(z*math.Sqrt(square+2-1/n+float64(4*float64(p*(rest-1))))))/twice)
 	}
 	return lo, hi
 }

@@ -286,3 +286,52 @@ func TestBandSurroundsMean(t *testing.T) {
 		}
 	}
 }
+
+// The bounds on a share are where the distance to it, less half an instance, is z standard
+// deviations of what is found with the bound itself.
+func TestScoreSolvesItsEquation(t *testing.T) {
+	r := rand.New(rand.NewPCG(31, 32))
+	for range 2000 {
+		n, z := math.Exp(10*r.Float64()), math.Exp(3*r.Float64()-1)
+		p := r.Float64()
+		lo, hi := score(p, n, z)
+		deviation := func(x float64) float64 { return z * math.Sqrt(x*(1-x)/n) }
+		switch {
+		case n*p < 1:
+			if lo != 0 {
+				t.Fatalf("%v of %v: from %v, want 0", p, n, lo)
+			}
+		case math.Abs(p-lo-0.5/n-deviation(lo)) > 1e-12*(1+z*z):
+			t.Fatalf("%v of %v, z %v: from %v", p, n, z, lo)
+		}
+		switch {
+		case n*(1-p) < 1:
+			if hi != 1 {
+				t.Fatalf("%v of %v: to %v, want 1", p, n, hi)
+			}
+		case math.Abs(hi-p-0.5/n-deviation(hi)) > 1e-12*(1+z*z):
+			t.Fatalf("%v of %v, z %v: to %v", p, n, z, hi)
+		}
+	}
+	if lo, hi := score(0.5, 2, 1); lo == 0 || hi == 1 {
+		t.Errorf("an instance on either side: %v to %v", lo, hi)
+	}
+}
+
+// At 0 the bounds are the mean, also of calculated delays that take no time.
+func TestBandAtZero(t *testing.T) {
+	w, err := NewWindow(mustGrid(t, ms, 2), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &DeltaQ{width: ms, lo: []float64{0.25, 0.5}, hi: []float64{0.5, 1}}
+	for range 2 {
+		if err := w.InsertCalculated(d, 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var b Band
+	if err := w.WriteBand(&b, 0.95); err != nil || b.Mean[0] != 0.25 || b.Lo[0] != 0.25 || b.Hi[0] != 0.25 {
+		t.Errorf("%+v, %v", b, err)
+	}
+}
