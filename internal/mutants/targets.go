@@ -62,11 +62,13 @@ var (
 	diagramTests = tests{dir: "diagram"}
 	scopeTests   = tests{"internal/scope", []string{seed, noFile}}
 
-	// Two tests look at the files of the tree, where there is no mutant.
-	dqTests = tests{"dq", []string{"-test.skip", "^Test(SameBitsOnAllProcessors|NoProductCanBeFused)$", seed, noFile}}
+	// Two tests look at the files of the tree, where there is no mutant. TestCoverage takes as
+	// long as all others together.
+	dqTests      = tests{"dq", []string{"-test.skip", "^Test(SameBitsOnAllProcessors|NoProductCanBeFused|Coverage)$", seed, noFile}}
+	dqSimulation = tests{"dq", []string{"-test.run", "^TestCoverage$", seed, noFile}}
 
 	targets = []target{
-		{dir: "dq", tests: []tests{exactTests, dqTests, diagramTests, scopeTests}},
+		{dir: "dq", tests: []tests{dqTests, exactTests, dqSimulation, diagramTests, scopeTests}},
 		{dir: "dq/internal/quad", tests: []tests{{"dq/internal/quad", []string{seed, noFile}}, dqTests}},
 		{dir: "diagram", tests: []tests{
 			{"diagram", []string{"-test.skip", largeDiagrams}}, exactTests, {"diagram", []string{"-test.run", largeDiagrams}},
