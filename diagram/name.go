@@ -1,9 +1,6 @@
 package diagram
 
-import (
-	"unicode"
-	"unicode/utf8"
-)
+import "unicode"
 
 // IsName reports whether a text can be the name of an outcome or a definition: letters of
 // any script with their marks, decimal digits and underscores, beginning with a letter or
@@ -14,7 +11,7 @@ func IsName(text string) bool {
 			return false
 		}
 	}
-	return text != "" && utf8.ValidString(text)
+	return text != ""
 }
 
 // InName reports whether a name can have a character behind its first one.
