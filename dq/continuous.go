@@ -115,7 +115,7 @@ func Exponential(g Grid, mean time.Duration) (*DeltaQ, error) {
 	}, beyond: func(h time.Duration) excess {
 		// E[T−H; T>H] = m·exp(−H/m), and E[(T−H)²; T>H] = 2m²·exp(−H/m), for the mean m.
 		left := relative(quad.Exp(ratio(h, mean).Neg())).Hi
-		return excess{mulUp(float64(mean), left), mulUp(float64(mean), rootUp(left+left))}
+		return excess{left, rootUp(left + left)}.timesDelay(mean)
 	}}
 	return c.model(g)
 }
@@ -215,19 +215,22 @@ func Pareto(g Grid, least time.Duration, shape float64) (*DeltaQ, error) {
 		}
 		return relative(quad.OneMinusExp(quad.Log(ratio(t, least)).Times(shape)))
 	}, beyond: func(h time.Duration) excess {
-		// E[T−H; T>H] = S·H/(a−1) and E[(T−H)²; T>H] = S·2H²/((a−1)(a−2)), with the shape a
-		// and S = (least/H)^a.
-		left := relative(quad.Exp(quad.Log(ratio(h, least)).Times(-shape))).Hi
-		e, x := unbounded(), float64(h)
-		if shape > 1 {
-			e.mean = divUp(mulUp(left, x), subDown(shape, 1))
-		}
-		if shape > 2 {
-			e.rms = rootUp(divUp(mulUp(left+left, mulUp(x, x)), mulDown(subDown(shape, 1), subDown(shape, 2))))
-		}
-		return e
+		return paretoExcess(h, relative(quad.Exp(quad.Log(ratio(h, least)).Times(-shape))).Hi, shape)
 	}}
 	return c.model(g)
+}
+
+// paretoExcess is what exceeds h, with the shape a and at most left = (least/h)^a of the
+// delays above h: E[T−h; T>h] = left·h/(a−1) and E[(T−h)²; T>h] = left·2h²/((a−1)(a−2)).
+func paretoExcess(h time.Duration, left, shape float64) excess {
+	e, x := unbounded(), float64(h)
+	if shape > 1 {
+		e.mean = divUp(mulUp(left, x), subDown(shape, 1))
+	}
+	if shape > 2 {
+		e.rms = rootUp(divUp(mulUp(left+left, mulUp(x, x)), mulDown(subDown(shape, 1), subDown(shape, 2))))
+	}
+	return e
 }
 
 // LogNormal returns the ΔQ of a delay whose logarithm has a normal distribution with
@@ -276,21 +279,29 @@ func Normal(g Grid, mean, sd time.Duration) (*DeltaQ, error) {
 	c := continuous{within: func(t time.Duration) Bounds {
 		return probability(half.Normal(at(t)))
 	}, beyond: func(h time.Duration) excess {
-		// With Q = 1 − Φ(z) and the density φ(z), E[Z−z; Z>z] = φ − zQ and E[(Z−z)²; Z>z] =
-		// (1+z²)Q − zφ. Both fall with z: its lower end bounds them.
+		// What exceeds z falls with z: its lower end is the bound.
 		lo, _ := at(h).Bounds(quad.Error)
 		z := quad.Of(lo)
 		q := probability(half.Normal(z.Neg()))
 		phi := probability(quad.Exp(z.Mul(z).Over(-2).Sub(quad.HalfLn2Pi())))
-		one := addUp(1, mulUp(lo, lo))
-		mean, second := phi.Hi, mulUp(one, q.Hi)
-		if lo >= 0 {
-			mean, second = subUp(mean, mulDown(lo, q.Lo)), subUp(second, mulDown(lo, phi.Lo))
-		} else {
-			mean, second = addUp(mean, mulUp(-lo, q.Hi)), addUp(second, mulUp(-lo, phi.Hi))
-		}
-		unit := float64(sd)
-		return excess{mulUp(unit, max(0, mean)), mulUp(unit, rootUp(max(0, second)))}
+		return normalExcess(lo, q, phi).timesDelay(sd)
 	}}
 	return c.model(g)
+}
+
+// normalExcess is what exceeds z in standard deviations, with Q = 1 − Φ(z) and the density
+// φ(z): E[Z−z; Z>z] = φ − zQ and E[(Z−z)²; Z>z] = (1+z²)Q − zφ.
+func normalExcess(z float64, q, phi Bounds) excess {
+	mean, second := phi.Hi, mulUp(addUp(1, mulUp(z, z)), q.Hi)
+	if z >= 0 {
+		mean, second = subUp(mean, mulDown(z, q.Lo)), subUp(second, mulDown(z, phi.Lo))
+	} else {
+		mean, second = addUp(mean, mulUp(-z, q.Hi)), addUp(second, mulUp(-z, phi.Hi))
+	}
+	return excess{max(0, mean), rootUp(max(0, second))}
+}
+
+// timesDelay is e·t for a t ≥ 0.
+func (e excess) timesDelay(t time.Duration) excess {
+	return excess{mulUp(float64(t), e.mean), mulUp(float64(t), e.rms)}
 }

@@ -1,0 +1,324 @@
+package dq
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// The bounds of arithmetic on bounds contain what the same arithmetic gives in rationals, and
+// are wider only by rounding.
+func TestArithmeticOfBoundsInRationals(t *testing.T) {
+	r := rand.New(rand.NewPCG(21, 22))
+	for range 500 {
+		b, x, by := drawBounds(r), drawBounds(r), r.Float64()*1e9
+		one := big.NewRat(1, 1)
+		between(t, "over", b.Over(by), ratQuo(rat(b.Lo), rat(by)), ratQuo(rat(b.Hi), rat(by)))
+		between(t, "product", b.product(x), ratMul(rat(b.Lo), rat(x.Lo)), ratMul(rat(b.Hi), rat(x.Hi)))
+		between(t, "opposite", b.opposite(), ratSub(one, rat(b.Hi)), ratSub(one, rat(b.Lo)))
+		m := b.minus(by)
+		between(t, "minus", m, ratSub(rat(b.Lo), rat(by)), ratSub(rat(b.Hi), rat(by)))
+		between(t, "square", b.square(), ratMul(rat(b.Lo), rat(b.Lo)), ratMul(rat(b.Hi), rat(b.Hi)))
+		negative := Bounds{-b.Hi, -b.Lo}
+		between(t, "square below 0", negative.square(), ratMul(rat(b.Lo), rat(b.Lo)), ratMul(rat(b.Hi), rat(b.Hi)))
+	}
+}
+
+// drawBounds draws bounds from 0 to 1.
+func drawBounds(r *rand.Rand) Bounds {
+	lo, hi := r.Float64(), r.Float64()
+	return Bounds{min(lo, hi), max(lo, hi)}
+}
+
+// between fails unless bounds contain two values and are wider only by rounding.
+func between(t *testing.T, name string, b Bounds, lo, hi *big.Rat) {
+	t.Helper()
+	beneath(t, name+": Lo", b.Lo, lo, 1)
+	above(t, name+": Hi", b.Hi, hi, 1)
+}
+
+// beneath fails unless x to a power is at most a value, and at least rounding below it.
+func beneath(t *testing.T, name string, x float64, want *big.Rat, power int) {
+	t.Helper()
+	got := rat(x)
+	if power == 2 {
+		got = ratMul(got, got)
+	}
+	if off := ratSub(want, got); off.Sign() < 0 || toFloat(off) > 0x1p-45*math.Abs(toFloat(want))+1e-300 {
+		t.Fatalf("%s: %v to the power of %d is below %v by %v", name, x, power, toFloat(want), toFloat(off))
+	}
+}
+
+// conditionalInRationals is a conditional without rounding.
+type conditionalInRationals struct {
+	f       []*big.Rat
+	success *big.Rat
+}
+
+// tail is 1 − F/s at an edge, in [0, 1].
+func (c conditionalInRationals) tail(k int) *big.Rat { return ratSub(big.NewRat(1, 1), c.head(k)) }
+
+// head is F/s at an edge, in [0, 1].
+func (c conditionalInRationals) head(k int) *big.Rat {
+	if c.f[k].Sign() == 0 {
+		return new(big.Rat)
+	}
+	if c.success.Cmp(c.f[k]) <= 0 {
+		return big.NewRat(1, 1)
+	}
+	return ratQuo(c.f[k], c.success)
+}
+
+// moments are E[T] and, around an edge, the parts of E[(T−c)²] above and below it.
+func (c conditionalInRationals) moments(centre int) (mean, above, below *big.Rat) {
+	mean, above, below = new(big.Rat), new(big.Rat), new(big.Rat)
+	for k := range len(c.f) - 1 {
+		mean = ratAdd(mean, c.tail(k))
+		if k >= centre {
+			above = ratAdd(above, ratMul(c.tail(k), big.NewRat(int64(2*(k-centre)+1), 1)))
+		} else {
+			below = ratAdd(below, ratMul(c.head(k), big.NewRat(int64(2*(centre-k)-1), 1)))
+		}
+	}
+	return mean, above, below
+}
+
+// Moments are those of the formulas in rationals, rounded outwards and by no more than that.
+func TestMomentsInRationals(t *testing.T) {
+	r := rand.New(rand.NewPCG(23, 24))
+	for i := range 1000 {
+		d := drawStairs(t, r)
+		if d.hi[d.Bins()] == 0 {
+			continue
+		}
+		if i%3 == 0 {
+			d.excess = excess{r.Float64() * 1e4, r.Float64() * 1e4}
+		}
+		s, n := stairOf(d), d.Bins()
+		late, early := late(d), early(d)
+		exactLate, exactEarly := conditionalInRationals{s.lo, s.hi[n]}, conditionalInRationals{s.hi, s.lo[n]}
+		for k := range n {
+			above(t, "late tail", late.tail(k), exactLate.tail(k), 1)
+			beneath(t, "early tail", early.tail(k), exactEarly.tail(k), 1)
+			beneath(t, "late head", late.head(k), exactLate.head(k), 1)
+			above(t, "early head", early.head(k), exactEarly.head(k), 1)
+		}
+		beyond := d.excess.inBins(d)
+		if math.IsInf(beyond.mean, 1) {
+			continue
+		}
+		width := big.NewRat(int64(d.width), 1)
+		centre := r.IntN(n + 1)
+		latest, aboveLate, belowLate := exactLate.moments(centre)
+		earliest, aboveEarly, belowEarly := exactEarly.moments(centre)
+		v, ok := d.Moments()
+		if !ok {
+			t.Fatal("no moments")
+		}
+		beneath(t, "early mean", early.mean(), earliest, 1)
+		above(t, "late mean", late.mean(), latest, 1)
+		above(t, "late, above", late.above(centre), aboveLate, 1)
+		beneath(t, "early, above", early.above(centre), aboveEarly, 1)
+		above(t, "early, below", early.below(centre), belowEarly, 1)
+		beneath(t, "late, below", late.below(centre), belowLate, 1)
+		beneath(t, "mean", v.Mean.Lo, ratMul(earliest, width), 1)
+		above(t, "mean", v.Mean.Hi, ratMul(ratAdd(latest, rat(beyond.mean)), width), 1)
+		checkDeviation(t, d, v, exactLate, exactEarly, beyond)
+	}
+}
+
+// checkDeviation checks the standard deviation against the formula in rationals. A difference
+// of nearly the same values has few digits left: they are those of the second moment.
+func checkDeviation(t *testing.T, d *DeltaQ, v Moments, late, early conditionalInRationals, beyond excess) {
+	t.Helper()
+	late0, _, _ := late.moments(0)
+	early0, _, _ := early.moments(0)
+	mean := Bounds{toFloat(early0), toFloat(late0) + beyond.mean}
+	c := d.edgeNear(mean)
+	_, aboveLate, belowLate := late.moments(c)
+	_, aboveEarly, belowEarly := early.moments(c)
+	centre := big.NewRat(int64(c), 1)
+	distance := big.NewRat(int64(2*(d.Bins()-c)), 1)
+	most := ratAdd(ratAdd(aboveLate, belowEarly), ratAdd(ratMul(rat(beyond.rms), rat(beyond.rms)), ratMul(distance, rat(beyond.mean))))
+	least := ratAdd(aboveEarly, belowLate)
+	lo, hi := ratSub(early0, centre), ratSub(ratAdd(late0, rat(beyond.mean)), centre)
+	near, far := ratMul(lo, lo), ratMul(hi, hi)
+	if near.Cmp(far) > 0 {
+		near, far = far, near
+	}
+	if lo.Sign() < 0 && hi.Sign() > 0 {
+		near = new(big.Rat)
+	}
+	width := float64(d.width)
+	room := 1e-13 * (toFloat(most) + toFloat(far)) * width * width
+	square := func(x float64) *big.Rat { return ratMul(rat(x), rat(x)) }
+	inNs := func(x *big.Rat) *big.Rat { return ratMul(x, rat(width*width)) }
+	off := ratSub(square(v.SD.Hi), inNs(ratSub(most, near)))
+	if off.Sign() < 0 || toFloat(off) > room {
+		t.Fatalf("standard deviation of at most %v: its square is %v too large\n%+v", v.SD.Hi, toFloat(off), d)
+	}
+	floor := inNs(ratSub(least, far))
+	if floor.Sign() < 0 {
+		floor = new(big.Rat)
+	}
+	off = ratSub(floor, square(v.SD.Lo))
+	if off.Sign() < 0 || toFloat(off) > room {
+		t.Fatalf("standard deviation of at least %v: its square is %v too small\n%+v", v.SD.Lo, toFloat(off), d)
+	}
+}
+
+// A delay whose mean excess is infinite has no upper bounds on its moments, also where its
+// horizon is the edge nearest to the mean.
+func TestMomentsOfInfiniteExcess(t *testing.T) {
+	for _, bins := range []int{1, 2, 5} {
+		d := must(t)(Pareto(mustGrid(t, ms, bins), time.Duration(bins)*ms, 0.5))
+		v, ok := d.Moments()
+		if want := float64(bins) * 1e6; !ok || v.Mean != (Bounds{want, math.Inf(1)}) || v.SD != (Bounds{0, math.Inf(1)}) {
+			t.Errorf("%d bins: %+v", bins, v)
+		}
+	}
+}
+
+// What exceeds a horizon is rounded up in the formulas of Pareto and normal delays, and by no
+// more than rounding.
+func TestExcessOfModelsInRationals(t *testing.T) {
+	r := rand.New(rand.NewPCG(25, 26))
+	one, two := big.NewRat(1, 1), big.NewRat(2, 1)
+	for range 500 {
+		h := time.Duration(1 + r.Int64N(int64(MaxModelDelay)))
+		x, left, shape := big.NewRat(int64(h), 1), r.Float64(), 2+r.ExpFloat64()
+		if left == 0 || shape == 2 {
+			continue
+		}
+		got := paretoExcess(h, left, shape)
+		less := ratSub(rat(shape), one)
+		above(t, "Pareto: mean", got.mean, ratQuo(ratMul(rat(left), x), less), 1)
+		square := ratQuo(ratMul(ratMul(two, rat(left)), ratMul(x, x)), ratMul(less, ratSub(rat(shape), two)))
+		above(t, "Pareto: rms", got.rms, square, 2)
+
+		// As in the distribution, what is left is more than the difference of the two terms.
+		z, q, phi := 3*r.Float64()-1.5, drawBounds(r), drawBounds(r)
+		square = ratAdd(one, ratMul(rat(z), rat(z)))
+		mean, second := rat(phi.Hi), ratMul(square, rat(q.Hi))
+		if z >= 0 {
+			mean, second = ratSub(mean, ratMul(rat(z), rat(q.Lo))), ratSub(second, ratMul(rat(z), rat(phi.Lo)))
+		} else {
+			mean, second = ratSub(mean, ratMul(rat(z), rat(q.Hi))), ratSub(second, ratMul(rat(z), rat(phi.Hi)))
+		}
+		got = normalExcess(z, q, phi)
+		if mean.Cmp(big.NewRat(1, 1000)) > 0 {
+			above(t, "normal: mean", got.mean, mean, 1)
+		} else if got.mean < 0 {
+			t.Fatalf("a mean of %v", got.mean)
+		}
+		if second.Cmp(big.NewRat(1, 1000)) > 0 {
+			above(t, "normal: rms", got.rms, second, 2)
+		}
+		got = excess{left, shape}.timesDelay(h)
+		above(t, "of a delay: mean", got.mean, ratMul(rat(left), x), 1)
+		above(t, "of a delay: rms", got.rms, ratMul(rat(shape), x), 1)
+	}
+	for name, tt := range map[string]struct{ got, want excess }{
+		"normal, at 0":           {normalExcess(0, Bounds{0.5, 0.5}, Bounds{0.25, 0.25}), excess{0.25, rootUp(0.5)}},
+		"normal, nothing left":   {normalExcess(2, Bounds{0.25, 0.25}, Bounds{0.5, 0.625}), excess{0.125, 0.5}},
+		"normal, less than that": {normalExcess(2, Bounds{0.5, 0.5}, Bounds{0.5, 0.5}), excess{0, rootUp(1.5)}},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("%s: %v, want %v", name, tt.got, tt.want)
+		}
+	}
+}
+
+// A delay that is known within bounds is at its last value from some edge on: at the earliest
+// where the upper bound reaches what succeeds at least.
+func TestDeadlineWithinBounds(t *testing.T) {
+	d := &DeltaQ{width: ms, lo: []float64{0, 0.25, 0.5, 0.5}, hi: []float64{0.375, 0.625, 0.625, 0.75}}
+	if v, ok := d.Deadline(); !ok || v != (Interval{ms, 3 * ms}) {
+		t.Errorf("within bounds: %v", v)
+	}
+	d.excess = excess{1, 1}
+	if v, ok := d.Deadline(); !ok || v != (Interval{ms, Unreached}) {
+		t.Errorf("without an end: %v", v)
+	}
+}
+
+// A floor has a point where a bound rises by more than the tolerance, and a need within the
+// tolerance is none.
+func TestFloorAtTies(t *testing.T) {
+	m := must(t)
+	wait := m(Wait(mustGrid(t, ms, 1), ms))
+	const p = 0.2
+	if p-lessTolerance(p) <= Tolerance {
+		t.Fatalf("what counts as at least %v is not less by more than the tolerance", p)
+	}
+	for _, tt := range []struct {
+		name  string
+		part  *DeltaQ
+		steps []Step
+		want  []Step
+	}{
+		{"a rise of the tolerance", wait, []Step{{5 * ms, 0.25}, {10 * ms, 0.25 + Tolerance}}, []Step{{5 * ms, 0.25}}},
+		{"a rise above the tolerance", wait, []Step{{5 * ms, 0.25}, {10 * ms, 0.25 + 2*Tolerance}}, []Step{{5 * ms, 0.25}, {10 * ms, 0.25 + 2*Tolerance}}},
+		{"a need of the tolerance", m(Scale(wait, 0.5)), []Step{{5 * ms, Tolerance}}, nil},
+		{"a need above the tolerance", m(Scale(wait, 0.5)), []Step{{5 * ms, 2 * Tolerance}}, []Step{{5 * ms, 4 * Tolerance}}},
+		{"more than the part, in the tie with it", m(Scale(wait, lessTolerance(p))), []Step{{5 * ms, p}}, []Step{{5 * ms, 1}}},
+	} {
+		q, err := NewQTA(1, tt.steps...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := BudgetFor(q, tt.part)
+		if err != nil || len(b.Floor) != len(tt.want) {
+			t.Errorf("%s: %v, %v, want %v", tt.name, b.Floor, err, tt.want)
+			continue
+		}
+		for i, want := range tt.want {
+			if got := b.Floor[i]; got.T != want.T || math.Abs(got.P-want.P) > 1e-15 {
+				t.Errorf("%s: %v, want %v", tt.name, got, want)
+			}
+		}
+	}
+}
+
+// A Calculator recognises that an operand has changed in its place, to a longer or a shorter
+// one, and what is left of the old one does not matter: by either method of transforms.
+func TestOperandsThatChange(t *testing.T) {
+	r := rand.New(rand.NewPCG(29, 30))
+	observed := func() *DeltaQ { // of twins
+		counts := make([]uint64, 6)
+		for i := range 3 + r.IntN(4) {
+			counts[i] = 1 + r.Uint64N(9)
+		}
+		return deltaQOf(t, mustCounts(t, mustGrid(t, ms/1000, 6), counts, 0, 0))
+	}
+	for name, draw := range map[string]func() *DeltaQ{
+		"pairs": func() *DeltaQ { return drawStairs(t, r) }, "twins": observed,
+	} {
+		c := &Calculator{conv: convolver{force: forceFast}}
+		x, y, got, want := draw(), draw(), new(DeltaQ), new(DeltaQ)
+		for range 100 {
+			if err := c.Sequential(got, x, y); err != nil {
+				t.Fatal(err)
+			}
+			if err := (&Calculator{conv: convolver{force: forceFast}}).Sequential(want, x, y); err != nil {
+				t.Fatal(err)
+			}
+			if !got.Equal(want) {
+				t.Fatalf("%s: %+v, want %+v", name, got, want)
+			}
+			switch next := draw(); r.IntN(4) {
+			case 0:
+				*x = *next
+			case 1:
+				*y = *next
+			case 2: // one of the two bounds alone
+				x.lo = append([]float64(nil), x.lo...)
+				for k := range x.lo {
+					x.lo[k] /= 2
+				}
+			}
+		}
+	}
+}
