@@ -33,17 +33,23 @@ func (d *DeltaQ) Moments() (Moments, bool) {
 	beyond := d.excess.inBins(d)
 	mean.Hi = addUp(mean.Hi, beyond.mean)
 	c := d.edgeNear(mean)
-	second := Bounds{
-		addDown(early.above(c), late.below(c)),
-		addUp(addUp(late.above(c), early.below(c)), beyond.second(d.Bins()-c)),
-	}
-	shift := mean.minus(float64(c)).square()
-	variance := Bounds{max(0, subDown(second.Lo, shift.Hi)), subUp(second.Hi, shift.Lo)}
-	width := float64(d.width)
+	second := secondMoment(late, early, c, beyond.second(d.Bins()-c))
+	width := Bounds{float64(d.width), float64(d.width)}
 	return Moments{
-		Mean: Bounds{mulDown(mean.Lo, width), mulUp(mean.Hi, width)},
-		SD:   Bounds{mulDown(rootDown(variance.Lo), width), mulUp(rootUp(variance.Hi), width)},
+		Mean: mean.product(width),
+		SD:   variance(second, mean.minus(float64(c))).root().product(width),
 	}, true
+}
+
+// secondMoment is E[(T−c)²], to which delays beyond the horizon add at most beyond.
+func secondMoment(late, early conditional, c int, beyond float64) Bounds {
+	return Bounds{addDown(early.above(c), late.below(c)), addUp(addUp(late.above(c), early.below(c)), beyond)}
+}
+
+// variance is E[(T−c)²] − (E[T]−c)², and at least 0.
+func variance(second, shift Bounds) Bounds {
+	square := shift.square()
+	return Bounds{max(0, subDown(second.Lo, square.Hi)), subUp(second.Hi, square.Lo)}
 }
 
 // edgeNear is the edge nearest to the middle of a mean in bins; to its lower end where
@@ -53,7 +59,7 @@ func (d *DeltaQ) edgeNear(mean Bounds) int {
 	if d.Bounded() {
 		m = mean.Mid()
 	}
-	return int(min(math.Round(m), float64(d.Bins())))
+	return int(math.Round(m)) // of means of edges, which are at most the last
 }
 
 // A conditional bounds the distribution of the delay on condition of success, from one
@@ -75,7 +81,7 @@ func (c conditional) tail(k int) float64 {
 	case c.success <= c.f[k]:
 		return 0
 	case c.late:
-		return min(1, divUp(subUp(c.success, c.f[k]), c.success))
+		return divUp(subUp(c.success, c.f[k]), c.success)
 	}
 	return divDown(subDown(c.success, c.f[k]), c.success)
 }
@@ -90,7 +96,7 @@ func (c conditional) head(k int) float64 {
 	case c.late:
 		return divDown(c.f[k], c.success)
 	}
-	return min(1, divUp(c.f[k], c.success))
+	return divUp(c.f[k], c.success)
 }
 
 func (c conditional) mean() float64 {
@@ -190,6 +196,9 @@ func (e excess) second(distance int) float64 {
 
 // minus is b − x.
 func (b Bounds) minus(x float64) Bounds { return Bounds{subDown(b.Lo, x), subUp(b.Hi, x)} }
+
+// root is √b for b ≥ 0.
+func (b Bounds) root() Bounds { return Bounds{rootDown(b.Lo), rootUp(b.Hi)} }
 
 // square is b².
 func (b Bounds) square() Bounds {

@@ -21,6 +21,22 @@ func TestArithmeticOfBoundsInRationals(t *testing.T) {
 		m := b.minus(by)
 		between(t, "minus", m, ratSub(rat(b.Lo), rat(by)), ratSub(rat(b.Hi), rat(by)))
 		between(t, "square", b.square(), ratMul(rat(b.Lo), rat(b.Lo)), ratMul(rat(b.Hi), rat(b.Hi)))
+		beneath(t, "root: Lo", b.root().Lo, rat(b.Lo), 2)
+		above(t, "root: Hi", b.root().Hi, rat(b.Hi), 2)
+		wide := Bounds{b.Hi + x.Lo, b.Hi + x.Hi + 1}
+		v := variance(wide, b)
+		beneath(t, "variance: Lo", v.Lo, ratSub(rat(wide.Lo), ratMul(rat(b.Hi), rat(b.Hi))), 1)
+		above(t, "variance: Hi", v.Hi, ratSub(rat(wide.Hi), ratMul(rat(b.Lo), rat(b.Lo))), 1)
+		// Sums of three terms: F at 0 and at 1 of two bins, around the edge between them.
+		late := conditional{[]float64{b.Lo, x.Lo, 1}, 1, true}
+		early := conditional{[]float64{b.Hi, x.Hi, 1}, 1, false}
+		second := secondMoment(late, early, 1, by)
+		beneath(t, "second moment: Lo", second.Lo, ratAdd(ratSub(one, rat(x.Hi)), rat(b.Lo)), 1)
+		above(t, "second moment: Hi", second.Hi, ratAdd(ratAdd(ratSub(one, rat(x.Lo)), rat(b.Hi)), rat(by)), 1)
+		second = secondMoment(late, early, 1, 0)
+		above(t, "second moment without excess", second.Hi, ratAdd(ratSub(one, rat(x.Lo)), rat(b.Hi)), 1)
+		distance := r.IntN(100)
+		above(t, "second without rms", excess{by, 0}.second(distance), ratMul(rat(by), big.NewRat(int64(2*distance), 1)), 1)
 		negative := Bounds{-b.Hi, -b.Lo}
 		between(t, "square below 0", negative.square(), ratMul(rat(b.Lo), rat(b.Lo)), ratMul(rat(b.Hi), rat(b.Hi)))
 	}
@@ -320,5 +336,20 @@ func TestOperandsThatChange(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The edge around which second moments are taken is the one nearest to the middle of the mean,
+// or to its lower end where a delay has no end.
+func TestEdgeNearTheMean(t *testing.T) {
+	d := &DeltaQ{width: ms, lo: make([]float64, 10), hi: make([]float64, 10)}
+	for mean, want := range map[Bounds]int{{1, 4}: 3, {1, 3.8}: 2, {1.4, 1.4}: 1, {9, 9}: 9, {0, 0}: 0} {
+		if got := d.edgeNear(mean); got != want {
+			t.Errorf("the edge nearest to %v is %d, want %d", mean, got, want)
+		}
+	}
+	d.excess = excess{1, 1}
+	if got := d.edgeNear(Bounds{1.4, math.Inf(1)}); got != 1 {
+		t.Errorf("the edge nearest to 1.4 or later is %d, want 1", got)
 	}
 }
