@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -63,10 +62,7 @@ type VMSource struct {
 	refused map[usdt.Process]VMStatus // VMs that cannot be observed, which was noted
 	gone    []VMStatus                // VMs that have ended and were given up, the last ones
 	notices []Notice
-	hits    bpf.Hits       // since they were last told as a cost
-	loads   map[int]uint64 // of these, those of each VM
-	told    bool           // no more were read since
-	counted int64          // when that was
+	hits    hits
 
 	// The first of each is that of the window that was collected last; others are
 	// there while they wait for their first window.
@@ -163,7 +159,6 @@ func NewVMSource(ctx context.Context, cfg VMConfig) (*VMSource, error) {
 		vms:       make(map[int]*observedVM),
 		left:      make(map[int]*leftVM),
 		loud:      make(map[usdt.Process]int),
-		loads:     make(map[int]uint64),
 		refused:   make(map[usdt.Process]VMStatus),
 		unnamed:   make(map[int]bool),
 		strangers: strangers{doubts: make(map[int]*doubt), known: make(map[int]bool)},
@@ -204,7 +199,7 @@ func NewVMSource(ctx context.Context, cfg VMConfig) (*VMSource, error) {
 		}
 	}
 	s.scanned = monotonic.Now()
-	s.counted, s.told = s.scanned, true
+	s.hits.begin(s.scanned)
 	if err := o.beginAt(s.scanned); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -554,33 +549,22 @@ func (s *VMSource) read(o *observation, n uint64) (counts []bpf.Counts, observed
 
 func (s *VMSource) readWindow(o *observation, n uint64) ([]bpf.Counts, error) {
 	counts, others, err := o.collector.Read(n)
-	s.hits, s.told = s.hits.Add(others.Hits), false
-	for pid, n := range o.collector.VMHits() {
-		s.loads[pid] += n
-	}
+	s.hits.read(monotonic.Now(), others.Hits, o.collector.VMHits())
 	s.noteOthers(others)
 	s.noteUnwatched(others)
 	return counts, err
 }
 
-// cost returns what observing cost in a window, and the VMs' parts in it: the part for its
-// length of what it cost since it was last asked for.
+// cost returns what observing cost in a window, and the VMs' parts in it.
 func (s *VMSource) cost(w Window) (c Cost, loads []Load) {
-	now := monotonic.Now()
-	var hits bpf.Hits
-	if !s.told { // windows that were not observed are not read: their hits come with a later one
-		inWindow := func(n uint64) uint64 {
-			return uint64(math.Round(float64(n) * float64(w.Duration()) / float64(now-s.counted)))
+	hits := s.hits.within(w)
+	c.Events = hits.All
+	for pid, v := range s.vms {
+		if v.exe != "" && v.died == 0 {
+			loads = append(loads, Load{VM: v.id, User: v.process.User, Events: s.hits.of(pid, w)})
 		}
-		c.Events = inWindow(s.hits.All)
-		for pid, v := range s.vms {
-			if v.exe != "" && v.died == 0 {
-				loads = append(loads, Load{VM: v.id, User: v.process.User, Events: inWindow(s.loads[pid])})
-			}
-		}
-		clear(s.loads)
-		hits, s.hits, s.counted, s.told = s.hits, bpf.Hits{}, now, true
 	}
+	s.hits.forget(w.To)
 	if s.meter == nil {
 		return c, loads
 	}

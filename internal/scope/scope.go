@@ -11,6 +11,7 @@ import (
 
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/spent"
 )
 
 // An Observer is told everything that a scope does, in order and from one
@@ -39,7 +40,7 @@ type Scope struct {
 	changes  chan change   // asked for by Apply
 	ended    chan struct{} // closed when Run returns
 	begun    bool          // a window was observed
-	used     time.Duration // processor time used until the last frame
+	used     spent.Total   // processor time of this process, in nanoseconds
 	renewAt  int64         // when the plan is to begin again, as the source wants; 0: it does not
 }
 
@@ -82,7 +83,7 @@ func (s *Scope) Apply(ctx context.Context, system *System) error {
 // frames. Run is called once.
 func (s *Scope) Run(ctx context.Context, limit time.Duration) error {
 	defer close(s.ended)
-	s.used = processorTime()
+	s.used.Read(monotonic.Now(), float64(processorTime()))
 	if err := s.tell(func(o Observer) error { return o.Configured(s.engine.System(), s.plan) }); err != nil {
 		return err
 	}
@@ -138,8 +139,9 @@ func (s *Scope) step(ctx context.Context, w outcome.Window) (ended bool, err err
 	} else if s.renewAt == 0 {
 		s.renewAt = monotonic.Now()
 	}
-	used := processorTime()
-	batch.Cost.Collector, s.used = used-s.used, used
+	s.used.Read(monotonic.Now(), float64(processorTime()))
+	batch.Cost.Collector = time.Duration(s.used.Within(w.From, w.To))
+	s.used.Forget(w.To)
 	frame, err := s.engine.Step(&batch)
 	if err != nil {
 		return false, err
