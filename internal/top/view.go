@@ -223,11 +223,15 @@ func (v *View) headParts() []string {
 	if t.Filter != "" {
 		rows, filtered = "", v.tagged(tui.Strong, fmt.Sprintf("%d of %d rows with %q", len(t.Rows), t.All, t.Filter))
 	}
-	average := fmt.Sprintf("last %v", t.Duration)
+	return append(parts, t.Time.Local().Format(time.TimeOnly), filtered, t.span(), t.Used.text(), "by "+t.By, rows, tview.Escape(t.vmsText()))
+}
+
+// span says of what time the figures are.
+func (t *Table) span() string {
 	if t.Windows > 1 {
-		average = fmt.Sprintf("average of %d × %v", t.Windows, t.Duration)
+		return fmt.Sprintf("avg %v", time.Duration(t.Windows)*t.Duration)
 	}
-	return append(parts, t.Time.Local().Format(time.TimeOnly), filtered, t.Used.text(), "by "+t.By, average, rows, tview.Escape(t.vmsText()))
+	return fmt.Sprintf("last %v", t.Duration)
 }
 
 // mode says whether the table moves.
@@ -317,21 +321,44 @@ func (v *View) showDetail() {
 		v.whole.ResizeItem(v.detail, 0, 0)
 		return
 	}
-	lines := v.shown.detail(&v.shown.Rows[at])
-	for i, l := range lines {
-		lines[i] = tview.Escape(v.short(l))
+	r := &v.shown.Rows[at]
+	lines := []string{v.short(r.process() + " of " + r.machine())}
+	for _, f := range v.shown.detail(r) {
+		lines = append(lines, f.lines(v.width)...)
 	}
 	v.whole.ResizeItem(v.detail, len(lines), 0)
-	v.detail.SetText(strings.Join(lines, "\n"))
+	v.detail.SetText(tview.Escape(strings.Join(lines, "\n")))
 }
 
+// A fact is what there is to tell of one kind of a row's figures.
+type fact struct{ name, text string }
+
 // detail returns all that there is to tell of a row.
-func (t *Table) detail(r *Row) []string {
-	lines := []string{r.process() + " of " + r.machine()}
+func (t *Table) detail(r *Row) []fact {
+	var facts []fact
 	for _, k := range []Kind{Run, GC, Mailbox} {
-		lines = append(lines, fmt.Sprintf("%8s  %s", k, t.sentence(k, &r.Kinds[k])))
+		facts = append(facts, fact{k.String(), t.sentence(k, &r.Kinds[k])})
 	}
-	return append(lines, fmt.Sprintf("%8s  %s", "memory", r.Seen.sentence()))
+	return append(facts, fact{"memory", r.Seen.sentence()})
+}
+
+// The columns that the name of a fact takes, and how many lines its text may take.
+const (
+	factName  = 10
+	factLines = 4
+)
+
+// lines returns the fact in lines of a width, with the name before the first one.
+func (f fact) lines(width int) []string {
+	lines := tui.Lines(f.text, max(width-factName, 1), factLines)
+	for i, l := range lines {
+		name := ""
+		if i == 0 {
+			name = f.name
+		}
+		lines[i] = fmt.Sprintf("%*s  %s", factName-2, name, l)
+	}
+	return lines
 }
 
 // sentence tells what the VM's memory says.

@@ -460,3 +460,22 @@ func TestDocumentOfKeys(t *testing.T) {
 		}
 	}
 }
+
+// On a narrow screen the head says that figures are averages, and the figures of a row are all
+// there.
+func TestNarrowScreenSaysAll(t *testing.T) {
+	h := start(t, 80, 24, 256, 12, shop)
+	h.keys("d")
+	text := h.text()
+	if head, _, _ := strings.Cut(text, "\n"); !strings.Contains(head, "avg 5s") {
+		t.Errorf("the head does not say of what time figures are: %q", head)
+	}
+	_, detail, found := strings.Cut(text, " of shop@")
+	if !found {
+		t.Fatalf("no detail in\n%s", text)
+	}
+	figures, _, _ := strings.Cut(detail, "memory")
+	if strings.Contains(figures, "…") || !strings.Contains(figures, "words/s") {
+		t.Errorf("the figures of a row are not all there:\n%s", detail)
+	}
+}
