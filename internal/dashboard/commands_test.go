@@ -251,7 +251,7 @@ func TestKnobs(t *testing.T) {
 	h.do(func() { h.d.press(tcell.NewEventKey(tcell.KeyRune, 'b', tcell.ModNone)) })
 	h.shows("overload …")
 	h.do(func() { h.d.press(tcell.NewEventKey(tcell.KeyRune, 'n', tcell.ModNone)) })
-	h.shows("overload …", errBusy.Error())
+	h.shows("overload …", "overload is not finished: press the key again")
 	close(turned)
 	h.idle()
 	h.shows("faster now")

@@ -310,14 +310,18 @@ func (d *Dashboard) change(what string, edit func(*config.Config) error, done fu
 // errSnapshot says that a snapshot cannot be changed.
 var errSnapshot = errors.New("this is a snapshot: Esc goes back to what is live, which can be changed")
 
-// errBusy says that something else is not settled yet.
-var errBusy = errors.New("something else is under way: wait for it, and try again")
+// busyError says that the change it names is not made yet.
+type busyError string
+
+func (e busyError) Error() string {
+	return string(e) + " is not finished: press the key again in a moment"
+}
 
 // background does something that takes its time, one thing at a time. What is said
 // meanwhile at the bottom, and done is called in the goroutine of the terminal.
 func (d *Dashboard) background(what string, do func(context.Context) error, done func(error)) {
 	if d.busy != "" {
-		done(errBusy)
+		done(busyError(d.busy))
 		return
 	}
 	d.busy = what

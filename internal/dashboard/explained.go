@@ -30,7 +30,6 @@ const (
 // Why there is nothing to explain.
 var (
 	errNothingChosen = errors.New("there is no probe to explain: choose one in the overview (o)")
-	errUnexplainable = errors.New("only spans of a VM are explained, and this is another outcome")
 	errNotExplained  = errors.New("no instance of it is explained yet: turn \"explain\" on in the parameters (m), for the next ones")
 	errNoTraces      = errors.New("it was recorded without explanations: record --explain has them recorded")
 )
@@ -43,6 +42,14 @@ func (d *Dashboard) canExplain() bool {
 
 // wantsExplained tells whether instances of a probe are explained, when there are any.
 func wantsExplained(p *scope.Probe) bool { return p.Spec.Explain || p.Explained != nil }
+
+// kindOfOutcome says what an outcome is of that is not of the spans of a VM.
+func kindOfOutcome(p *scope.Probe) string {
+	if p.Spec.OfVM() {
+		return "an outcome of the VM"
+	}
+	return "not of spans that beamscope observes in a VM"
+}
 
 // chosenVM returns the VM of the selected plot, or of the row of the overview; none where
 // all are meant.
@@ -104,7 +111,7 @@ func (d *Dashboard) explain() {
 		d.fail(errNothingChosen)
 		return
 	case p.Spec.Span == "" && !wantsExplained(p):
-		d.fail(errUnexplainable)
+		d.fail(fmt.Errorf("beamscope explains spans only, and %s is %s", p.Name, kindOfOutcome(p)))
 		return
 	}
 	instances := d.explainedInstances(p.Name, d.chosenVM())

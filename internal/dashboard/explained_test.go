@@ -199,7 +199,7 @@ func TestNothingExplained(t *testing.T) {
 	h.shows(`no instance of it is explained yet: turn "explain" on in the parameters (m)`)
 	h.key(tcell.KeyDown)
 	h.keys("i")
-	h.shows("only spans of a VM are explained")
+	h.shows("beamscope explains spans only, and ")
 	h.keys("o")
 	h.do(func() { h.d.grid.panels = nil })
 	h.keys("i")

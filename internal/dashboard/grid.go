@@ -268,12 +268,14 @@ func (g *grid) place(screen tcell.Screen, i, x, y, width, height int) {
 	g.draw(screen, g.panels[i])
 }
 
-// draw draws a plot, or the groups in its place.
+// draw draws a plot, or the groups in its place where the window has some.
 func (g *grid) draw(screen tcell.Screen, p *panel) {
-	if probe := g.d.grouped(p); probe != nil {
+	probe := g.d.grouped(p)
+	if probe != nil && len(probe.Counts.Groups) > 0 {
 		drawGroups(screen, p.view, probe)
 		return
 	}
+	p.view.ungrouped = probe != nil && probe.Counts.Instances() > 0
 	p.view.Draw(screen)
 }
 

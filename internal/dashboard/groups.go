@@ -196,15 +196,8 @@ func groupQuantile(g *outcome.Group, q float64, dMax time.Duration) string {
 	return "∞"
 }
 
-// groupRows returns the rows of a probe's groups for a space.
+// groupRows returns the rows of a probe's groups, of which there are some, for a space.
 func groupRows(p *scope.Probe, width, height int) []row {
-	if len(p.Counts.Groups) == 0 {
-		text := "This window is not in groups."
-		if p.Counts.Instances() == 0 {
-			text = "Nothing ended in this window."
-		}
-		return paragraph(dim, text, width)
-	}
 	columns := groupColumns(p, width)
 	head := row{cells: []cell{{text: "by " + groupWord(p.Spec.Group), tone: dim}}}
 	for _, c := range columns {

@@ -179,12 +179,33 @@ func TestGroupsOfRecording(t *testing.T) {
 	}
 }
 
-// Windows of before have no groups, and say so.
+// A window without groups shows its curve, and says that it has none.
 func TestGroupsToCome(t *testing.T) {
 	h := grouping(t, 120, 50)
 	h.key(tcell.KeyDown)
 	h.keys("g")
-	h.shows("hop is grouped by process", "This window is not in groups.")
+	h.shows("hop is grouped by process")
+	h.key(tcell.KeyEnter)
+	h.shows("hop · n=~102 · ~ paired by their order", "no groups in this window", "dMax")
+}
+
+// A key that comes while the change before it is made says which one that is, and what to do.
+func TestGroupKeyTwice(t *testing.T) {
+	h := grouping(t, 120, 50)
+	h.key(tcell.KeyDown)
+	h.do(func() {
+		h.d.busy = "grouping hop"
+		h.d.press(tcell.NewEventKey(tcell.KeyRune, 'g', tcell.ModNone))
+		h.d.busy = ""
+	})
+	h.shows("grouping hop is not finished: press the key again in a moment")
+}
+
+// An outcome of the VM has no explanations, and the key says so.
+func TestExplainOutcomeOfVM(t *testing.T) {
+	h := grouping(t, 80, 24)
+	h.keys("i")
+	h.shows("beamscope explains spans only, and pause is an outcome of the VM")
 }
 
 // What is inferred is marked, and told of in the help.

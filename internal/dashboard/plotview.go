@@ -19,11 +19,12 @@ type plotView struct {
 	*tview.Box
 	theme *theme
 
-	title  string
-	series []plot.Series
-	stairs [][]plot.Stretch // the requirements of the series
-	facts  []words          // about the series, behind the title
-	legend []entry
+	title     string
+	series    []plot.Series
+	stairs    [][]plot.Stretch // the requirements of the series
+	facts     []words          // about the series, behind the title
+	ungrouped bool             // groups are wanted in the place of the plot, and the window has none
+	legend    []entry
 
 	selected  bool // the keys act on it
 	hidden    uint // roles, as bits

@@ -146,13 +146,17 @@ func (v *plotView) drawTitle(screen tcell.Screen, facts []words) {
 	piece(" ", tcell.StyleDefault)
 }
 
-// plotFacts returns what has to be known of a plot: the facts about the series, and that the
-// scale is logarithmic.
+// plotFacts returns what has to be known of a plot: the facts about the series, that the window
+// has no groups, and that the scale is logarithmic.
 func (v *plotView) plotFacts() []words {
-	if !v.log {
-		return v.facts
+	facts := slices.Clip(v.facts)
+	if v.ungrouped {
+		facts = append(facts, words{"no groups in this window", v.theme.Style(dim)})
 	}
-	return append(slices.Clip(v.facts), words{"log", v.theme.Style(dim)})
+	if v.log {
+		facts = append(facts, words{"log", v.theme.Style(dim)})
+	}
+	return facts
 }
 
 // factsWidth is how many columns facts take behind the title, with a space behind them; but
