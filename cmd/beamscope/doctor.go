@@ -42,10 +42,12 @@ func newDoctorCommand() *cobra.Command {
 			if err := f.check(cmd); err != nil {
 				return err
 			}
+			ctx, stop := untilHangup(cmd.Context())
+			defer stop()
 			if f.fire {
-				return f.testProbes(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+				return interrupted(ctx, f.testProbes(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr()))
 			}
-			return f.examine(cmd.Context(), cmd.OutOrStdout())
+			return f.examine(ctx, cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().IntVar(&f.pid, "pid", 0, "look at this VM only")
@@ -74,7 +76,7 @@ func (f doctorFlags) check(cmd *cobra.Command) error {
 func (f doctorFlags) examine(ctx context.Context, out io.Writer) error {
 	report := doctor.Examine(ctx, doctor.Host(vm.Target{PID: f.pid}))
 	if ctx.Err() != nil {
-		return context.Cause(ctx) // what was not looked at would count as missing
+		return errInterrupted // what was not looked at would count as missing
 	}
 	write := doctor.Text
 	if f.json {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
 // overTCP is a scope file that needs neither a VM nor rights. %s is an address.
@@ -149,5 +150,49 @@ func complete(t *testing.T, path string) {
 	}
 	if !errors.Is(err, io.EOF) {
 		t.Error(err)
+	}
+}
+
+// SIGHUP ends top in order, also while it waits for a VM to start.
+func TestHangupEndsTopThatWaits(t *testing.T) {
+	var stderr lockedBuffer
+	cmd := exec.Command("beamscope", "top", "--wait", "--json")
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	await(t, "that it waits or observes", func() bool {
+		return strings.Contains(stderr.String(), " to start\n") || strings.Contains(stderr.String(), "observing")
+	})
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v: %s", err, stderr.String())
+	}
+}
+
+// SIGHUP ends doctor with a line, and not by the signal.
+func TestHangupEndsDoctor(t *testing.T) {
+	vmtest.NeedEBPF(t)
+	var stderr lockedBuffer
+	cmd := exec.Command("beamscope", "doctor", "--fire")
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	await(t, "that it tests a VM", func() bool { return strings.Contains(stderr.String(), "testing a VM") })
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	err := cmd.Wait()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != statusFailed {
+		t.Errorf("it ended with %v", err)
+	}
+	if !strings.HasSuffix(stderr.String(), "beamscope: interrupted before it was done\n") {
+		t.Errorf("it says %q", stderr.String())
 	}
 }

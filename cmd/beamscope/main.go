@@ -54,9 +54,7 @@ func run(args []string) int {
 	if err == nil {
 		return statusDone
 	}
-	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
-		err = errInterrupted
-	}
+	err = interrupted(ctx, err)
 	printError(stderr, err)
 	if errors.Is(err, errUsage) || errors.Is(err, config.ErrInvalid) {
 		return statusUsage
@@ -66,6 +64,15 @@ func run(args []string) int {
 
 // errInterrupted says that a signal has ended a command.
 var errInterrupted = errors.New("interrupted before it was done")
+
+// interrupted returns errInterrupted in the place of an error that says that the context was
+// done, and any other error as it is.
+func interrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+		return errInterrupted
+	}
+	return err
+}
 
 // printError prints an error in a line, or several below each other. What is wrong
 // in a diagram begins with its place.

@@ -34,6 +34,19 @@ func TestSayNoSpans(t *testing.T) {
 	}
 }
 
+// What is observed only later is named at the beginning.
+func TestSayLater(t *testing.T) {
+	var log strings.Builder
+	sayLater(&log, laterLook())
+	if got, want := log.String(), "observed later, one after the other, while no spans are seen and this costs little: run, message\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	log.Reset()
+	if sayLater(&log, nil); log.Len() > 0 {
+		t.Errorf("%q where there is nothing", log.String())
+	}
+}
+
 // A doctor that is interrupted makes no statement about the machine.
 func TestDoctorInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -224,13 +225,34 @@ func (o observation) await(ctx context.Context, c config.Config, log io.Writer) 
 	if !o.wait || !o.discover && !c.ObservesVMs() {
 		return true, nil
 	}
-	waiting := time.AfterFunc(waitInterval, func() { safetext.Fprintf(log, "waiting for %v to start\n", c.Target) })
+	return awaitVM(ctx, c.Target, log)
+}
+
+// awaitVM waits for a VM to start. It is false where the context was done first.
+func awaitVM(ctx context.Context, target vm.Target, log io.Writer) (bool, error) {
+	waiting := time.AfterFunc(waitInterval, func() { safetext.Fprintf(log, "waiting for %v to start\n", target) })
 	defer waiting.Stop()
-	err := vm.Await(ctx, c.Target, waitInterval, func(err error) { safetext.Fprintln(log, err) })
+	err := vm.Await(ctx, target, waitInterval, func(err error) { safetext.Fprintln(log, err) })
 	if err != nil && ctx.Err() != nil {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// sayLater says which outcomes of the VM are not observed from the beginning on.
+func sayLater(log io.Writer, look []string) {
+	if len(look) > 0 {
+		safetext.Fprintf(log, "observed later, one after the other, while no spans are seen and this costs little: %s\n", strings.Join(look, ", "))
+	}
+}
+
+// untilHangup returns a context that is also done when SIGHUP comes, unless that is ignored,
+// as nohup has it.
+func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
+	if signal.Ignored(syscall.SIGHUP) {
+		return ctx, func() {}
+	}
+	return signal.NotifyContext(ctx, syscall.SIGHUP)
 }
 
 // advise says what to do where there is nothing to observe.
@@ -265,13 +287,11 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 		signal.Notify(reloads, syscall.SIGUSR1) // while it attaches already
 		defer signal.Stop(reloads)
 	}
-	switch {
-	case signal.Ignored(syscall.SIGHUP): // as nohup has it
-	case o.reload != nil && !hasTerminal():
+	if o.reload != nil && !hasTerminal() && !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(reloads, syscall.SIGHUP)
-	default:
+	} else {
 		var stop context.CancelFunc
-		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
+		ctx, stop = untilHangup(ctx)
 		defer stop()
 	}
 	if there, err := o.await(ctx, c, log); !there {
@@ -294,6 +314,7 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 		return stopped(ctx, err, log)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	sayLater(log, o.look)
 	if o.reload != nil {
 		defer reloading(ctx, s, reloads, o.reload, log)()
 	}

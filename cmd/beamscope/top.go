@@ -40,6 +40,7 @@ type topFlags struct {
 	rate     float64
 	duration time.Duration
 	json     bool
+	wait     bool
 }
 
 func newTopCommand() *cobra.Command {
@@ -76,6 +77,7 @@ then the mailboxes; when the garbage collections alone are still too many, it en
 	cmd.Flags().Float64Var(&f.rate, "rate", 0, "events a second that may be observed (0: as many as cost a tenth of a core)")
 	cmd.Flags().DurationVar(&f.duration, "for", 0, "print text, and end after so long, such as 30s (0: when interrupted, or after 10s without a terminal)")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object a line for each window and row")
+	cmd.Flags().BoolVar(&f.wait, "wait", false, waitUsage)
 	return cmd
 }
 
@@ -84,6 +86,8 @@ func (f topFlags) check(cmd *cobra.Command) error {
 	switch _, known := top.ColumnNamed(f.sort); {
 	case f.pid < 0 || f.pid == 0 && cmd.Flags().Changed("pid"):
 		err = fmt.Errorf("--pid %d: not a process id", f.pid)
+	case f.wait && f.pid != 0:
+		err = errors.New("--wait and --pid: a VM that is yet to start has no process id")
 	case !slices.Contains([]string{outcome.GroupPID, outcome.GroupMFA}, f.by):
 		err = fmt.Errorf("--by %s: use pid or mfa", f.by)
 	case !known:
@@ -103,13 +107,18 @@ func (f topFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
+// target returns which VMs are observed.
+func (f topFlags) target() vm.Target {
+	if f.pid != 0 {
+		return vm.Target{PID: f.pid}
+	}
+	return config.Default().Target
+}
+
 // options returns what is the same however it is shown.
 func (f topFlags) options(progress func(outcome.Progress)) top.Options {
 	sort, _ := top.ColumnNamed(f.sort)
-	target := config.Default().Target
-	if f.pid != 0 {
-		target = vm.Target{PID: f.pid}
-	}
+	target := f.target()
 	return top.Options{
 		Window:    f.window,
 		By:        f.by,
@@ -124,6 +133,13 @@ func (f topFlags) options(progress func(outcome.Progress)) top.Options {
 }
 
 func runTop(ctx context.Context, f topFlags, out, log io.Writer) error {
+	ctx, stop := untilHangup(ctx)
+	defer stop()
+	if f.wait {
+		if there, err := awaitVM(ctx, f.target(), log); !there {
+			return err
+		}
+	}
 	if f.duration == 0 && !f.json && atTerminal() {
 		return f.advise(viewTop(ctx, f))
 	}
@@ -144,7 +160,7 @@ func (f topFlags) advise(err error) error {
 
 // viewTop shows the live table.
 func viewTop(ctx context.Context, f topFlags) (err error) {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT)
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGQUIT)
 	defer stop()
 	v := top.NewView(nil)
 	attaching := newAttaching(os.Stderr, time.Now)

@@ -167,6 +167,8 @@ func (f *traceFlags) wanted() string {
 
 // live observes, and shows what was explained meanwhile.
 func (f *traceFlags) live(ctx context.Context, out, log io.Writer) error {
+	ctx, stop := untilHangup(ctx)
+	defer stop()
 	c, err := f.configured(ctx)
 	if err != nil {
 		return err
