@@ -303,7 +303,7 @@ func TestFurther(t *testing.T) {
 	if r.Comparison.Order != "less" || r.Residual.Error != 0 || *r.Residual.Estimate.Quantiles[0].Lo != 0.005 || *r.Residual.Estimate.Quantiles[1].Hi != 0.005 {
 		t.Errorf("%+v, %+v", r.Comparison, r.Residual)
 	}
-	if *r.Budget.Delay != 0.019 || r.Budget.Failure != 0 {
+	if *r.Budget.Delay != 0.019 || r.Budget.Failure == nil || *r.Budget.Failure != 0 {
 		t.Errorf("budget %+v", r.Budget)
 	}
 	for _, want := range []string{
@@ -326,6 +326,9 @@ func TestFurther(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
+	if r.Budget.Delay != nil || r.Budget.Failure != nil {
+		t.Errorf("a budget where nothing is left: %+v", r.Budget)
+	}
 	for name, change := range map[string]func(*Question){
 		"compare":        func(q *Question) { q.Compare.Second = "nobody" },
 		"residual":       func(q *Question) { q.Residual.First = "nobody" },
@@ -341,6 +344,24 @@ func TestFurther(t *testing.T) {
 	for _, text := range []string{"", "a", "a,", ",b", "a,b,c"} {
 		if _, err := ParsePair(text); !errors.Is(err, ErrQuestion) {
 			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// A requirement on failure is one on success at any delay, and the sentence says so.
+func TestBudgetOfFailure(t *testing.T) {
+	for _, test := range []struct{ model, want string }{
+		{"steps(6ms:0.081, 8ms:0.745)", "The requirement leaves nothing for what follows a: it needs success in ≈83%, and a alone succeeds in ≈74.5% at most.\n"},
+		{"steps(6ms:0.001, 8ms:1)", "The requirement leaves nothing for what follows a: it needs success in ≈2% within 6ms, and a alone succeeds in ≈0.1% at most.\n"},
+	} {
+		q := ask(t, "w = a", map[string]string{"a": test.model})
+		qta, err := ParseQTA("0.02@6ms,0.05@38ms,failure@0.17")
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.QTA, q.Budget = &qta, "a"
+		if _, text := table(t, q); !strings.Contains(text, test.want) {
+			t.Errorf("no %q in\n%s", test.want, text)
 		}
 	}
 }

@@ -55,7 +55,7 @@ type Budget struct {
 	Impossible string `json:"impossible,omitempty"`
 
 	Delay   *float64 `json:"delay_s"` // null where any delay will do
-	Failure float64  `json:"failure"`
+	Failure *float64 `json:"failure"` // the largest probability; null where nothing is left
 	Floor   []Within `json:"floor"`
 
 	budget dq.Budget
@@ -131,13 +131,13 @@ func budget(q dq.QTA, name string, part *dq.DeltaQ) (*Budget, error) {
 	out := &Budget{Part: name, Floor: []Within{}, budget: b}
 	var none *dq.NoResidualError
 	if errors.As(err, &none) {
-		out.Impossible = none.Error()
+		out.Impossible = missed(q, name, none)
 		return out, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	out.Failure = b.Failure
+	out.Failure = &b.Failure
 	if b.Delay != dq.Unreached {
 		out.Delay = figures.Seconds(b.Delay)
 	}
@@ -145,6 +145,16 @@ func budget(q dq.QTA, name string, part *dq.DeltaQ) (*Budget, error) {
 		out.Floor = append(out.Floor, Within{T: s.T.Seconds(), Lo: s.P, Hi: 1, t: s.T})
 	}
 	return out, nil
+}
+
+// missed says which part of a requirement a part of a sequence misses already. A largest failure
+// requires success at any delay: that has no time.
+func missed(q dq.QTA, name string, e *dq.NoResidualError) string {
+	within := " within " + exactDelay(e.At)
+	if e.At == 0 && e.Needs <= q.MinSuccess() {
+		within = ""
+	}
+	return fmt.Sprintf("it needs success in %s%s, and %s alone succeeds in %s at most", share(e.Needs, figures.RoundDown), within, name, share(e.Possible, figures.RoundUp))
 }
 
 // furtherText is what a table says of these.
@@ -196,7 +206,7 @@ func (x *Budget) text() string {
 	} else {
 		fmt.Fprintf(&b, "  a delay of up to %s, if it never fails\n", exactDelay(x.budget.Delay))
 	}
-	fmt.Fprintf(&b, "  a failure of up to %s, if it takes no time\n", share(x.Failure, figures.RoundDown))
+	fmt.Fprintf(&b, "  a failure of up to %s, if it takes no time\n", share(*x.Failure, figures.RoundDown))
 	for _, s := range x.budget.Floor {
 		fmt.Fprintf(&b, "  in any case at least %s within %s\n", share(s.P, figures.RoundDown), exactDelay(s.T))
 	}

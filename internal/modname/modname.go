@@ -78,3 +78,16 @@ func part(text string) int {
 	}
 	return n
 }
+
+// Function returns the name of a function as its language writes it: Process.sleep/1 for
+// 'Elixir.Process':sleep/1. Functions of modules of Erlang stay as they are.
+func Function(text string) string {
+	if !strings.HasPrefix(text, before) {
+		return text
+	}
+	readable := Readable(text)
+	if n := alias(readable); n > 0 && n < len(readable) && readable[n] == ':' {
+		return readable[:n] + "." + readable[n+1:]
+	}
+	return readable
+}

@@ -70,3 +70,18 @@ func TestThereAndBack(t *testing.T) {
 		}
 	})
 }
+
+func TestFunction(t *testing.T) {
+	for text, want := range map[string]string{
+		"'Elixir.Process':sleep/1":              "Process.sleep/1",
+		"'Elixir.MyApp.Worker':handle_call/3":   "MyApp.Worker.handle_call/3",
+		"'Elixir.MyApp.Worker':'-f/0-fun-0-'/1": "MyApp.Worker.'-f/0-fun-0-'/1",
+		"gen_server:loop/7":                     "gen_server:loop/7",
+		"'Elixir.nobody':f/0":                   "'Elixir.nobody':f/0",
+		"":                                      "",
+	} {
+		if got := modname.Function(text); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}

@@ -90,12 +90,28 @@ func (w *walk) Visit(node *ast.Node) {
 		w.uses[n.Value] = true
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.UnaryNode, *ast.ConditionalNode, *ast.ConstantNode:
 	case *ast.BinaryNode:
-		if !slices.Contains(operators(), n.Operator) {
+		switch {
+		case !slices.Contains(operators(), n.Operator):
 			w.refused = n.Operator
+		case (n.Operator == "/" || n.Operator == "%") && isZero(n.Right):
+			w.refused = "a division by 0"
 		}
 	default:
 		w.refused = (*node).String()
 	}
+}
+
+// isZero reports whether a part of an expression is the number 0.
+func isZero(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.IntegerNode:
+		return n.Value == 0
+	case *ast.FloatNode:
+		return n.Value == 0
+	case *ast.UnaryNode:
+		return (n.Operator == "-" || n.Operator == "+") && isZero(n.Node)
+	}
+	return false
 }
 
 func operators() []string {

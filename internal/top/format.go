@@ -1,7 +1,6 @@
 package top
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -60,7 +59,7 @@ func (c Column) cell(of *Cells, dmax *[kinds]time.Duration) string {
 		}
 		return figures.Count(x) + "B"
 	case ByFunction:
-		return safetext.Line(cmp.Or(of.Seen.Function, "-"))
+		return of.Seen.functionText()
 	}
 	return figures.Count(x)
 }

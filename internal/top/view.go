@@ -13,6 +13,7 @@ import (
 	"github.com/rivo/tview"
 
 	"github.com/beamscope/beamscope/internal/figures"
+	"github.com/beamscope/beamscope/internal/modname"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/safetext"
@@ -361,6 +362,9 @@ func (f fact) lines(width int) []string {
 	return lines
 }
 
+// functionText names the function as its language writes it.
+func (s *Seen) functionText() string { return cmp.Or(safetext.Line(modname.Function(s.Function)), "-") }
+
 // sentence tells what the VM's memory says.
 func (s *Seen) sentence() string {
 	if !s.Known {
@@ -370,7 +374,7 @@ func (s *Seen) sentence() string {
 	if s.Before {
 		text += " (it was there before the observation)"
 	}
-	return text + fmt.Sprintf("; heaps %sB; %s reductions/s; in %s", figures.Count(s.bytes()), figures.Count(s.rate()), safetext.Line(cmp.Or(s.Function, "-")))
+	return text + fmt.Sprintf("; heaps %sB; %s reductions/s; in %s", figures.Count(s.bytes()), figures.Count(s.rate()), s.functionText())
 }
 
 // sentence tells the figures of a kind.

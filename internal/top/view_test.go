@@ -479,3 +479,12 @@ func TestNarrowScreenSaysAll(t *testing.T) {
 		t.Errorf("the figures of a row are not all there:\n%s", detail)
 	}
 }
+
+// Functions of Elixir are in the table as Elixir writes them.
+func TestFunctionOfElixir(t *testing.T) {
+	for function, want := range map[string]string{"'Elixir.Process':sleep/1": "Process.sleep/1", "": "-"} {
+		if got := (&Seen{Function: function}).functionText(); got != want {
+			t.Errorf("%s: %s, want %s", function, got, want)
+		}
+	}
+}
