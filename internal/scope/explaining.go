@@ -174,9 +174,6 @@ func (x *explaining) risen(end time.Time) (found Shift, ok bool) {
 	for i := range x.now.Shares {
 		s := &x.now.Shares[i]
 		to, least := x.lately(s.Cause)
-		if least <= 0 || to < leastGrowth {
-			continue
-		}
 		from, _ := usual(x.past[:row], s.Cause)
 		if to-from < max(leastGrowth, found.To-found.From) || !unusual(x.past[:row], s.Cause, least) {
 			continue

@@ -362,3 +362,21 @@ func TestRenameMakesOne(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// So many processes are known by name, and one more makes all others unknown.
+func TestNamesAreBounded(t *testing.T) {
+	n, told := names{}, &trace.Trace{}
+	for p := range maxNames {
+		told.Spans = append(told.Spans, trace.Span{Process: trace.PID(p + 1), Name: "x"})
+	}
+	if learnt := n.learn(told, nil); len(learnt) != maxNames || len(n) != maxNames {
+		t.Fatalf("%d are learnt and %d are known", len(learnt), len(n))
+	}
+	if learnt := n.learn(told, nil); len(learnt) != 0 || len(n) != maxNames {
+		t.Errorf("again: %d are learnt and %d are known", len(learnt), len(n))
+	}
+	one := &trace.Trace{Spans: []trace.Span{{Process: maxNames + 1, Name: "y"}, {Process: maxNames + 2}, {Name: "z"}}}
+	if learnt := n.learn(one, nil); len(learnt) != 1 || len(n) != 1 || n[maxNames+1] != "y" {
+		t.Errorf("one more: %d are learnt and %d are known", len(learnt), len(n))
+	}
+}

@@ -193,7 +193,6 @@ func (s *series) judge(dst **dq.Judgement, memory *dq.Judgement, d *dq.DeltaQ) e
 // trigger checks the triggers, and appends those that fire to fired.
 func (s *series) trigger(p *Probe, holdOff time.Duration, fired []Firing) []Firing {
 	s.active = s.active[:0]
-	p.Active = s.active
 	if s.begun = s.begun || !p.Counts.Unobserved; !s.begun {
 		return fired // what comes before the beginning is no incident
 	}
