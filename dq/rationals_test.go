@@ -260,6 +260,19 @@ func TestDeadlineWithinBounds(t *testing.T) {
 	}
 }
 
+// Transforms are kept up to the limit of room, and go together where one more does not fit.
+func TestRoomForTransforms(t *testing.T) {
+	var v convolver
+	const size = maxCached / 4
+	for i, want := range []int{1, 2, 3, 4, 1, 2} {
+		key := cacheKey{x: new(DeltaQ), size: size}
+		s := v.newSpectrum(key)
+		if len(s.z) != size || v.cache[key] != s || len(v.cache) != want || v.cached != want*size {
+			t.Fatalf("transform %d: %d are kept, of %d numbers, want %d", i+1, len(v.cache), v.cached, want)
+		}
+	}
+}
+
 // A floor has a point where a bound rises by more than the tolerance, and a need within the
 // tolerance is none.
 func TestFloorAtTies(t *testing.T) {
