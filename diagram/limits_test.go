@@ -202,6 +202,22 @@ func TestPlacesOfErrors(t *testing.T) {
 	}
 }
 
+// Each of several definitions in a row that begin with an error is reported, and the next one
+// is read as if nothing were wrong.
+func TestErrorsInARow(t *testing.T) {
+	_, err := Parse("a = ;\n= b;\n-> c;\nd = e;\nd = e")
+	want := []string{`1:5: unexpected ";": want a name`, `2:1: unexpected "=": want a name`, `3:1: unexpected "->": want a name`}
+	got := strings.Split(fmt.Sprint(err), "\n")
+	if len(got) != 3*len(want) {
+		t.Fatal(err)
+	}
+	for i, want := range want {
+		if got[3*i] != want {
+			t.Errorf("%s, want %s", got[3*i], want)
+		}
+	}
+}
+
 // The picture of a diagram, down to each place in it. Look at the file after a change.
 func TestSVGPicture(t *testing.T) {
 	got := SVG(mustParse(t, drawn+"slow = t:wait[1.5ms](a1 -> o:again[3, 20ms](größe -> s:check)) -> a:all(b1, b2, f:two(c1, c2));\nsmall = 日本;\n"))
