@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/beamscope/beamscope/dq/internal/quad"
 )
 
 // The bounds of arithmetic on bounds contain what the same arithmetic gives in rationals, and
@@ -364,5 +366,39 @@ func TestEdgeNearTheMean(t *testing.T) {
 	d.excess = excess{1, 1}
 	if got := d.edgeNear(Bounds{1.4, math.Inf(1)}); got != 1 {
 		t.Errorf("the edge nearest to 1.4 or later is %d, want 1", got)
+	}
+}
+
+// The margins of functions count where they reach across a float64: a value that is less than
+// its margin beside one may be on the other side of it.
+func TestMarginsAcrossAFloat(t *testing.T) {
+	for _, f := range []float64{0x1p-20, 0.25, 1. / 3, 0.75} {
+		for _, tt := range []struct {
+			name   string
+			bounds func(quad.Number) Bounds
+			near   float64 // how far the value is beside f
+		}{
+			{"relative", relative, f * 0x1.8p-71},
+			{"probability", probability, f * 0x1.8p-71},
+			{"probability, by the margin of any", probability, f*0x1p-70 + 0x1p-91},
+		} {
+			below, above := tt.bounds(quad.Number{Hi: f, Lo: -tt.near}), tt.bounds(quad.Number{Hi: f, Lo: tt.near})
+			if !(below.Hi > f) || below.Hi > up(f) || !(above.Lo < f) || above.Lo < down(f) {
+				t.Errorf("%s: beside %v: %v and %v", tt.name, f, below, above)
+			}
+			if below.Lo != down(f) || above.Hi != up(f) {
+				t.Errorf("%s: beside %v: %v and %v are wider than they need be", tt.name, f, below, above)
+			}
+		}
+		beyond := f * 0x1.1p-70
+		below, above := relative(quad.Number{Hi: f, Lo: -beyond}), relative(quad.Number{Hi: f, Lo: beyond})
+		if below.Hi != f || above.Lo != f {
+			t.Errorf("further from %v than the margin: %v and %v", f, below, above)
+		}
+		beyond += 0x1.1p-90
+		below, above = probability(quad.Number{Hi: f, Lo: -beyond}), probability(quad.Number{Hi: f, Lo: beyond})
+		if below.Hi != f || above.Lo != f {
+			t.Errorf("a probability further from %v than the margin: %v and %v", f, below, above)
+		}
 	}
 }
