@@ -59,8 +59,8 @@ func (w *Window) WriteBand(dst *Band, confidence float64) error {
 			dst.Lo[k], dst.Hi[k] = 0, 1
 		default:
 			effective := size / max(least, w.effect(k, tau, size))
-			dst.Lo[k], _ = score(max(0, mean-hidden), effective, t)
-			_, dst.Hi[k] = score(min(1, mean+hidden), effective, t)
+			dst.Lo[k], _ = score(mean-hidden, effective, t)
+			_, dst.Hi[k] = score(mean+hidden, effective, t)
 		}
 	}
 	return nil

@@ -331,7 +331,7 @@ func BudgetFor(q QTA, part *DeltaQ) (Budget, error) {
 	for _, p := range j.Points {
 		reached := addDown(p.Required.P, p.Probability.Lo)
 		if p.Met != Yes {
-			return Budget{}, &NoResidualError{At: p.Required.T, Needs: p.Required.P, Possible: max(0, min(1, reached))}
+			return Budget{}, &NoResidualError{At: p.Required.T, Needs: p.Required.P, Possible: reached}
 		}
 		if p.Required.P == 0 {
 			continue

@@ -256,9 +256,11 @@ func (d *DeltaQ) trim() {
 // resize makes room for n+1 values; they are not cleared.
 func (d *DeltaQ) resize(width time.Duration, n int) {
 	d.width, d.excess = width, excess{}
-	d.lo = slices.Grow(d.lo[:0], n+1)[:n+1]
-	d.hi = slices.Grow(d.hi[:0], n+1)[:n+1]
+	d.lo, d.hi = withLength(d.lo, n+1), withLength(d.hi, n+1)
 }
+
+// withLength returns n values in the memory of x, or in new memory; they are not cleared.
+func withLength(x []float64, n int) []float64 { return slices.Grow(x[:0], n)[:n] }
 
 // setAtom makes d a single delay of k bins with a probability within mass.
 func (d *DeltaQ) setAtom(width time.Duration, k int, mass Bounds) {

@@ -63,9 +63,9 @@ func (t *transform) backward(x []complex128) {
 	}
 }
 
-// odd tells that a stage of length 2 is left over.
+// odd tells that a stage of length 2 is left over, or one of length 1, which does nothing.
 func (t *transform) odd() bool {
-	return t.n >= 2 && (len(t.stages) == 0 || t.stages[len(t.stages)-1].length == 8)
+	return len(t.stages) == 0 || t.stages[len(t.stages)-1].length == 8
 }
 
 func butterflies(x []complex128) {

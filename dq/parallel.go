@@ -12,7 +12,7 @@ func (c *Calculator) FirstToFinish(dst *DeltaQ, xs ...*DeltaQ) error {
 	return c.pointwise(dst, xs, func(acc, f Bounds) Bounds {
 		// acc + f·(1−acc) rises with both, and is exact where one is 0.
 		return Bounds{
-			max(f.Lo, min(1, addDown(acc.Lo, mulDown(f.Lo, subDown(1, acc.Lo))))),
+			max(f.Lo, addDown(acc.Lo, mulDown(f.Lo, subDown(1, acc.Lo)))),
 			min(1, addUp(acc.Hi, mulUp(f.Hi, subUp(1, acc.Hi)))),
 		}
 	})
@@ -111,7 +111,7 @@ func mix(xs []*DeltaQ, weights []float64, sum Bounds, k int) Bounds {
 		least, greatest = min(least, f.Lo), max(greatest, f.Hi)
 	}
 	return Bounds{
-		min(greatest, max(least, divDown(b.Lo, sum.Hi))),
-		max(least, min(greatest, divUp(b.Hi, sum.Lo))),
+		max(least, divDown(b.Lo, sum.Hi)),
+		min(greatest, divUp(b.Hi, sum.Lo)),
 	}
 }

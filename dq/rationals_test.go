@@ -46,7 +46,7 @@ func TestArithmeticOfBoundsInRationals(t *testing.T) {
 
 // drawBounds draws bounds from 0 to 1.
 func drawBounds(r *rand.Rand) Bounds {
-	lo, hi := r.Float64(), r.Float64()
+	lo, hi := r.Float64()*r.Float64(), r.Float64()*r.Float64() // with more digits than those of 1
 	return Bounds{min(lo, hi), max(lo, hi)}
 }
 
@@ -215,6 +215,12 @@ func TestExcessOfModelsInRationals(t *testing.T) {
 		above(t, "Pareto: mean", got.mean, ratQuo(ratMul(rat(left), x), less), 1)
 		square := ratQuo(ratMul(ratMul(two, rat(left)), ratMul(x, x)), ratMul(less, ratSub(rat(shape), two)))
 		above(t, "Pareto: rms", got.rms, square, 2)
+
+		// Here only the division and the root are rounded.
+		few := 1 + r.Int64N(1<<20)
+		got = paretoExcess(time.Duration(few), 0.25, 4)
+		above(t, "Pareto: mean of few digits", got.mean, big.NewRat(few, 12), 1)
+		above(t, "Pareto: rms of few digits", got.rms, big.NewRat(few*few, 12), 2)
 
 		// As in the distribution, what is left is more than the difference of the two terms.
 		z, q, phi := 3*r.Float64()-1.5, drawBounds(r), drawBounds(r)
@@ -400,5 +406,299 @@ func TestMarginsAcrossAFloat(t *testing.T) {
 		if below.Hi != f || above.Lo != f {
 			t.Errorf("a probability further from %v than the margin: %v and %v", f, below, above)
 		}
+	}
+}
+
+// once is an outcome that takes no time, with a probability within bounds.
+func once(b Bounds) *DeltaQ { return &DeltaQ{width: ms, lo: []float64{b.Lo}, hi: []float64{b.Hi}} }
+
+// Operators on outcomes that take no time are those on their probabilities in rationals,
+// rounded outwards and by no more than that.
+func TestOperatorsInRationals(t *testing.T) {
+	r := rand.New(rand.NewPCG(33, 34))
+	m, one := must(t), big.NewRat(1, 1)
+	either := func(a, b float64) *big.Rat { return ratSub(ratAdd(rat(a), rat(b)), ratMul(rat(a), rat(b))) }
+	both := func(a, b float64) *big.Rat { return ratMul(rat(a), rat(b)) }
+	for range 1000 {
+		x, y := drawBounds(r), drawBounds(r)
+		if r.IntN(2) == 0 {
+			x.Lo, x.Hi = x.Lo/1000, x.Hi/1000
+		}
+		a, b := once(x), once(y)
+		between(t, "first to finish", m(FirstToFinish(a, b)).At(0), either(x.Lo, y.Lo), either(x.Hi, y.Hi))
+		between(t, "all to finish", m(AllToFinish(a, b)).At(0), both(x.Lo, y.Lo), both(x.Hi, y.Hi))
+		between(t, "in sequence", m(Sequential(a, b)).At(0), both(x.Lo, y.Lo), both(x.Hi, y.Hi))
+		between(t, "scaled", m(Scale(a, y.Lo)).At(0), both(x.Lo, y.Lo), both(x.Hi, y.Lo))
+		between(t, "tried twice", m(RetryOverlap(a, ms, 2)).At(1), either(x.Lo, x.Lo), either(x.Hi, x.Hi))
+		// A retry is one less the failure of all attempts: it has room for the rounding of that.
+		again := m(Retry(a, ms, 2)).At(1)
+		least, most := ratSub(either(x.Lo, x.Lo), rat(again.Lo)), ratSub(rat(again.Hi), either(x.Hi, x.Hi))
+		if least.Sign() < 0 || most.Sign() < 0 || toFloat(least) > 0x1p-51 || toFloat(most) > 0x1p-51 {
+			t.Fatalf("%v, tried again: %v", x, again)
+		}
+
+		w := []float64{r.Float64(), 0}
+		w[1] = (1 - w[0]) * (1 + 1e-10*(r.Float64()-0.5))
+		sum := ratAdd(rat(w[0]), rat(w[1]))
+		s, err := weightSum(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		between(t, "weights", s, sum, sum)
+		mean := func(a, b float64) *big.Rat { return ratQuo(ratAdd(both(w[0], a), both(w[1], b)), sum) }
+		c := m(Choice(w, a, b))
+		between(t, "choice", c.At(0), mean(x.Lo, y.Lo), mean(x.Hi, y.Hi))
+		b.excess = excess{r.Float64() * 1e6, 0}
+		above(t, "choice: excess", m(Choice(w, a, b)).excess.mean, ratQuo(ratMul(rat(b.excess.mean), rat(w[1])), sum), 1)
+		failure, _ := a.IntangibleMass()
+		between(t, "failure", failure, ratSub(one, rat(x.Hi)), ratSub(one, rat(x.Lo)))
+	}
+	// What is nearly certain is certain at most, however it is rounded.
+	certain, rare := once(Bounds{1, 1}), once(Bounds{0x1p-60, 0x1p-60})
+	for name, d := range map[string]*DeltaQ{
+		"first": m(FirstToFinish(certain, rare)), "last": m(FirstToFinish(rare, certain)), "retry": m(Retry(rare, ms, MaxAttempts)),
+		"choice": m(Choice([]float64{0.1, 0.2, 0.7}, certain, certain, certain)),
+	} {
+		b := d.At(d.Bins())
+		if name != "retry" && b != (Bounds{1, 1}) || b.Hi > 1 || b.Lo > b.Hi {
+			t.Errorf("%s: %v", name, b)
+		}
+	}
+	if got := (&DeltaQ{width: ms, lo: []float64{0, 0}, hi: []float64{0x1p-60, 1}}).overlapUp(3*ms, ms, 3); got != 1 {
+		t.Errorf("overlapping, nearly certain: %v", got)
+	}
+}
+
+// A uniform delay is the share of its span in rationals, and samples are the share of their
+// number, rounded outwards.
+func TestSharesInRationals(t *testing.T) {
+	r := rand.New(rand.NewPCG(35, 36))
+	m, g := must(t), mustGrid(t, MinWidth, 1)
+	for range 100 {
+		from := time.Duration(r.Int64N(20_000))
+		to := from + 1 + time.Duration(r.Int64N(20_000))
+		d := m(Uniform(g, from, to))
+		share := func(at time.Duration) *big.Rat { return big.NewRat(int64(min(max(at, from), to)-from), int64(to-from)) }
+		for k := range d.Bins() {
+			between(t, "uniform", d.At(k), share(d.edge(k)), share(d.edge(k+1)))
+		}
+		if n := d.Bins(); d.At(n) != (Bounds{1, 1}) || d.edge(n) < to || n > 0 && d.edge(n-1) >= to {
+			t.Fatalf("%v to %v: %v at %v", from, to, d.At(n), d.edge(n))
+		}
+
+		delays := make([]time.Duration, 1+r.IntN(20))
+		for i := range delays {
+			delays[i] = time.Duration(r.Int64N(5_000))
+		}
+		failures := r.Uint64N(5)
+		d = m(Samples(g, delays, failures))
+		count := func(until time.Duration) *big.Rat {
+			n := int64(0)
+			for _, at := range delays {
+				if at < until {
+					n++
+				}
+			}
+			return big.NewRat(n, int64(len(delays))+int64(failures))
+		}
+		for k := range d.Bins() + 1 {
+			between(t, "samples", d.At(k), count(d.edge(k)+1), count(d.edge(k+1)))
+		}
+		if n := d.Bins(); n > 0 && d.lo[n-1] == d.hi[n] {
+			t.Fatalf("nothing happens in the last bin of %+v", d)
+		}
+	}
+	// All delays just before the edge: the last bin has nothing that is not certain before.
+	if d := m(Samples(g, []time.Duration{0, 0}, 0)); d.Bins() != 0 {
+		t.Errorf("delays of 0: %+v", d)
+	}
+	if d := m(Samples(g, []time.Duration{0, 5 * MinWidth}, 0)); d.Bins() != 5 {
+		t.Errorf("a delay on an edge: %+v", d)
+	}
+}
+
+// What is left after some attempts is rounded outwards, and a retry is never worse than its
+// last attempt.
+func TestLeftAfterAttempts(t *testing.T) {
+	r := rand.New(rand.NewPCG(37, 38))
+	one := big.NewRat(1, 1)
+	for range 2000 {
+		left, f := r.Float64(), r.Float64()*r.Float64()
+		if r.IntN(2) == 0 {
+			left = 1 - 0x1p-53*float64(1+r.IntN(3))
+		}
+		exact := ratSub(one, ratMul(rat(left), ratSub(one, rat(f))))
+		least, most := afterDown(left, f), afterUp(left, f)
+		if rat(least).Cmp(exact) > 0 || rat(most).Cmp(exact) < 0 || least < f || most > 1 || most-least > 0x1p-50 {
+			t.Fatalf("%v left, %v succeed: %v to %v", left, f, least, most)
+		}
+	}
+	for left, want := range map[float64]float64{0: 1, 1: 0.3} {
+		if least, most := afterDown(left, 0.3), afterUp(left, 0.3); least != want || most != want {
+			t.Errorf("%v left: %v to %v, want %v", left, least, most, want)
+		}
+	}
+}
+
+// The failure of a budget is rounded down: what is left of the part meets what is required.
+func TestFailureOfABudgetIsRoundedDown(t *testing.T) {
+	r := rand.New(rand.NewPCG(39, 40))
+	m := must(t)
+	for range 1000 {
+		p := r.Float64() * r.Float64()
+		reached := p + (1-p)*r.Float64()
+		q, err := NewQTA(1, Step{ms, p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := BudgetFor(q, m(Scale(Immediate(), reached)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		exact := ratSub(big.NewRat(1, 1), ratQuo(rat(p), rat(reached)))
+		if off := ratSub(exact, rat(b.Failure)); off.Sign() < 0 || toFloat(off) > 0x1p-50 {
+			t.Fatalf("%v of %v: a failure of %v, want %v", p, reached, b.Failure, toFloat(exact))
+		}
+	}
+}
+
+// An atom is one delay, or a failure, exactly.
+func TestAtom(t *testing.T) {
+	m, g := must(t), mustGrid(t, ms, 1)
+	for _, tt := range []struct {
+		d    *DeltaQ
+		k    int
+		mass Bounds
+		want bool
+	}{
+		{Immediate(), 0, Bounds{1, 1}, true}, {Never(), 0, Bounds{}, true}, {m(Wait(g, 5*ms)), 5, Bounds{1, 1}, true},
+		{m(Scale(m(Wait(g, 5*ms)), 0.5)), 5, Bounds{0.5, 0.5}, true}, {m(Wait(g, 5*ms-1)), 0, Bounds{}, false},
+		{m(Uniform(g, 0, 2*ms)), 0, Bounds{}, false}, {m(Exponential(g, ms)), 0, Bounds{}, false},
+	} {
+		if k, mass, ok := tt.d.atom(); k != tt.k || mass != tt.mass || ok != tt.want {
+			t.Errorf("%v: %v bins, %v, %v", tt.d, k, mass, ok)
+		}
+	}
+}
+
+// A transform is kept, and used as long as the operand is the same.
+func TestTransformsAreKept(t *testing.T) {
+	var v convolver
+	x := must(t)(Uniform(mustGrid(t, ms, 1), 0, 5*ms))
+	for _, p := range []packing{packPair, packTwin} {
+		s := v.spectrum(x, v.plan(16), p)
+		norm := s.norm
+		s.norm = 99 // as a mark
+		if again := v.spectrum(x, v.plan(16), p); again != s || again.norm != 99 {
+			t.Errorf("packing %v: worked out again", p)
+		}
+		x.hi = append([]float64(nil), x.hi...)
+		x.hi[1] /= 2
+		if again := v.spectrum(x, v.plan(16), p); again != s || again.norm == 99 || again.norm == norm {
+			t.Errorf("packing %v: another operand has a norm of %v", p, again.norm)
+		}
+	}
+}
+
+// Values that are not negative are none after a transform either, in both ways to take them
+// out of it.
+func TestNoNegativeValues(t *testing.T) {
+	z := []complex128{complex(4, -8), complex(-12, 16)}
+	re, im := make([]float64, 2), make([]float64, 2)
+	split(re, im, z)
+	if re[0] != 2 || im[0] != 0 || re[1] != 0 || im[1] != 8 {
+		t.Errorf("%v and %v", re, im)
+	}
+	for n, want := range map[int][]float64{4: {2, 0, 0, 8}, 3: {2, 0, 0}, 1: {2}} {
+		dst := make([]float64, n)
+		interleave(dst, z)
+		for i := range dst {
+			if dst[i] != want[i] {
+				t.Errorf("%v, want %v", dst, want)
+			}
+		}
+	}
+}
+
+// The cheaper method is direct for few bins, and transforms are for many: of operands of the
+// same length, the border is at about 50 bins.
+func TestCheaperMethod(t *testing.T) {
+	m := must(t)
+	r := rand.New(rand.NewPCG(41, 42))
+	draw := func(bins int) *DeltaQ { // of bounds that are no twins
+		points := make([]BoundedStep, bins)
+		for i := range points {
+			lo := (float64(i) + r.Float64()) / float64(bins)
+			points[i] = BoundedStep{ms * time.Duration(i+1), lo, (lo + 1) / 2}
+		}
+		return m(Envelope(mustGrid(t, ms, 1), points))
+	}
+	twins := func(bins int) *DeltaQ { return random(t, r, bins) }
+	for _, tt := range []struct {
+		name   string
+		xs     []*DeltaQ
+		direct bool
+	}{
+		{"few bins", []*DeltaQ{draw(20), draw(20)}, true}, {"many bins", []*DeltaQ{draw(300), draw(300)}, false},
+		{"one with few", []*DeltaQ{draw(4), draw(3000)}, true}, {"one with few, first", []*DeltaQ{draw(3000), draw(4)}, true},
+		{"three of few", []*DeltaQ{draw(12), draw(12), draw(12)}, true}, {"three of many", []*DeltaQ{draw(200), draw(200), draw(200)}, false},
+		{"twins of few bins", []*DeltaQ{twins(20), twins(20)}, true}, {"twins of many bins", []*DeltaQ{twins(300), twins(300)}, false},
+	} {
+		var cheapest, direct, fast convolver
+		direct.force, fast.force = forceDirect, forceFast
+		got, byDirect, byFast := cheapest.densities(tt.xs).err, direct.densities(tt.xs).err, fast.densities(tt.xs).err
+		if byDirect == byFast || (got == byDirect) != tt.direct || (got == byFast) == tt.direct {
+			t.Errorf("%s: an error of %v, by the direct method %v, by transforms %v", tt.name, got, byDirect, byFast)
+		}
+	}
+}
+
+// Of two windows that differ there are bounds, and they are numbers.
+func TestBandOfTwoWindows(t *testing.T) {
+	g := mustGrid(t, ms, 2)
+	w, err := NewWindow(g, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []uint64{190, 210} {
+		if err := w.Insert(mustCounts(t, g, []uint64{n, 400 - n}, 0, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var b Band
+	if err := w.WriteBand(&b, 0.5); err != nil || !(b.Lo[1] > 0 && b.Lo[1] < 0.5 && b.Hi[1] > 0.5 && b.Hi[1] < 1) {
+		t.Errorf("%+v, %v", b, err)
+	}
+}
+
+// Samples are no proof that nothing comes later: a band has no upper bound of the mean.
+func TestConfidentSamplesHaveNoEnd(t *testing.T) {
+	d, err := ConfidentSamples(mustGrid(t, ms, 1), []time.Duration{ms, 2 * ms}, 0, 0.5)
+	if err != nil || d.Bounded() {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if v, ok := d.Moments(); !ok || !math.IsInf(v.Mean.Hi, 1) || !math.IsInf(v.SD.Hi, 1) {
+		t.Errorf("%+v", v)
+	}
+}
+
+// Of a sample that is used k times, the mean of what comes of it is off by (k−1)/2m.
+func TestSamplingAddsUp(t *testing.T) {
+	var s Sampling
+	s.Add(0.5, 3, 100)
+	if want := (Sampling{0.25 / 100, 0.5 * 2 / 2 / 100}); s != want {
+		t.Errorf("%+v, want %+v", s, want)
+	}
+	s.Add(1, 0.5, 10) // below a choice, and less than once
+	s.Add(1, 1, 10)
+	if want := (Sampling{0.25/100 + 0.1 + 0.1, 0.005}); math.Abs(s.Square-want.Square) > 1e-15 || s.Bias != want.Bias {
+		t.Errorf("%+v, want %+v", s, want)
+	}
+}
+
+// MaxInstances is the largest number up to which each count of instances is a float64.
+func TestCountsAreExact(t *testing.T) {
+	if most := uint64(MaxInstances); uint64(float64(most-1)) != most-1 || uint64(float64(most+1)) == most+1 {
+		t.Errorf("%d instances", most)
 	}
 }

@@ -80,7 +80,7 @@ func afterUp(left, f float64) float64 {
 	if left == 1 {
 		return f
 	}
-	return min(1, subUp(1, mulDown(left, subDown(1, f))))
+	return subUp(1, mulDown(left, subDown(1, f)))
 }
 
 // RetryOverlap writes to dst the ΔQ of an outcome of which one more attempt is
@@ -109,7 +109,7 @@ func (c *Calculator) RetryOverlap(dst, x *DeltaQ, t time.Duration, attempts int)
 func (d *DeltaQ) overlapDown(at, t time.Duration, attempts int) float64 {
 	var f float64
 	for j := time.Duration(0); j < time.Duration(attempts) && j*t <= at; j++ {
-		f = min(1, addDown(f, mulDown(d.lo[d.index(at-j*t)], subDown(1, f))))
+		f = addDown(f, mulDown(d.lo[d.index(at-j*t)], subDown(1, f)))
 	}
 	return f
 }
