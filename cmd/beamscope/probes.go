@@ -72,7 +72,7 @@ func (f probesFlags) listings(ctx context.Context, log io.Writer) ([]probes.List
 	}
 	var finder vm.Finder
 	vms, skipped, err := finder.Find(ctx, vm.Target{PID: f.pid})
-	if errors.Is(err, vm.ErrNone) && f.pid == 0 {
+	if errors.Is(err, vm.ErrNone) && !errors.Is(err, vm.ErrHidden) && f.pid == 0 {
 		return nil, fmt.Errorf("%w: start one, or name an executable with --exe", err)
 	}
 	if err != nil {

@@ -120,6 +120,9 @@ func (f *traceFlags) path(cmd *cobra.Command, name string) (string, error) {
 	if errors.Is(err, snapshot.ErrNotFound) && filepath.Ext(name) == ".bsr" && f.where == (snapshotFlags{}) {
 		return name, nil // likewise
 	}
+	if errors.Is(err, snapshot.ErrNotFound) && f.where.dir == "" {
+		return "", fmt.Errorf("there is no recording %s, and %w", name, err)
+	}
 	return path, err
 }
 

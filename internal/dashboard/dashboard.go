@@ -268,7 +268,7 @@ func (d *Dashboard) tellNotices(fresh []event) {
 	last := fitted[len(fitted)-1]
 	text := last.notice.Text
 	if n := len(d.fitted); n > 1 {
-		text = fmt.Sprintf("%d outcomes fitted: %s; c has more", n, strings.Join(d.fitted, ", "))
+		text = fmt.Sprintf("%d outcomes fitted: %s; press c for more", n, strings.Join(d.fitted, ", "))
 	}
 	d.put(plain, strings.TrimSpace(d.clockOf(last)+" "+text))
 }

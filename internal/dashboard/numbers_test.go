@@ -77,7 +77,7 @@ func TestFittedTogether(t *testing.T) {
 	say("db: fitted to 768 bins of 1ms, up to 768ms: 99 % took up to 500ms")
 	h.shows("db: fitted to 768 bins")
 	say("web: fitted to 768 bins of 1ms, up to 768ms: 99 % took up to 500ms")
-	h.shows("2 outcomes fitted: db, web; c has more")
+	h.shows("2 outcomes fitted: db, web; press c for more")
 	say("pid 2829 has exited")
 	say("web: fitted to 100 bins of 1ms, up to 100ms: 99 % took up to 50ms")
 	h.shows("pid 2829 has exited")

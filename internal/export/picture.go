@@ -137,12 +137,12 @@ func ParseFormat(name string) (Format, error) {
 	return 0, fmt.Errorf("%w %q: there are %s", ErrFormat, name, strings.Join(names, ", "))
 }
 
-// FormatOf returns the format of a file by the extension of its name, as
-// [ParseFormat] does.
+// FormatOf returns the format of a file by the extension of its name. Errors wrap
+// [ErrFormat].
 func FormatOf(path string) (Format, error) {
 	f, err := ParseFormat(strings.TrimPrefix(filepath.Ext(path), "."))
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", path, err)
+		return 0, fmt.Errorf("%s: %w: the name has to end in .svg, .png, .csv or .json", path, ErrFormat)
 	}
 	return f, nil
 }

@@ -466,7 +466,7 @@ func TestWriteFile(t *testing.T) {
 	}
 	for _, name := range []string{"a", "a.gif", "a.svg.gz"} {
 		err := export.WriteFile(filepath.Join(dir, name), p, false)
-		if !errors.Is(err, export.ErrFormat) || !strings.HasSuffix(err.Error(), "there are svg, png, csv, json") {
+		if !errors.Is(err, export.ErrFormat) || !strings.HasSuffix(err.Error(), "the name has to end in .svg, .png, .csv or .json") {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}

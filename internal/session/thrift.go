@@ -289,9 +289,9 @@ func (w *wish) String() string {
 	case w.add != "":
 		return "also observed, while there are no spans: " + w.add
 	case w.explain:
-		return fmt.Sprintf("nothing is explained any more: %s. --limit allows more", w.why)
+		return fmt.Sprintf("nothing is explained any more: %s. A higher --limit keeps it", w.why)
 	}
-	return fmt.Sprintf("%s is not observed any more: %s. --limit allows more, and A on the dashboard adds it again", w.drop, w.why)
+	return fmt.Sprintf("%s is not observed any more: %s. A higher --limit keeps it; on the dashboard, A adds it again", w.drop, w.why)
 }
 
 func (t *thrift) say(format string, args ...any) {
