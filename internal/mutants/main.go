@@ -184,8 +184,10 @@ func (r *run) try(b *binary, mutants []mutant) (left []mutant, err error) {
 			defer mu.Unlock()
 			if got == survived {
 				left = append(left, m)
-			} else {
-				r.results[got]++
+				return nil
+			}
+			if r.results[got]++; got == timedOut {
+				fmt.Fprintln(os.Stderr, "timed out:", m)
 			}
 			return nil
 		})
