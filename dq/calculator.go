@@ -106,7 +106,7 @@ func widthForSum(xs []*DeltaQ, width time.Duration, maxSum int) (time.Duration, 
 	most := int(MaxWidth / width)
 	factor := 1
 	if !fits(1) { // rarely: the search below takes longer
-		factor = sort.Search(most+1, func(n int) bool { return n > 0 && fits(n) })
+		factor = 1 + sort.Search(most, func(i int) bool { return fits(i + 1) })
 	}
 	if factor > most {
 		return 0, fmt.Errorf("%w: %d operands need bins wider than %v", ErrGrid, len(xs), MaxWidth)

@@ -131,7 +131,6 @@ func (w *Window) look() {
 		// The sums are below 2^62: j/16 of one is exact enough without an overflow.
 		level := w.sums[last] / maxLooked * uint64(j)
 		k, _ := slices.BinarySearch(w.sums, level)
-		k = min(k, last)
 		if len(w.looked) == 0 || w.looked[len(w.looked)-1] != k {
 			w.looked = append(w.looked, k)
 		}

@@ -31,7 +31,7 @@ func (c *Calculator) AllToFinish(dst *DeltaQ, xs ...*DeltaQ) error {
 // success of the result comes no later than the last of the operands', so what
 // exceeds the horizon is at most what exceeds theirs together.
 func (c *Calculator) pointwise(dst *DeltaQ, xs []*DeltaQ, f func(acc, x Bounds) Bounds) error {
-	width, err := c.align(xs, MaxBins*max(1, len(xs)))
+	width, err := c.align(xs, MaxBins*len(xs))
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (c *Calculator) Choice(dst *DeltaQ, weights []float64, xs ...*DeltaQ) error
 	if err != nil {
 		return err
 	}
-	width, err := c.align(xs, MaxBins*max(1, len(xs)))
+	width, err := c.align(xs, MaxBins*len(xs))
 	if err != nil {
 		return err
 	}

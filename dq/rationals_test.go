@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"github.com/beamscope/beamscope/dq/internal/quad"
 )
 
@@ -700,5 +702,98 @@ func TestSamplingAddsUp(t *testing.T) {
 func TestCountsAreExact(t *testing.T) {
 	if most := uint64(MaxInstances); uint64(float64(most-1)) != most-1 || uint64(float64(most+1)) == most+1 {
 		t.Errorf("%d instances", most)
+	}
+}
+
+// The last term of the mean square beyond a horizon is rounded up by itself too.
+func TestPartialMomentsOfLongHorizons(t *testing.T) {
+	r := rand.New(rand.NewPCG(43, 44))
+	for range 300 {
+		h, p := time.Duration(r.Int64N(int64(MaxModelDelay))), r.Float64()
+		x := big.NewRat(int64(h), 1)
+		above(t, "rms", partialMoments{{p, p}}.excess(h).rms, ratMul(ratMul(x, x), rat(p)), 2)
+	}
+}
+
+// What exceeds a horizon that many delays exceed is the integral of the survival function, as
+// another library has it.
+func TestExcessIsTheIntegral(t *testing.T) {
+	m := must(t)
+	g := mustGrid(t, ms, 15)
+	for name, tt := range map[string]struct {
+		d        *DeltaQ
+		survival func(ms float64) float64
+	}{
+		"exponential":          {m(Exponential(g, 10*ms)), distuv.Exponential{Rate: 0.1}.Survival},
+		"gamma":                {m(Gamma(g, 10*ms, 2.5)), distuv.Gamma{Alpha: 2.5, Beta: 0.25}.Survival},
+		"weibull":              {m(Weibull(g, 10*ms, 1.5)), distuv.Weibull{K: 1.5, Lambda: 10}.Survival},
+		"log-normal":           {m(LogNormal(g, 10*ms, 0.7)), distuv.LogNormal{Mu: math.Log(10), Sigma: 0.7}.Survival},
+		"normal":               {m(Normal(g, 10*ms, 5*ms)), distuv.Normal{Mu: 10, Sigma: 5}.Survival},
+		"normal, mostly above": {m(Normal(g, 20*ms, 5*ms)), distuv.Normal{Mu: 20, Sigma: 5}.Survival},
+	} {
+		const horizon, step = 15.0, 1e-3
+		var mean, square float64
+		for u := step / 2; u < 8; u += step { // t = 15·exp(u)
+			at, dt := horizon*math.Exp(u), horizon*(math.Exp(u+step/2)-math.Exp(u-step/2))
+			mean += tt.survival(at) * dt
+			square += 2 * (at - horizon) * tt.survival(at) * dt
+		}
+		rms := math.Sqrt(square)
+		if got := tt.d.excess; math.Abs(got.mean/1e6-mean) > 1e-5*mean || math.Abs(got.rms/1e6-rms) > 1e-5*rms {
+			t.Errorf("%s: %v and %v ms, want %v and %v", name, got.mean/1e6, got.rms/1e6, mean, rms)
+		}
+	}
+}
+
+// The slowest success is in the last bin that has one.
+func TestDeadlineBeforeEmptyBins(t *testing.T) {
+	o := mustCounts(t, mustGrid(t, ms, 5), []uint64{0, 1, 2, 0, 0}, 0, 0)
+	if v, ok := o.Deadline(); !ok || v != (Interval{2 * ms, 3 * ms}) {
+		t.Errorf("%v, %v", v, ok)
+	}
+	if v, ok := o.Earliest(); !ok || v != (Interval{ms, 2 * ms}) {
+		t.Errorf("%v, %v", v, ok)
+	}
+	for _, p := range []float64{-0.5, math.Nextafter(0, -1), math.Nextafter(1, 2), 1.5, math.NaN()} {
+		if v, ok := o.Quantile(p); ok {
+			t.Errorf("quantile %v: %v", p, v)
+		}
+	}
+}
+
+// The widest bins of a grid by base and exponent are those of any grid.
+func TestWidestBaseGrid(t *testing.T) {
+	for exponent := range 4 {
+		base := MaxWidth >> exponent
+		if g, err := BaseGrid(base, exponent, 1); err != nil || g.Width() != base<<exponent {
+			t.Errorf("2^%d: %v, %v", exponent, g, err)
+		}
+		if g, err := BaseGrid(base+1, exponent, 1); err == nil {
+			t.Errorf("2^%d: %v is taken", exponent, g)
+		}
+	}
+}
+
+// What is negative in a quotient by rounding only becomes 0; what is more negative is none.
+func TestQuotientIsNotNegative(t *testing.T) {
+	for v, want := range map[float64]bool{-1e-10: true, -1e-9: true, -1.1e-9: false, 0: true} {
+		r := []float64{0.5, v, 0.25}
+		if got := isQuotient([]float64{0.5, 0, 0.25}, []float64{1}, r); got != want || want && r[1] != 0 {
+			t.Errorf("%v: %v, %v", v, got, r)
+		}
+	}
+}
+
+// The failure that a verdict speaks of is what is left of the success, rounded outwards.
+func TestFailureOfAVerdict(t *testing.T) {
+	r := rand.New(rand.NewPCG(45, 46))
+	q, err := NewQTA(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 500 {
+		b := drawBounds(r)
+		p := q.final(once(b))
+		between(t, "lack", Bounds{-p.Probability.Hi, -p.Probability.Lo}, ratSub(big.NewRat(1, 1), rat(b.Hi)), ratSub(big.NewRat(1, 1), rat(b.Lo)))
 	}
 }

@@ -361,6 +361,10 @@ func TestRenameMakesOne(t *testing.T) {
 	if len(got) != 4 {
 		t.Errorf("%v", got)
 	}
+	first := []causeTime{{cause: cause(0, "x"), time: 1}, {cause: cause(1, ""), time: 2}}
+	if all := n.rename(first); len(all) != 1 || all[0].time != 3 {
+		t.Errorf("with the first: %+v", all)
+	}
 }
 
 // So many processes are known by name, and one more makes all others unknown.

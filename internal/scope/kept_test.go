@@ -369,7 +369,13 @@ func TestForget(t *testing.T) {
 // Where the outcome with the widest bins has no delays, the mean of what is calculated has
 // such wide bins all the same: it may have delays in the next window.
 func TestMeanInTheWidestBinsBehind(t *testing.T) {
-	s := system(t, "x = a -> b;", spec("a", 8), spec("b", 4), spec("x", 16))
+	for _, definition := range []string{"x = a -> b;", "x = b -> a;"} {
+		t.Run(definition, func(t *testing.T) { meanInTheWidestBins(t, definition) })
+	}
+}
+
+func meanInTheWidestBins(t *testing.T, definition string) {
+	s := system(t, definition, spec("a", 8), spec("b", 4), spec("x", 16))
 	s.Probes[1].Spec.BinWidth = 2 * ms
 	failed := outcome.Counts{Outcome: "b", VM: beam, Bins: make([]uint64, 4), Starts: 3, Ends: 3, Failures: 3}
 	p := newPlay(t, s)

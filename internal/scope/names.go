@@ -50,8 +50,7 @@ func (n names) rename(times []causeTime) []causeTime {
 		}
 		same := slices.IndexFunc(times, func(t causeTime) bool { return t.cause == c })
 		if same < 0 {
-			times[i].cause = c
-			i++
+			times[i].cause = c // goes by its name from now on, and so it is passed over
 			continue
 		}
 		times[same].add(times[i])
