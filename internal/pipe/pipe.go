@@ -1,5 +1,5 @@
-// Package pipe opens files that may be pipes with names, without waiting longer for their
-// other ends than somebody wants to.
+// Package pipe opens files that may be pipes with names, and waits for their writers no
+// longer than a context allows.
 package pipe
 
 import (
@@ -12,49 +12,46 @@ import (
 	"github.com/beamscope/beamscope/internal/trusted"
 )
 
-// Open opens a file for reading. Where it is a pipe that nobody has open for writing, it
-// waits for somebody, or until the context is done: then the error is the context's cause.
-// What is read of a pipe ends with the context, too.
+// Open opens a file for reading and follows links as [trusted.Open] does. Where the file is a
+// pipe that nobody has written to, Open waits for a writer, or until the context is done: then
+// the error is the context's cause. The context also ends what is read of a pipe.
+//
+// To open the file never waits, and what it is is asked of the open file. So nobody can make
+// Open wait for longer by putting a pipe in the place of a file, or the other way round.
 func Open(ctx context.Context, name string) (*os.File, error) {
-	return OpenFile(ctx, name, os.O_RDONLY)
-}
-
-// OpenFile is [Open] with flags of os.OpenFile, of a file that exists. A path through links is
-// followed as [trusted.Open] does.
-func OpenFile(ctx context.Context, name string, flags int) (*os.File, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	type result struct {
-		file *os.File
-		err  error
+	file, err := trusted.Open(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+	if err != nil {
+		return nil, err
 	}
-	opened := make(chan result, 1)
-	go func() {
-		file, err := trusted.Open(name, flags)
-		opened <- result{file, err}
-	}()
-	select {
-	case r := <-opened:
-		if r.err == nil && isPipe(r.file) {
-			context.AfterFunc(ctx, func() { _ = r.file.Close() }) // whoever reads or writes gets an error
+	info, err := file.Stat()
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	if info.Mode().Type() != os.ModeNamedPipe {
+		return file, nil
+	}
+	context.AfterFunc(ctx, func() { _ = file.Close() }) // whoever waits or reads gets an error
+	if err := awaitWriter(file); err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
 		}
-		return r.file, r.err
-	case <-ctx.Done():
+		return nil, errors.Join(err, file.Close())
 	}
-	// The other end is opened, for both ends at a time can always be: nobody waits any more.
-	other, err := trusted.Open(name, os.O_RDWR|unix.O_NONBLOCK)
-	if err == nil {
-		if r := <-opened; r.err == nil {
-			err = r.file.Close()
-		}
-		err = errors.Join(err, other.Close())
-	}
-	return nil, errors.Join(context.Cause(ctx), err)
+	return file, nil
 }
 
-// isPipe reports whether a file is a pipe.
-func isPipe(file *os.File) bool {
-	info, err := file.Stat()
-	return err == nil && info.Mode().Type() == os.ModeNamedPipe
+// awaitWriter waits until a pipe has something to read, or its last writer has closed it. A
+// pipe that had no writer yet would look as if it had come to its end.
+func awaitWriter(file *os.File) error {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return raw.Read(func(fd uintptr) bool {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		return n > 0 || err != nil && !errors.Is(err, unix.EINTR)
+	})
 }
