@@ -19,6 +19,23 @@ func (e *NoResidualError) Error() string {
 		e.At, e.Needs, e.Possible)
 }
 
+// An UndecidedError says that the bounds of a part cannot tell whether the part alone meets a
+// QTA, and where: the bounds are on both sides of what is required there.
+type UndecidedError struct {
+	Required Step
+	Final    bool   // the requirement is that on success at all; Required.T is 0 then
+	Reached  Bounds // the probability of the part there
+}
+
+func (e *UndecidedError) Error() string {
+	within := fmt.Sprintf(" within %v", e.Required.T)
+	if e.Final {
+		within = ""
+	}
+	return fmt.Sprintf("the bounds cannot tell whether anything is left:%s the whole needs a probability of %.6g, and the part alone reaches between %.6g and %.6g",
+		within, e.Required.P, e.Reached.Lo, e.Reached.Hi)
+}
+
 // A Residual is what is left of a whole when a part is taken out of the sequence.
 type Residual struct {
 	// Bounds contain every ΔQ that makes, in sequence with one within the bounds
@@ -319,20 +336,20 @@ type Budget struct {
 }
 
 // BudgetFor returns what q leaves for the rest of a sequence of which part is a
-// part. It returns a [*NoResidualError] where part alone certainly, or possibly,
-// fails q: then nothing is left for sure. It returns [ErrNoData] where part is
-// empty.
+// part. It returns a [*NoResidualError] where part alone certainly fails q, an
+// [*UndecidedError] where its bounds cannot tell whether it does, and [ErrNoData] where part
+// is empty.
 func BudgetFor(q QTA, part *DeltaQ) (Budget, error) {
 	j, err := q.Judge(part)
 	if err != nil {
 		return Budget{}, err
 	}
+	if err := missedBy(part, j); err != nil {
+		return Budget{}, err
+	}
 	b := Budget{Delay: Unreached, Failure: 1}
 	for _, p := range j.Points {
 		reached := addDown(p.Required.P, p.Probability.Lo)
-		if p.Met != Yes {
-			return Budget{}, &NoResidualError{At: p.Required.T, Needs: p.Required.P, Possible: reached}
-		}
 		if p.Required.P == 0 {
 			continue
 		}
@@ -343,6 +360,26 @@ func BudgetFor(q QTA, part *DeltaQ) (Budget, error) {
 	}
 	b.Floor = floor(q, part)
 	return b, nil
+}
+
+// missedBy returns an error for the first point of a judgement that a part certainly misses.
+// Where there is none, the error is for the first point that the part may miss.
+func missedBy(part *DeltaQ, j Judgement) error {
+	var undecided error
+	for _, p := range j.Points {
+		at := part.Bins()
+		if !p.Final {
+			at = part.index(p.Required.T)
+		}
+		reached := part.At(at)
+		switch {
+		case p.Met == No:
+			return &NoResidualError{At: p.Required.T, Needs: p.Required.P, Possible: reached.Hi}
+		case p.Met == CannotTell && undecided == nil:
+			undecided = &UndecidedError{Required: p.Required, Final: p.Final, Reached: reached}
+		}
+	}
+	return undecided
 }
 
 // floor applies the second inequality of Deconvolve to the points of q, at edges.

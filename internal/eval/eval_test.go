@@ -300,10 +300,10 @@ func TestFurther(t *testing.T) {
 	}
 	q.QTA = &qta
 	r, text := table(t, q)
-	if r.Comparison.Order != "less" || r.Residual.Error != 0 || *r.Residual.Estimate.Quantiles[0].Lo != 0.005 || *r.Residual.Estimate.Quantiles[1].Hi != 0.005 {
+	if r.Comparison.Order != "less" || *r.Residual.Error != 0 || *r.Residual.Estimate.Quantiles[0].Lo != 0.005 || *r.Residual.Estimate.Quantiles[1].Hi != 0.005 {
 		t.Errorf("%+v, %+v", r.Comparison, r.Residual)
 	}
-	if *r.Budget.Delay != 0.019 || r.Budget.Failure == nil || *r.Budget.Failure != 0 {
+	if *r.Budget.Delay != 0.019 || r.Budget.Failure != 0 {
 		t.Errorf("budget %+v", r.Budget)
 	}
 	for _, want := range []string{
@@ -326,7 +326,7 @@ func TestFurther(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	if r.Budget.Delay != nil || r.Budget.Failure != nil {
+	if r.Budget.Left != nil || r.Residual.Error != nil {
 		t.Errorf("a budget where nothing is left: %+v", r.Budget)
 	}
 	for name, change := range map[string]func(*Question){
@@ -362,6 +362,55 @@ func TestBudgetOfFailure(t *testing.T) {
 		q.QTA, q.Budget = &qta, "a"
 		if _, text := table(t, q); !strings.Contains(text, test.want) {
 			t.Errorf("no %q in\n%s", test.want, text)
+		}
+	}
+}
+
+// Where the bounds of a part allow that it meets the requirement, the budget says that the
+// bounds cannot tell. JSON has no figures of what is left then, nor where nothing is left.
+func TestBudgetThatBoundsCannotTell(t *testing.T) {
+	for _, test := range []struct {
+		model, base, qta, text, json string
+	}{
+		{"uniform(1ms,3ms)", "1ms", "0.6@2500us",
+			"The bounds cannot tell whether the requirement leaves anything for what follows a: it needs success in ≈60% within 2.5ms, and a alone succeeds in at least 50% and at most 100%: a smaller --base narrows them.\n",
+			`{"part":"a","undecided":"it needs success in ≈60% within 2.5ms, and a alone succeeds in at least 50% and at most 100%"}`},
+		{"wait(7ms)", "3ms", "0.8@7ms",
+			"The bounds cannot tell whether the requirement leaves anything for what follows a: it needs success in ≈80% within 7ms, and a alone succeeds in at least 0% and at most 100%: a smaller --base narrows them.\n",
+			`{"part":"a","undecided":"it needs success in ≈80% within 7ms, and a alone succeeds in at least 0% and at most 100%"}`},
+		// One point cannot be told, another one is certainly missed.
+		{"uniform(1ms,3ms)", "1ms", "0.6@2500us,0.9@1ms",
+			"The requirement leaves nothing for what follows a: it needs success in ≈90% within 1ms, and a alone succeeds in 50% at most.\n",
+			`{"part":"a","impossible":"it needs success in ≈90% within 1ms, and a alone succeeds in 50% at most"}`},
+		{"uniform(1ms,3ms)", "10us", "0.6@2500us", "The requirement leaves for what follows a:\n  a delay of up to 300µs, if it never fails\n  a failure of up to ≈20%, if it takes no time\n", `{"part":"a","delay_s":0.0003,"failure":0.19999999999`},
+		// The requirement on failure has no delay.
+		{"timeout(2500us, uniform(1ms,3ms))", "1ms", "failure@0.4",
+			"The bounds cannot tell whether the requirement leaves anything for what follows a: it needs success in ≈60%, and a alone succeeds in at least 50% and at most 100%: a smaller --base narrows them.\n",
+			`{"part":"a","undecided":"it needs success in ≈60%, and a alone succeeds in at least 50% and at most 100%"}`},
+	} {
+		q := ask(t, "w = a", map[string]string{"a": test.model})
+		base, err := time.ParseDuration(test.base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if q.Grid, err = dq.NewGrid(base, 1000); err != nil {
+			t.Fatal(err)
+		}
+		qta, err := ParseQTA(test.qta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.QTA, q.Budget = &qta, "a"
+		r, text := table(t, q)
+		if !strings.Contains(text, test.text) {
+			t.Errorf("no %q in\n%s", test.text, text)
+		}
+		got, err := json.Marshal(r.Budget)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(got), test.json) {
+			t.Errorf("no %s in %s", test.json, got)
 		}
 	}
 }

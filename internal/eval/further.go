@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/beamscope/beamscope/diagram"
 	"github.com/beamscope/beamscope/dq"
@@ -42,20 +43,29 @@ type Residual struct {
 	// Impossible says why there is none; then the rest is absent.
 	Impossible string `json:"impossible,omitempty"`
 
-	Bounds   *Probe  `json:"bounds,omitempty"`   // contain every residual
-	Estimate *Probe  `json:"estimate,omitempty"` // the one that reproduces the whole best
-	Error    float64 `json:"error"`              // the largest distance from the whole of the estimate with the part
+	Bounds   *Probe   `json:"bounds,omitempty"`   // contain every residual
+	Estimate *Probe   `json:"estimate,omitempty"` // the one that reproduces the whole best
+	Error    *float64 `json:"error,omitempty"`    // the largest distance from the whole of the estimate with the part
 }
 
 // A Budget is what the requirement leaves for the rest of a sequence: see [dq.BudgetFor].
 type Budget struct {
 	Part string `json:"part"`
 
-	// Impossible says why nothing is left; then the rest is absent.
+	// Impossible says why nothing is left, Undecided why the bounds cannot tell whether
+	// anything is left. Where one of them is there, Left is nil.
 	Impossible string `json:"impossible,omitempty"`
+	Undecided  string `json:"undecided,omitempty"`
 
+	*Left
+
+	part *dq.DeltaQ
+}
+
+// Left is what a [Budget] has where something is left.
+type Left struct {
 	Delay   *float64 `json:"delay_s"` // null where any delay will do
-	Failure *float64 `json:"failure"` // the largest probability; null where nothing is left
+	Failure float64  `json:"failure"` // the largest probability
 	Floor   []Within `json:"floor"`
 
 	budget dq.Budget
@@ -122,22 +132,26 @@ func (q Question) residual(r *Report, p *diagram.Program) error {
 	if err != nil {
 		return err
 	}
-	r.Residual.Bounds, r.Residual.Estimate, r.Residual.Error = q.probe(rest.Bounds), q.probe(rest.Estimate), rest.Error
+	r.Residual.Bounds, r.Residual.Estimate, r.Residual.Error = q.probe(rest.Bounds), q.probe(rest.Estimate), &rest.Error
 	return nil
 }
 
 func budget(q dq.QTA, name string, part *dq.DeltaQ) (*Budget, error) {
+	out := &Budget{Part: name, part: part}
 	b, err := dq.BudgetFor(q, part)
-	out := &Budget{Part: name, Floor: []Within{}, budget: b}
 	var none *dq.NoResidualError
-	if errors.As(err, &none) {
+	var open *dq.UndecidedError
+	switch {
+	case errors.As(err, &none):
 		out.Impossible = missed(q, name, none)
 		return out, nil
-	}
-	if err != nil {
+	case errors.As(err, &open):
+		out.Undecided = undecided(name, open)
+		return out, nil
+	case err != nil:
 		return nil, err
 	}
-	out.Failure = &b.Failure
+	out.Left = &Left{Failure: b.Failure, Floor: []Within{}, budget: b}
 	if b.Delay != dq.Unreached {
 		out.Delay = figures.Seconds(b.Delay)
 	}
@@ -150,11 +164,22 @@ func budget(q dq.QTA, name string, part *dq.DeltaQ) (*Budget, error) {
 // missed says which part of a requirement a part of a sequence misses already. A largest failure
 // requires success at any delay: that has no time.
 func missed(q dq.QTA, name string, e *dq.NoResidualError) string {
-	within := " within " + exactDelay(e.At)
-	if e.At == 0 && e.Needs <= q.MinSuccess() {
-		within = ""
+	final := e.At == 0 && e.Needs <= q.MinSuccess()
+	return fmt.Sprintf("%s, and %s alone succeeds in %s at most", needed(e.At, e.Needs, final), name, share(e.Possible, figures.RoundUp))
+}
+
+// undecided says which point of a requirement a part of a sequence may miss.
+func undecided(name string, e *dq.UndecidedError) string {
+	return fmt.Sprintf("%s, and %s alone succeeds in at least %s and at most %s", needed(e.Required.T, e.Required.P, e.Final), name,
+		share(e.Reached.Lo, figures.RoundDown), share(e.Reached.Hi, figures.RoundUp))
+}
+
+// needed says what a requirement needs at a point.
+func needed(at time.Duration, p float64, final bool) string {
+	if final {
+		return fmt.Sprintf("it needs success in %s", share(p, figures.RoundDown))
 	}
-	return fmt.Sprintf("it needs success in %s%s, and %s alone succeeds in %s at most", share(e.Needs, figures.RoundDown), within, name, share(e.Possible, figures.RoundUp))
+	return fmt.Sprintf("it needs success in %s within %s", share(p, figures.RoundDown), exactDelay(at))
 }
 
 // furtherText is what a table says of these.
@@ -167,7 +192,7 @@ func furtherText(r *Report) string {
 		b.WriteString("\n" + x.text(r))
 	}
 	if x := r.Budget; x != nil {
-		b.WriteString("\n" + x.text())
+		b.WriteString("\n" + x.text(r))
 	}
 	return b.String()
 }
@@ -192,10 +217,13 @@ func (x *Residual) text(r *Report) string {
 	}
 	rows := [][]string{header(r), row("bounds", x.Bounds), row("estimate", x.Estimate)}
 	return fmt.Sprintf("What remains of %s without %s:\n", x.Whole, x.Part) + align(rows) +
-		fmt.Sprintf("With %s, the estimate is at most %s from %s.\n", x.Part, share(x.Error, figures.RoundUp), x.Whole)
+		fmt.Sprintf("With %s, the estimate is at most %s from %s.\n", x.Part, share(*x.Error, figures.RoundUp), x.Whole)
 }
 
-func (x *Budget) text() string {
+func (x *Budget) text(r *Report) string {
+	if x.Undecided != "" {
+		return fmt.Sprintf("The bounds cannot tell whether the requirement leaves anything for what follows %s: %s: %s.\n", x.Part, x.Undecided, narrower(r, x.part))
+	}
 	if x.Impossible != "" {
 		return fmt.Sprintf("The requirement leaves nothing for what follows %s: %s.\n", x.Part, x.Impossible)
 	}
@@ -206,7 +234,7 @@ func (x *Budget) text() string {
 	} else {
 		fmt.Fprintf(&b, "  a delay of up to %s, if it never fails\n", exactDelay(x.budget.Delay))
 	}
-	fmt.Fprintf(&b, "  a failure of up to %s, if it takes no time\n", share(*x.Failure, figures.RoundDown))
+	fmt.Fprintf(&b, "  a failure of up to %s, if it takes no time\n", share(x.Failure, figures.RoundDown))
 	for _, s := range x.budget.Floor {
 		fmt.Fprintf(&b, "  in any case at least %s within %s\n", share(s.P, figures.RoundDown), exactDelay(s.T))
 	}

@@ -23,7 +23,7 @@ func Table(w io.Writer, r *Report) error {
 	}
 	text := align(rows) + coarse(r)
 	if r.Judgement != nil {
-		text += "\n" + judgement(r.Judged, *r.Judgement, narrower(r))
+		text += "\n" + judgement(r.Judged, *r.Judgement, narrower(r, r.Values[r.Judged]))
 	}
 	text += furtherText(r)
 	_, err := io.WriteString(w, text)
@@ -114,10 +114,9 @@ func coarse(r *Report) string {
 		exactDelay(r.Base), strings.Join(wide, ", "), dq.MaxBins)
 }
 
-// narrower says what narrows the bounds of the judged definition: a smaller base only
-// where half of it leaves bins enough.
-func narrower(r *Report) string {
-	d := r.Values[r.Judged]
+// narrower says what narrows the bounds of a ΔQ: a smaller base only where half of it leaves
+// bins enough.
+func narrower(r *Report, d *dq.DeltaQ) string {
 	switch {
 	case d.Width() > r.Base || 2*d.Bins() > dq.MaxBins:
 		return "a smaller --base does not narrow them, as a distribution has at most " + strconv.Itoa(dq.MaxBins) + " bins"
