@@ -797,3 +797,15 @@ func TestFailureOfAVerdict(t *testing.T) {
 		between(t, "lack", Bounds{-p.Probability.Hi, -p.Probability.Lo}, ratSub(big.NewRat(1, 1), rat(b.Hi)), ratSub(big.NewRat(1, 1), rat(b.Lo)))
 	}
 }
+
+// Of points that are missed by as much, the first is the hazard.
+func TestHazardOfEquals(t *testing.T) {
+	q, err := NewQTA(1, Step{ms, 0.5}, Step{2 * ms, 0.5}, Step{3 * ms, 0.375})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := q.Judge(once(Bounds{0.25, 0.25}))
+	if err != nil || j.Hazard.Probability != 0.25 || j.Hazard.ProbabilityAt != 0 {
+		t.Errorf("%+v, %v", j.Hazard, err)
+	}
+}
