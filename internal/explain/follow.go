@@ -177,9 +177,10 @@ func (w *walk) wait(p *process, s segment, by path) []node {
 }
 
 // delivered explains a segment in which a process waits for a message that it took. Until the
-// message is in the mailbox that is the time of its sender. It is certain that the message was
-// not there before the VM said that the process is ready, and that it was when the sender did
-// the next thing; in between it is assumed that it was not.
+// message is in the mailbox that is the time of its sender; from then on the process waits to
+// run. It is certain that the message was there when the sender did the next thing. That it was
+// not there before the VM said that the process is ready is certain as well, but for a message to
+// an alias: there the VM says so only when a scheduler turns to the process.
 func (w *walk) delivered(p *process, s segment, k wake, by path) []node {
 	var nodes []node
 	from := s.from
@@ -191,15 +192,44 @@ func (w *walk) delivered(p *process, s segment, k wake, by path) []node {
 		n.Reason = also(why, n.Reason)
 		nodes, from = append(nodes, n), to
 	}
-	if p.saidReady(s.to) {
-		waits(s.to, trace.Exact, "")
-	} else {
-		waits(min(k.send.at, s.to), trace.Exact, "")
-		waits(min(k.send.there(s.to), s.to), trace.Inferred, reasonCopied)
+	there := s.to
+	if k.send.alias && k.send.next != 0 {
+		there = min(there, k.send.next)
 	}
-	if from < s.to {
-		nodes = append(nodes, span(from, s.to, trace.Ready, p.pid, max(by.mark, k.mark)))
+	switch told := p.saidReady(s.to); {
+	case told && (!k.send.alias || there-k.send.at <= near):
+	case told:
+		waits(min(k.send.at, there), trace.Exact, "")
+		waits(there, trace.Inferred, reasonCopied)
+	default:
+		there = min(k.send.there(s.to), s.to)
+		waits(min(k.send.at, there), trace.Exact, "")
+		waits(there, trace.Inferred, reasonCopied)
 	}
+	waits(there, trace.Exact, "")
+	s.from = from
+	by.mark = max(by.mark, k.mark)
+	return append(nodes, w.readySince(p, s, by)...)
+}
+
+// readySince explains a segment of a wait in which the message is there already, and no
+// scheduler has turned to the process.
+func (w *walk) readySince(p *process, s segment, by path) []node {
+	if s.from >= s.to {
+		return nil
+	}
+	s.change = change{at: s.from, state: ready}
+	if i := after(p.changes, s.to, changedAt); i < len(p.changes) && p.changes[i].state == ready {
+		s.thread = p.changes[i].thread
+		if i+1 < len(p.changes) {
+			s.until = p.changes[i+1].at
+		}
+	}
+	var nodes []node
+	w.vm.cutOut(s, func(part segment) bool {
+		nodes = append(nodes, leaf(p, part, by))
+		return true
+	})
 	return nodes
 }
 

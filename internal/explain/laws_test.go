@@ -116,6 +116,7 @@ func TestWaitsEnd(t *testing.T) {
 	for seed := range uint64(200) {
 		o := options(2 * seed) // all are watched
 		o.instant, o.stalls, o.timeouts, o.tokens = seed%5 < 3, seed%5 == 4, seed%3 == 0, seed%2 == 0
+		o.inOrder = true
 		s := simulate(seed, o)
 		l := filled(s, rand.New(rand.NewPCG(seed, 2)))
 		for _, sp := range s.spans {

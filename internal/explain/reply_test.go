@@ -31,9 +31,11 @@ func TestLargeReplyToAlias(t *testing.T) {
 		80010 end 1 7`
 	const copying = `
 			10-20 running 1
-			20-80000 waiting 2 inferred by 2>1 30000..80007
+			20-30000 waiting 2 inferred by 2>1 30000..80007
 				20-25 ready 2 inferred
-				25-80000 running 2 inferred
+				25-30000 running 2 inferred
+			30000-80000 waiting 2 inferred by 2>1 30000..80007: ` + reasonCopied + `
+				30000-80000 running 2 inferred
 			80000-80005 ready 1
 			80005-80010 running 1`
 	for _, s := range []scenario{{
@@ -52,9 +54,11 @@ func TestLargeReplyToAlias(t *testing.T) {
 			80001 out 2 wait @2` + rest,
 		want: `
 			10-20 running 1
-			20-80000 waiting 2 inferred by 2>1 30000..80007
+			20-30000 waiting 2 inferred by 2>1 30000..80007
 				20-25 ready 2 inferred
-				25-40000 running 2 inferred
+				25-30000 running 2 inferred
+			30000-80000 waiting 2 inferred by 2>1 30000..80007: ` + reasonCopied + `
+				30000-40000 running 2 inferred
 				40000-70000 oswait 2 inferred
 				70000-80000 running 2 inferred
 			80000-80005 ready 1
@@ -148,7 +152,7 @@ func TestLargeReplyWithToken(t *testing.T) {
 		exact        int64 // time of others that is exact
 	}{
 		{name: "the VM says when it is ready", events: `
-			80000 able 1`, exact: 80000 - 20},
+			80000 able 1`, exact: 30000 - 20},
 		{name: "the VM does not say it", events: `
 			70000 out 2 wait @2`, exact: 30000 - 20},
 	} {
@@ -218,4 +222,96 @@ func TestSenderHeldUp(t *testing.T) {
 				70000-80000 running 2 inferred
 			80000-80005 ready 1
 			80005-80010 running 1`}.run(t)
+}
+
+// The VM says that the receiver of a message to an alias is ready only when a scheduler turns to
+// it. The message is there before, at the latest when its sender does the next thing: the
+// receiver waits to run since then, and waits for nobody.
+func TestReplyToAliasWaitsForScheduler(t *testing.T) {
+	const before = `
+		0 watch 1
+		0 watch 2
+		1 in 2 @2
+		2 out 2 ever @2
+		10 start 1 7
+		15 monitor 1>2
+		16 send 1>2 9
+		20 out 1 wait @2
+		25 queued 2 9 #1 @2
+		26 in 2 @2
+		27 receive 2 9 #1 from=1 @2
+		30000 send 2>1 0 alias @2
+		30002 out 2 ever @2`
+	const rest = `
+		60000 able 1 @2
+		60001 queued 1 4 #1 @2
+		60002 in 1 @2
+		60003 receive 1 4 #1 from=2 @2
+		60010 end 1 7 @2`
+	for _, s := range []scenario{{
+		name: "its scheduler runs others", events: before + rest,
+		want: `
+			10-20 running 1
+			20-30002 waiting 2 inferred by 2>1 30000..60003
+				20-26 ready 2 inferred
+				26-30002 running 2 inferred
+			30002-60000 ready 1 inferred
+			60000-60002 ready 1
+			60002-60010 running 1`,
+	}, {
+		name: "its scheduler has no processor", events: before + `
+			59999 off @2 30010 30010` + rest,
+		want: `
+			10-20 running 1
+			20-30002 waiting 2 inferred by 2>1 30000..60003
+				20-26 ready 2 inferred
+				26-30002 running 2 inferred
+			30002-30010 ready 1 inferred
+			30010-59999 oswait 1 inferred
+			59999-60000 ready 1 inferred
+			60000-60002 ready 1
+			60002-60010 running 1`,
+	}, {
+		name: "it sends the next request at once", events: before + `
+			60000 able 1 @2
+			60001 queued 1 4 #1 @2
+			60002 in 1 @2
+			60003 receive 1 4 #1 from=2 @2
+			60004 monitor 1>2 @2
+			60005 send 1>2 9 @2
+			60006 out 1 wait @2
+			60008 queued 2 9 #1 @2
+			60009 in 2 @2
+			60010 receive 2 9 #1 from=1 @2
+			90000 send 2>1 0 alias @2
+			90002 out 2 ever @2
+			99000 able 1 @2
+			99001 queued 1 4 #1 @2
+			99002 in 1 @2
+			99003 receive 1 4 #1 from=2 @2
+			99010 end 1 7 @2`,
+		end: 99010,
+		want: `
+			10-20 running 1
+			20-30002 waiting 2 inferred by 2>1 30000..60003
+				20-26 ready 2 inferred
+				26-30002 running 2 inferred
+			30002-60000 ready 1 inferred
+			60000-60002 ready 1
+			60002-60006 running 1
+			60006-90002 waiting 2 inferred by 2>1 90000..99003
+				60006-60009 ready 2 inferred
+				60009-90002 running 2 inferred
+			90002-99000 ready 1 inferred
+			99000-99002 ready 1
+			99002-99010 running 1`,
+	}} {
+		t.Run(s.name, func(t *testing.T) {
+			s.start = 10
+			if s.end == 0 {
+				s.end = 60010
+			}
+			s.run(t)
+		})
+	}
 }

@@ -47,6 +47,7 @@ type simOptions struct {
 	instant          bool // a message is there when it is sent
 	tokens           bool
 	oneSize          bool // all messages are alike
+	inOrder          bool // a message is there before its sender does the next thing, also where the clock has run ahead of both
 	timeouts         bool // some calls are given up: their aliases are none any more
 	stalls           bool // processes are held up while they send or fetch messages
 	origins          bool // the VM tells where messages that are taken come from
@@ -104,6 +105,7 @@ type simProc struct {
 	woken     interval   // since when it is ready, and when it runs, after the last of them
 	timer     int        // how often it slept
 	busy      int64      // until when it sends a message
+	sending   func()     // has the last message that it sent come, if it has not
 	token     token
 	preempted int64        // when it was preempted
 	calls     int          // ref of the last call
@@ -288,6 +290,9 @@ func (s *sim) step(p *simProc) {
 	if p.busy > s.now {
 		s.after(p.busy-s.now, func() { s.step(p) })
 		return
+	}
+	if s.inOrder && p.sending != nil {
+		p.sending()
 	}
 	if p.then != nil {
 		s.receive(p)
@@ -505,7 +510,14 @@ func (s *sim) send(p, q *simProc, m simMessage) {
 	}
 	d := s.rnd.Int64N(600) + s.stall()
 	p.busy = s.now + d
-	s.after(d, come)
+	there := false
+	p.sending = func() {
+		if !there {
+			there = true
+			come()
+		}
+	}
+	s.after(d, p.sending)
 }
 
 // live is what a client does: spans, one after the other.

@@ -447,7 +447,14 @@ func TestWokenByLateAnswer(t *testing.T) {
 			80006 queued 1 4 #1
 			80007 receive 1 4 #1 from=2
 			80010 end 1 7`,
-		want: "10-20 running 1\n20-80000 waiting 2 inferred by 2>1 30000..80007\n\t20-80000 running 2 inferred\n80000-80005 ready 1\n80005-80010 running 1",
+		want: `
+			10-20 running 1
+			20-30000 waiting 2 inferred by 2>1 30000..80007
+				20-30000 running 2 inferred
+			30000-80000 waiting 2 inferred by 2>1 30000..80007: ` + reasonCopied + `
+				30000-80000 running 2 inferred
+			80000-80005 ready 1
+			80005-80010 running 1`,
 	}} {
 		t.Run(s.name, func(t *testing.T) {
 			s.start, s.end = 10, 80010
