@@ -21,6 +21,8 @@ const (
 	reasonRemote  = "a process of another node"
 	reasonCopied  = "assumed: the VM was still copying the message"
 	reasonCycle   = "they wait for each other"
+	reasonCircle  = "the messages that were seen lead back to this process; what it waits for is not certain"
+	reasonOnWay   = "the messages that were seen lead back to this process; one of those in between had a message on its way or to look at"
 	reasonExited  = "it had exited"
 	reasonTaken   = "it is not certain when it took the message"
 	reasonMissed  = "beamscope did not see when it took the message"
@@ -279,7 +281,7 @@ func (w *walk) answerers(p *process, asked []*send) []*send {
 
 // asked returns the last message to each process that p has sent one to up to a time,
 // since it took one; the last one first, and not more than a few. It also returns when
-// it took that.
+// it took that. A message to an alias is an answer, which p expects nothing for.
 func (p *process) asked(until int64) ([]*send, int64) {
 	since := int64(math.MinInt64)
 	if i := after(p.received, until, receivedAt); i > 0 {
@@ -288,7 +290,7 @@ func (p *process) asked(until int64) ([]*send, int64) {
 	var asked []*send
 	for i, n := after(p.sent, until+1, sentAt)-1, 0; i >= 0 && p.sent[i].at >= since && n < search; i, n = i-1, n+1 {
 		to := func(s *send) bool { return s.to == p.sent[i].to }
-		if len(asked) < candidates && !slices.ContainsFunc(asked, to) {
+		if len(asked) < candidates && !p.sent[i].alias && !slices.ContainsFunc(asked, to) {
 			asked = append(asked, p.sent[i])
 		}
 	}
@@ -396,33 +398,77 @@ func (w *walk) follow(h wish) node {
 }
 
 // cycle explains a time in which a process is waited for that itself waits, as it seems, for
-// one that waits for it. That is said, as inferred, while the process is known to wait for one
-// of them; otherwise what it does is told, as far as it is known.
+// one that waits for it.
 func (w *walk) cycle(q *process, from, to int64, by path) []node {
 	g := gatherer{limit: (w.end - w.start) / shortParts}
 	for s := range w.segments(q, from, to) {
+		if s.state == waits && s.pause.kind == trace.Root {
+			g.add(w.cycled(q, s, by)...)
+			continue
+		}
 		until, mark := w.inWait(q, s)
-		if wait := s; s.from < until {
-			wait.to = until
-			g.add(w.cycled(q, wait, by)...)
-		}
+		n := leaf(q, s, by)
 		if until < s.to {
-			n := leaf(q, s, by)
-			n.Start, n.Mark = until, max(n.Mark, mark)
-			g.add(n)
+			n.Mark = max(n.Mark, mark)
 		}
+		g.add(n)
 	}
 	return joined(g.nodes)
 }
 
-// cycled explains a segment in which a process waits, for cycle.
+// cycled explains a segment in which a process waits, for cycle. That processes wait for each
+// other is said only where it is certain. It is not for a process that was sent a message, or
+// may wait for somebody else: then it is not followed again.
 func (w *walk) cycled(q *process, s segment, by path) []node {
 	if !slices.Contains(by.chain, w.awaits(q, s)) {
 		return w.waits(q, s, by)
 	}
+	if why := w.uncertain(q, s); why != "" {
+		return []node{unexplained(s.from, s.to, q.pid, by.mark, why)}
+	}
 	n := span(s.from, s.to, trace.Waiting, q.pid, max(by.mark, trace.Inferred))
 	n.Reason = reasonCycle
 	return []node{n.guessed(s.guess)}
+}
+
+// uncertain returns why it is not certain that a process waits in a segment for one that waits
+// for it, also over others; "" where it is. It is if each has called the next one, has no answer,
+// waits for all of the time, and has been sent nothing since by the one it called.
+func (w *walk) uncertain(q *process, s segment) string {
+	for p, n := q, 0; n < maxDepth; n++ {
+		m := p.call(s.from)
+		if m == nil {
+			return reasonCircle
+		}
+		for part := range w.segments(p, s.from, s.to) {
+			if part.state != waits || part.pause.kind != trace.Root {
+				return reasonOnWay
+			}
+		}
+		next := w.vm.processes[m.to]
+		if next == nil {
+			return reasonCircle
+		}
+		if next.onWay(p, m.at, s) {
+			return reasonOnWay
+		}
+		if p = next; p == q {
+			return ""
+		}
+	}
+	return reasonCircle
+}
+
+// onWay reports whether a message that a process sent to p, at a time or later, may have been on
+// its way in a segment in which p waits. It was not if it was there before p began to wait: a
+// process that waits has looked at all there was.
+func (q *process) onWay(p *process, since int64, s segment) bool {
+	began := int64(0)
+	if i := after(p.changes, s.from+1, changedAt); i > 0 {
+		began = p.changes[i-1].at
+	}
+	sends := q.sentTo[p.pid]
+	return slices.ContainsFunc(sends[after(sends, since, sentAt):after(sends, max(since, s.to), sentAt)], func(m *send) bool { return m.by() > began })
 }
 
 // awaits returns the process for which another one waits in a segment, 0 if that is not known

@@ -631,7 +631,7 @@ func TestFollow(t *testing.T) {
 			80-85 ready 1
 			85-90 running 1`,
 	}, {
-		name: "they wait for each other", events: `
+		name: "an answer is there, and not yet looked at", events: `
 			0 watch 1
 			0 watch 2
 			1 in 2 @2
@@ -651,7 +651,7 @@ func TestFollow(t *testing.T) {
 				30-33 running 2 inferred
 			33-34 ready 1`,
 	}, {
-		name: "they wait for each other for long", events: `
+		name: "it is answered, and wants no answer", events: `
 			0 watch 1
 			0 watch 2
 			1 in 2 @2
@@ -672,10 +672,12 @@ func TestFollow(t *testing.T) {
 			22-35 waiting 2 inferred by 1>2 20..32: assumed: it sent the last message there
 				22-30 ready 2 inferred
 				30-34 running 2 inferred
-				34-35 waiting 1 inferred by 2>1 33..0: ` + reasonAssumed + `; they wait for each other
+				34-35 waiting 1 inferred by 2>1 33..0: ` + reasonAssumed + `
+					34-35 ready 1 inferred
 			35-37 running 1
 			37-90 waiting 2 inferred by 1>2 20..32: assumed: it sent the last message there
-				37-90 waiting 1 inferred by 2>1 33..0: assumed: it sent the last message there; they wait for each other`,
+				37-90 waiting 1 inferred by 2>1 33..0: ` + reasonAssumed + `
+					37-90 unexplained 1 inferred: ` + reasonCircle,
 	}} {
 		t.Run(s.name, func(t *testing.T) { s.run(t) })
 	}
