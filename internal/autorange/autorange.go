@@ -21,16 +21,21 @@ func Start(base time.Duration) config.Scale { return scaleFor(base, time.Second)
 const (
 	minBins, maxBins = 500, dq.MaxBaseBins
 
-	// dMax is made so many times the 99 % quantile, and is left alone while it is
-	// between the other two: what is fitted stays as it is when delays vary.
-	aim, least, most = 4, 2, 8
+	// dMax is made aim times the 99 % quantile, and is left alone while it is between
+	// least and most times that: a scale that was fitted stays when delays vary.
+	aim, least, most = 8, 2, 16
 
-	// And so many halves of the slowest success, so that none is cut off.
-	aimSlowest, leastSlowest, mostSlowest = 4, 3, 8
+	// dMax is also aimSlowest halves of the slowest success at least, and is left alone
+	// between leastSlowest and mostSlowest halves of it. The room above the slowest is
+	// for what has not happened yet.
+	aimSlowest, leastSlowest, mostSlowest = 8, 3, 16
 
 	// What dMax is multiplied by where too much times out. It is made a second at
 	// the least then: what begins with that is back where it was.
 	widen, back = 8, time.Second
+
+	// A scale that was widened is not narrowed again before this time.
+	calm = time.Minute
 )
 
 // Seen is what was seen of an outcome since it has had its scale.
@@ -42,10 +47,22 @@ type Seen struct {
 	// time for long ones too.
 	For time.Duration
 
+	Latest Share // of the newest window
+
 	Past Past // what is known from scales before
 
 	// Last says that the scale is not fitted again: it is made wide rather than fine.
 	Last bool
+}
+
+// A Share is how many of the instances of a window took longer than dMax.
+type Share struct{ Timeouts, Instances uint64 }
+
+// Noticeable reports whether at least so many timed out, and more than 1 % by more than
+// chance explains.
+func (s Share) Noticeable(enough uint64) bool {
+	hundredth := float64(s.Instances) / 100
+	return s.Timeouts >= enough && float64(s.Timeouts) > hundredth+math.Sqrt(hundredth)
 }
 
 // Past is what is known of an outcome from its scales before. The zero Past is that of
@@ -58,8 +75,9 @@ type Past struct {
 	// Needed is how long a success took at least.
 	Needed time.Duration
 
-	cut    time.Duration // dMax before, where it was widened because of timeouts
-	beyond bool          // with the longest dMax there were timeouts too
+	cut     time.Duration // dMax before, where it was widened because of timeouts
+	beyond  bool          // with the longest dMax there were timeouts too
+	widened bool          // the scale was made wider than the one before
 }
 
 // Add notes how long successes took.
@@ -84,9 +102,10 @@ type Fitting struct {
 // is to stay as it is.
 //
 // The bins are 500 to 1000, as wide as the base times a power of two where that can
-// be. dMax is about four times the 99 % quantile, and twice the slowest success that
-// was ever seen. Where it was widened because of timeouts, it is narrowed again only
-// when these were seen to end, or not to end with any scale.
+// be. dMax is about eight times the 99 % quantile, and at least four times the slowest
+// success that was ever seen. A single window in which a noticeable share timed out widens
+// it. It is narrowed again a minute later at the earliest, and only when these were seen
+// to end, or not to end with any scale.
 func Fit(base time.Duration, scale config.Scale, seen Seen) (f Fitting, ok bool) {
 	grid, err := scale.Grid(base)
 	if err != nil {
@@ -108,10 +127,14 @@ func Fit(base time.Duration, scale config.Scale, seen Seen) (f Fitting, ok bool)
 	if successes == 0 {
 		enough = 1 // nothing speaks for the scale
 	}
+	ever := Share{Timeouts: seen.Timeouts, Instances: successes + seen.Timeouts}
+	never := f.Past.Tried >= MaxDMax && f.Past.beyond // some end with no scale
 	switch {
-	case seen.Timeouts >= enough && !endless && (timeouts > hundredth+math.Sqrt(hundredth) || dMax < f.Past.Tried && !f.Past.beyond):
-		f.Scale = scaleFor(base, min(max(dMax*widen, back), MaxDMax))
-		f.Past.cut = dMax
+	case !endless && (ever.Noticeable(enough) || ever.Timeouts >= enough && dMax < f.Past.Tried && !f.Past.beyond),
+		!never && seen.Latest.Noticeable(enough),
+		f.Past.Needed >= dMax:
+		f.Scale = scaleFor(base, min(max(dMax*widen, back, f.Past.Needed*aimSlowest/2), MaxDMax))
+		f.Past.cut, f.Past.widened = dMax, true
 	case successes == 0, timeouts > hundredth && !endless:
 		return Fitting{}, false
 	default:
@@ -119,11 +142,12 @@ func Fit(base time.Duration, scale config.Scale, seen Seen) (f Fitting, ok bool)
 		f.Slowest = grid.Edge(lastBin(seen.Bins) + 1)
 		want, fits := wanted(dMax, f.Quantile, max(f.Slowest, seen.Past.Needed), seen.Last)
 		ended := f.Slowest > seen.Past.cut || dMax >= f.Past.Tried && f.Past.beyond
-		if fits || want < dMax && (seen.For < 2*dMax || !ended) {
+		early := seen.For < 2*dMax || f.Past.widened && seen.For < calm
+		if fits || want < dMax && (early || !ended) {
 			return Fitting{}, false
 		}
 		f.Scale = scaleFor(base, want)
-		f.Past.cut = 0
+		f.Past.cut, f.Past.widened = 0, want > dMax
 	}
 	g, err := f.Scale.Grid(base)
 	if err != nil || g == grid {

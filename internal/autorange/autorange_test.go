@@ -69,11 +69,11 @@ func TestFit(t *testing.T) {
 		{"nothing seen", ms, start, nil, start},
 		{"fits", ms, start, repeat(100, 250*ms), start},
 		{"fits at the least", ms, start, repeat(100, 499*ms), start},
-		{"fits at the most", ms, start, repeat(100, 125*ms), start},
-		{"long", ms, start, repeat(100, 600*ms), of(2, 601)},
-		{"short", ms, start, repeat(100, 99*ms), of(-1, 800)},
-		{"shorter", ms, start, repeat(100, 9*ms), of(-4, 640)},
-		{"below the narrowest width by exponent", ms, start, repeat(100, 500*us), config.Scale{DMax: 4 * ms, Bins: 1000}},
+		{"fits at the most", ms, start, repeat(100, 63*ms), start},
+		{"long", ms, start, repeat(100, 600*ms), of(3, 601)},
+		{"short", ms, start, repeat(100, 49*ms), of(-1, 800)},
+		{"shorter", ms, start, repeat(100, 9*ms), of(-3, 640)},
+		{"below the narrowest width by exponent", ms, config.Scale{DMax: 8 * ms, Bins: 512}, repeat(100, 250*us), config.Scale{DMax: 2128 * us, Bins: 532}},
 		{"narrowest", ms, config.Scale{DMax: 4 * ms, Bins: 1000}, repeat(100, 3*us), config.Scale{DMax: 500 * us, Bins: 500}},
 		{"narrowest already", ms, config.Scale{DMax: 500 * us, Bins: 500}, repeat(100, 0), config.Scale{DMax: 500 * us, Bins: 500}},
 		{"all time out", ms, start, repeat(100, 5*time.Second), of(3, 1000)},
@@ -84,13 +84,13 @@ func TestFit(t *testing.T) {
 		{"more than 1 % time out", ms, start, repeat(9000, 100*ms, repeat(200, time.Hour)...), of(3, 1000)},
 		{"that may be chance", ms, start, repeat(988, 10*ms, repeat(12, time.Hour)...), start},
 		{"that is not", ms, start, repeat(293, 10*ms, repeat(7, time.Hour)...), of(3, 1000)},
-		{"few time out", ms, start, repeat(999, 10*ms, time.Hour), of(-4, 704)},
-		{"some never end", ms, of(6, 1000), repeat(98, 100*ms, repeat(2, time.Hour)...), of(0, 512)},
-		{"outliers are not cut off", ms, start, repeat(995, 10*ms, repeat(5, 900*ms)...), of(1, 901)},
+		{"few time out", ms, start, repeat(999, 10*ms, time.Hour), of(-3, 704)},
+		{"some never end", ms, of(6, 1000), repeat(98, 100*ms, repeat(2, time.Hour)...), of(1, 512)},
+		{"outliers are not cut off", ms, start, repeat(995, 10*ms, repeat(5, 900*ms)...), of(2, 901)},
 		{"a slow one", ms, start, repeat(995, 10*ms, 600*ms), start},
-		{"narrow base", us, config.Scale{DMax: time.Second, Bins: 1000}, repeat(100, 10*ms), config.Scale{DMax: 688 * 64 * us, Bins: 688}},
-		{"narrow base, long", us, config.Scale{DMax: time.Second, Bins: 1000}, repeat(100, 600*ms), config.Scale{DMax: 2404352 * us, Bins: 587}},
-		{"wide base", time.Hour, config.Scale{DMax: time.Second, Bins: 1000}, repeat(100, 10*ms), config.Scale{DMax: 44032 * us, Bins: 688}},
+		{"narrow base", us, config.Scale{DMax: time.Second, Bins: 1000}, repeat(100, 10*ms), config.Scale{DMax: 688 * 128 * us, Bins: 688}},
+		{"narrow base, long", us, config.Scale{DMax: time.Second, Bins: 1000}, repeat(100, 600*ms), config.Scale{DMax: 2 * 2404352 * us, Bins: 587}},
+		{"wide base", time.Hour, config.Scale{DMax: time.Second, Bins: 1000}, repeat(100, 10*ms), config.Scale{DMax: 88064 * us, Bins: 688}},
 	} {
 		got, ok := fitted(test.base, test.scale, see(t, test.base, test.scale, test.delays...))
 		if got != test.want || ok != (test.want != test.scale) {
@@ -148,25 +148,25 @@ func TestFitGoesBack(t *testing.T) {
 	}
 	for _, slow := range []int{2, 7, 20} {
 		scale, past = autorange.Start(ms), autorange.Past{}
-		check("fast", fit(repeat(500, 10*ms)...), true, 20*ms, 80*ms)
+		check("fast", fit(repeat(500, 10*ms)...), true, 40*ms, 160*ms)
 		check("slow", fit(repeat(1000-slow, 10*ms, repeat(slow, 700*ms)...)...), true, time.Second, time.Second)
 		check("fast again", fit(repeat(500, 10*ms)...), false, time.Second, time.Second)
-		check("slow again", fit(repeat(1000-slow, 10*ms, repeat(slow, 700*ms)...)...), true, 1050*ms, 2900*ms)
-		check("and again", fit(repeat(1000-slow, 10*ms, repeat(slow, 700*ms)...)...), false, 1050*ms, 2900*ms)
+		check("slow again", fit(repeat(1000-slow, 10*ms, repeat(slow, 700*ms)...)...), true, 1050*ms, 5800*ms)
+		check("and again", fit(repeat(1000-slow, 10*ms, repeat(slow, 700*ms)...)...), false, 1050*ms, 5800*ms)
 		fit(repeat(500, 10*ms)...)
-		check("fast at last", fit(repeat(500, 10*ms)...), false, 1050*ms, 2900*ms)
+		check("fast at last", fit(repeat(500, 10*ms)...), false, 1050*ms, 5800*ms)
 	}
 
 	// Those that do not end with the longest scale either do not keep it there.
 	scale, past = autorange.Start(ms), autorange.Past{}
 	lost := repeat(997, 10*ms, repeat(3, time.Hour)...)
-	check("fast and lost", fit(lost...), true, 20*ms, 80*ms)
-	check("as lost as before", fit(lost...), false, 20*ms, 80*ms)
+	check("fast and lost", fit(lost...), true, 40*ms, 160*ms)
+	check("as lost as before", fit(lost...), false, 40*ms, 160*ms)
 	scale, past = autorange.Start(ms), autorange.Past{}
-	check("fast", fit(repeat(500, 10*ms)...), true, 20*ms, 80*ms)
+	check("fast", fit(repeat(500, 10*ms)...), true, 40*ms, 160*ms)
 	check("lost", fit(lost...), true, time.Second, time.Second)
-	check("lost there too", fit(lost...), true, 20*ms, 80*ms)
-	check("lost for good", fit(lost...), false, 20*ms, 80*ms)
+	check("lost there too", fit(lost...), true, 40*ms, 160*ms)
+	check("lost for good", fit(lost...), false, 40*ms, 160*ms)
 }
 
 // The last scale is a wide one.
@@ -174,7 +174,7 @@ func TestFitLast(t *testing.T) {
 	scale := autorange.Start(ms)
 	seen := see(t, ms, scale, repeat(100, 10*ms)...)
 	seen.Last = true
-	if got, _ := fitted(ms, scale, seen); got != (config.Scale{DMax: 88 * ms, Bins: 704}) {
+	if got, _ := fitted(ms, scale, seen); got != (config.Scale{DMax: 176 * ms, Bins: 704}) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -249,8 +249,65 @@ func fits(t *rapid.T, base time.Duration, scale config.Scale, seen autorange.See
 	}
 	slowest = max(slowest, past.Needed)
 	tooNarrow := grid.DMax() < min(max(2*quantile, slowest*3/2), autorange.MaxDMax-grid.Width())
-	tooWide := grid.DMax() > max(8*quantile, 4*slowest) && grid.Width() >= 2*us && seen.Timeouts == 0 && past.Tried < autorange.MaxDMax
+	tooWide := grid.DMax() > max(16*quantile, 8*slowest) && grid.Width() >= 2*us && seen.Timeouts == 0 && past.Tried < autorange.MaxDMax
 	if tooNarrow || tooWide {
 		t.Fatalf("%v for a quantile of %v, and %v at most", grid, quantile, slowest)
+	}
+}
+
+// What a run needed once stays in the scale: an incident's scale is not made small again
+// while it lasts, nor for a minute after it widened, and never below what successes took.
+func TestFitKeepsIncident(t *testing.T) {
+	scale := autorange.Start(ms)
+	var past autorange.Past
+	fit := func(lasting time.Duration, delays ...time.Duration) time.Duration {
+		t.Helper()
+		seen := see(t, ms, scale, delays...)
+		seen.Past, seen.For = past, lasting
+		if f, ok := autorange.Fit(ms, scale, seen); ok {
+			scale, past = f.Scale, f.Past
+		}
+		grid, err := scale.Grid(ms)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return grid.DMax()
+	}
+	if first := fit(time.Minute, repeat(100, 10*ms)...); first < 40*ms || first > 160*ms {
+		t.Fatalf("first fit up to %v: want ample room above 10ms", first)
+	}
+	incident := fit(time.Second, repeat(50, 300*ms)...)
+	if incident < time.Second {
+		t.Fatalf("up to %v in the incident", incident)
+	}
+	if got := fit(20*time.Second, repeat(1000, 110*ms, 90*ms)...); got != incident {
+		t.Errorf("up to %v within a minute of %v", got, incident)
+	}
+	if got := fit(2*time.Minute, repeat(1000, 20*ms, 110*ms)...); got < 4*110*ms {
+		t.Errorf("up to %v, where 110ms were needed", got)
+	}
+
+	// A success that ended in the old scale, while the next was on its way, is needed too.
+	scale, past = config.Scale{DMax: 40 * ms, Bins: 640}, autorange.Past{Needed: 700 * ms}
+	if got := fit(0, repeat(1, 10*ms)...); got < 1400*ms {
+		t.Errorf("up to %v, where 700ms were needed", got)
+	}
+}
+
+// A window in which a noticeable share is too long widens the scale, however many were
+// short before.
+func TestFitWidensAtOnce(t *testing.T) {
+	scale := config.Scale{DMax: 40 * ms, Bins: 640}
+	seen := see(t, ms, scale, repeat(10_000, 5*ms, repeat(48, time.Second)...)...)
+	if _, ok := autorange.Fit(ms, scale, seen); ok {
+		t.Fatal("widened for 48 of 10 000")
+	}
+	seen.Latest = autorange.Share{Timeouts: 48, Instances: 48}
+	if f, ok := autorange.Fit(ms, scale, seen); !ok || f.Scale.DMax < time.Second {
+		t.Errorf("%+v, %v where a window had nothing but timeouts", f, ok)
+	}
+	seen.Latest = autorange.Share{Timeouts: 1, Instances: 48}
+	if f, ok := autorange.Fit(ms, scale, seen); ok {
+		t.Errorf("%+v where a window had one timeout", f)
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxFits is how often the scale of an outcome is fitted.
+	// maxFits is how often the scale of an outcome is fitted. After that it is only widened.
 	maxFits = 4
 
 	// maxFitsAtOnce is of how many outcomes at a time: while what an outcome was is
@@ -39,6 +39,7 @@ type found struct {
 	bins      []uint64
 	timeouts  uint64
 	instances uint64
+	latest    autorange.Share // of the newest window
 	windows   int // since it began to count
 	lively    int // of these, with instances
 	since     int // windows from the first of those on
@@ -48,6 +49,13 @@ type found struct {
 func (f *found) enough() bool {
 	timeoutsOnly := f.instances > 0 && f.timeouts == f.instances
 	return f.instances >= fitInstances || f.lively >= fitWindows || timeoutsOnly && f.since > fitWindows
+}
+
+// exceeded tells whether the scale is too small for what was seen last: that is not waited
+// out.
+func (f *found) exceeded() bool {
+	const enough = 2
+	return f.latest.Noticeable(enough) || f.past.Needed > 0 && f.past.Needed >= f.grid.DMax()
 }
 
 // A fit is a scale that is to take the place of another.
@@ -98,8 +106,9 @@ func (f *finder) Framed(_ *outcome.Batch, frame *scope.Frame) error {
 	return nil
 }
 
-// begin forgets what was seen, as the grid is another.
+// begin forgets what was seen, but for how long it took, as the grid is another.
 func (f *found) begin(g dq.Grid, from int64) {
+	f.past.Add(f.grid, f.bins)
 	f.grid, f.from = g, from
 	f.forget()
 }
@@ -107,6 +116,7 @@ func (f *found) begin(g dq.Grid, from int64) {
 func (f *found) forget() {
 	f.bins = make([]uint64, f.grid.Bins())
 	f.timeouts, f.instances, f.windows, f.lively, f.since = 0, 0, 0, 0, 0
+	f.latest = autorange.Share{}
 }
 
 // see takes note of what was counted in a window of one VM. first is the first of them.
@@ -123,6 +133,11 @@ func (f *found) see(p *scope.Probe, first bool) {
 		f.forget()
 	}
 	f.to = p.Window.To
+	if first {
+		f.latest = autorange.Share{}
+	}
+	f.latest.Timeouts += p.Counts.Timeouts
+	f.latest.Instances += p.Counts.Instances()
 	for i, n := range p.Counts.Bins {
 		f.bins[i] += n
 	}
@@ -157,25 +172,26 @@ func (f *finder) fit(e *edit) {
 // fitOf returns how to fit the scale of an outcome; false where it is to stay.
 func (f *finder) fitOf(now config.Config, o *config.Outcome) (*fit, bool) {
 	found := f.found[originOf(*o)]
-	if found == nil || found.fixed || found.fits == maxFits || o.QTA != nil {
+	if found == nil || found.fixed || o.QTA != nil {
 		return nil, false
 	}
 	grid, err := o.Scale.Grid(now.Base)
-	if err != nil || grid != found.grid || !found.enough() {
+	if err != nil || grid != found.grid || !found.enough() && !found.exceeded() {
 		return nil, false
 	}
 	fitting, ok := autorange.Fit(now.Base, o.Scale, autorange.Seen{
 		Bins:     found.bins,
 		Timeouts: found.timeouts,
 		For:      time.Duration(found.to - found.from),
+		Latest:   found.latest,
 		Past:     found.past,
-		Last:     found.fits == maxFits-1,
+		Last:     found.fits >= maxFits-1,
 	})
 	if !ok {
 		return nil, false
 	}
 	after, err := fitting.Scale.Grid(now.Base)
-	if err != nil {
+	if err != nil || found.fits >= maxFits && after.DMax() <= grid.DMax() {
 		return nil, false
 	}
 	return &fit{found: found, outcome: o.Name, before: grid, after: after, fitting: fitting,
