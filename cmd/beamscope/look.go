@@ -19,6 +19,7 @@ func laterLook() []string { return []string{"run", "message"} }
 func withLook(c config.Config) (config.Config, error) {
 	for _, name := range firstLook() {
 		scale, _ := config.BuiltinScale(name)
+		scale.Fitted = true
 		var err error
 		if c, err = c.WithBuiltin(name, scale); err != nil {
 			return c, err

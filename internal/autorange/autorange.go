@@ -197,7 +197,7 @@ func scaleFor(base, dMax time.Duration) config.Scale {
 	if time.Duration(bins)*width > MaxDMax {
 		bins = int(MaxDMax / width)
 	}
-	return config.Scale{DMax: width * time.Duration(bins), Bins: bins}
+	return config.Scale{DMax: width * time.Duration(bins), Bins: bins, Fitted: true}
 }
 
 // widthFor returns the narrowest width of bins that is not below want: the base times

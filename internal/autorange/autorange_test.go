@@ -38,11 +38,15 @@ func see(t rapid.TB, base time.Duration, scale config.Scale, delays ...time.Dura
 }
 
 // fitted returns the scale that is in force then.
-func fitted(base time.Duration, scale config.Scale, seen autorange.Seen) (config.Scale, bool) {
+func fitted(t *testing.T, base time.Duration, scale config.Scale, seen autorange.Seen) (config.Scale, bool) {
 	f, ok := autorange.Fit(base, scale, seen)
 	if !ok {
 		return scale, false
 	}
+	if !f.Scale.Fitted {
+		t.Errorf("%+v does not say that it was fitted", f.Scale)
+	}
+	f.Scale.Fitted = false // to compare it with scales that are written here
 	return f.Scale, true
 }
 
@@ -92,7 +96,7 @@ func TestFit(t *testing.T) {
 		{"narrow base, long", us, config.Scale{DMax: time.Second, Bins: 1000}, repeat(100, 600*ms), config.Scale{DMax: 2 * 2404352 * us, Bins: 587}},
 		{"wide base", time.Hour, config.Scale{DMax: time.Second, Bins: 1000}, repeat(100, 10*ms), config.Scale{DMax: 88064 * us, Bins: 688}},
 	} {
-		got, ok := fitted(test.base, test.scale, see(t, test.base, test.scale, test.delays...))
+		got, ok := fitted(t, test.base, test.scale, see(t, test.base, test.scale, test.delays...))
 		if got != test.want || ok != (test.want != test.scale) {
 			t.Errorf("%s: %+v, %v, want %+v", test.name, got, ok, test.want)
 		}
@@ -174,7 +178,7 @@ func TestFitLast(t *testing.T) {
 	scale := autorange.Start(ms)
 	seen := see(t, ms, scale, repeat(100, 10*ms)...)
 	seen.Last = true
-	if got, _ := fitted(ms, scale, seen); got != (config.Scale{DMax: 176 * ms, Bins: 704}) {
+	if got, _ := fitted(t, ms, scale, seen); got != (config.Scale{DMax: 176 * ms, Bins: 704}) {
 		t.Errorf("%+v", got)
 	}
 }

@@ -111,6 +111,10 @@ type Scale struct {
 	DMax     time.Duration // 0 for one by exponent
 	Exponent int
 	Bins     int
+
+	// Fitted says that beamscope chose the scale: an instance that takes longer than dMax
+	// is slow by that scale, and by nothing that anybody requires.
+	Fitted bool
 }
 
 // Grid returns the grid of the scale.

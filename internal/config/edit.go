@@ -27,9 +27,17 @@ func (c Config) Edited(edits ...Edit) (Config, error) {
 	}
 	for _, e := range edits {
 		e.write(doc.Content[0], e.Path)
+		if e.scale() {
+			Edit{Path: append(slices.Clone(e.Path[:2]), "fitted")}.write(doc.Content[0], append(slices.Clone(e.Path[:2]), "fitted"))
+		}
 	}
 	edited, err := c.reader().config(value{node: doc.Content[0]})
 	return edited, withoutLine(err)
+}
+
+// scale tells whether the edit sets the scale of an outcome.
+func (e Edit) scale() bool {
+	return len(e.Path) == 3 && e.Path[0] == "outcomes" && slices.Contains([]string{"dmax", "bins", "exponent"}, e.Path[2])
 }
 
 // write does the edit in a mapping, from which it is a path to the key.

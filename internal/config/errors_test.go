@@ -88,7 +88,7 @@ func TestErrors(t *testing.T) {
 		{"outcomes: {a-b: {}}", `:1: outcomes.a-b: a name is made of letters, digits and underscores, 255 bytes at most, and begins with no digit`},
 		{"outcomes: {1a: {}}", `:1: outcomes.1a: a name is made of letters, digits and underscores, 255 bytes at most, and begins with no digit`},
 		{"outcomes: {a: b}", `:1: outcomes.a: "b" where keys and values are expected, as in {key: value}`},
-		{"outcomes:\n  a:\n    dmx: 1ms", `:3: outcomes.a.dmx: unknown key: use one of bins, dmax, end, exit, explain, exponent, group, key, pair, qta, span, start, triggers, vm, wrapper`},
+		{"outcomes:\n  a:\n    dmx: 1ms", `:3: outcomes.a.dmx: unknown key: use one of bins, dmax, end, exit, explain, exponent, fitted, group, key, pair, qta, span, start, triggers, vm, wrapper`},
 		{"outcomes: {a: {vm: gc, span: x}}", `:1: outcomes.a: span and vm contradict each other: give one of them`},
 		{"outcomes: {a: {vm: gc, wrapper: x}}", `:1: outcomes.a: wrapper and vm contradict each other: give one of them`},
 		{"outcomes: {a: {vm: gc, start: x, end: y}}", `:1: outcomes.a: vm and start contradict each other: give one of them`},

@@ -150,11 +150,14 @@ func keyField(e outcome.Events) string {
 }
 
 func (s Scale) fields() []field {
-	bins := field{"bins", strconv.Itoa(s.Bins)}
+	fields := []field{{"exponent", strconv.Itoa(s.Exponent)}, {"bins", strconv.Itoa(s.Bins)}}
 	if s.DMax != 0 {
-		return []field{{"dmax", FormatDuration(s.DMax)}, bins}
+		fields[0] = field{"dmax", FormatDuration(s.DMax)}
 	}
-	return []field{{"exponent", strconv.Itoa(s.Exponent)}, bins}
+	if s.Fitted {
+		fields = append(fields, field{"fitted", "true"})
+	}
+	return fields
 }
 
 // fields writes points as quantiles, unless one of them is that of all executions,

@@ -103,6 +103,7 @@ func (r *reader) outcome(e entry, base time.Duration) (Outcome, error) {
 		"exponent": func(v value) error { return r.optional(v, &scale.exponent, minExponent, maxExponent) },
 		"bins":     func(v value) error { return r.optional(v, &scale.bins, 1, maxBins) },
 		"dmax":     func(v value) (err error) { scale.dMax, err = r.duration(v, minWidth, maxDMax); return err },
+		"fitted":   func(v value) (err error) { scale.fitted, err = r.boolean(v); return err },
 		"qta":      func(v value) error { qta = v; return nil },
 		"triggers": func(v value) error { triggers = v; return nil },
 	}
@@ -159,6 +160,7 @@ func (r *reader) span(v value) (string, error) {
 type scaleForm struct {
 	exponent, bins *int
 	dMax           time.Duration // 0 where it is not given
+	fitted         bool
 
 	builtin dtrace.Builtin // has a scale of its own; the zero Builtin has none
 }
@@ -168,6 +170,7 @@ func (f scaleForm) scale() (Scale, error) {
 	if f.builtin.DMax != 0 && f.dMax == 0 && f.exponent == nil {
 		s = Scale{DMax: f.builtin.DMax, Bins: f.builtin.Bins}
 	}
+	s.Fitted = f.fitted
 	if f.bins != nil {
 		s.Bins = *f.bins
 	}

@@ -92,7 +92,7 @@ func (o Outcome) probe(c Config) (scope.ProbeSystem, error) {
 		Bins:      grid.Bins(),
 		ExitFails: o.ExitFails,
 		Explain:   o.OfSpans() && o.Explain.Over(c.Explain),
-	}}
+	}, Fitted: o.Scale.Fitted}
 	if o.QTA != nil {
 		qta, err := dq.NewQTA(o.QTA.Failure, o.QTA.Points...)
 		if err != nil {

@@ -89,6 +89,7 @@ func (d *Dashboard) choose(add, drop []choice) {
 				*c, err = c.WithSpan(x.span, autorange.Start(c.Base))
 			} else {
 				scale, _ := config.BuiltinScale(x.builtin)
+				scale.Fitted = true
 				*c, err = c.WithBuiltin(x.builtin, scale)
 			}
 			if err != nil {

@@ -109,7 +109,7 @@ type Dashboard struct {
 	told     uint64    // events that were shown as they came
 	fired    *event    // that is yet to be shown
 	answered time.Time // when something was said last that was not one
-	weighty  bool      // the message is of what fired or exited
+	weighty  bool      // the message is of what happened, rather than of how it is shown
 	fitted   []string  // outcomes of which the message says that they were fitted
 	fittedAt time.Time // the last of them
 	busy     string    // what is under way, "" for nothing
@@ -226,13 +226,15 @@ func (d *Dashboard) tellEvents() {
 }
 
 // tellNotices shows the last of what was said: that a VM has exited before all else, and
-// scales that were fitted only where nothing has fired or exited, in one message.
+// scales that were fitted only where nothing has fired or exited, in one message. What the
+// scope says of new histories is the consequence of a change, and only in the list of events.
 func (d *Dashboard) tellNotices(fresh []event) {
 	var fitted, others []event
 	for _, e := range fresh {
-		if _, _, ok := strings.Cut(e.notice.Text, fittedTo); ok {
+		switch text := e.notice.Text; {
+		case strings.Contains(text, fittedTo):
 			fitted = append(fitted, e)
-		} else {
+		case !strings.HasSuffix(text, newHistory):
 			others = append(others, e)
 		}
 	}
@@ -247,9 +249,10 @@ func (d *Dashboard) tellNotices(fresh []event) {
 		}
 		d.fitted = nil
 		n := plain
-		if d.weighty = exited(last); d.weighty {
+		if exited(last) {
 			n = doubtful
 		}
+		d.weighty = !strings.HasPrefix(last.notice.Text, discovered)
 		d.put(n, strings.TrimSpace(d.clockOf(last)+" "+last.notice.Text))
 		return
 	}
@@ -275,6 +278,10 @@ func (d *Dashboard) tellNotices(fresh []event) {
 
 // fittedTo is between the name of an outcome and the scale that was fitted to it.
 const fittedTo = ": fitted to "
+
+// newHistory ends a notice about a probe that is observed in another way, and discovered
+// begins one about new spans.
+const newHistory, discovered = ": a new history begins", "discovered: "
 
 // together is how long after each other scales are fitted that are told of together.
 const together = 10 * time.Second

@@ -80,7 +80,12 @@ func TestFittedTogether(t *testing.T) {
 	h.shows("2 outcomes fitted: db, web; press c for more")
 	say("pid 2829 has exited")
 	say("web: fitted to 100 bins of 1ms, up to 100ms: 99 % took up to 50ms")
+	say("web: 100 bins of 1ms instead of 768 of 1ms: a new history begins")
 	h.shows("pid 2829 has exited")
+	say("gc is not observed any more: 12k events/s = 11.0% of a core, limit 10.0%")
+	say("db: fitted to 100 bins of 1ms, up to 100ms: 99 % took up to 50ms")
+	say("db: 100 bins of 1ms instead of 768 of 1ms: a new history begins")
+	h.shows("gc is not observed any more")
 }
 
 // An error goes when one leaves where it was made.

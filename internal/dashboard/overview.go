@@ -11,6 +11,7 @@ import (
 	"github.com/rivo/tview"
 
 	"github.com/beamscope/beamscope/dq"
+	"github.com/beamscope/beamscope/internal/export"
 	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
@@ -109,10 +110,7 @@ func (o *overview) Draw(screen tcell.Screen) {
 	x, y, width, height := o.GetRect()
 	table := min(len(o.rows)+2, max(height/2, leastTable))
 	key, ok := o.selected()
-	line, said := o.d.explainedLine(probeOf(o.d.frame(), key))
-	if !said {
-		line, said = o.d.noSpansLine()
-	}
+	line, said := o.remark(probeOf(o.d.frame(), key))
 	if said && height > leastTable {
 		height--
 		tview.Print(screen, o.d.theme.line(&line, width), x, y+height, width, tview.AlignLeft, tcell.ColorDefault)
@@ -126,6 +124,19 @@ func (o *overview) Draw(screen tcell.Screen) {
 	p.view.show(o.d.title(p), o.d.grid.series(p, o.d.scene.systemShown(), o.d.frame()))
 	p.view.SetRect(x, y+table, width, height-table)
 	o.d.grid.draw(screen, p)
+}
+
+// remark is the line below the table: why the selected probe was slow, or else that it was
+// slower than a limit that nobody set, or else how to add spans.
+func (o *overview) remark(p *scope.Probe) (row, bool) {
+	if p != nil && p.Slower() > 0 && p.Explained == nil {
+		name := o.d.called(p.Name) + ":"
+		return row{cells: []cell{{text: name, width: tui.Columns(name), tone: strong}, {text: export.Slower(p), tone: doubtful}}}, true
+	}
+	if line, said := o.d.explainedLine(p); said {
+		return line, true
+	}
+	return o.d.noSpansLine()
 }
 
 // drawTable draws the table alone, in so many lines.
@@ -407,7 +418,7 @@ func (d *Dashboard) noSpansLine() (row, bool) {
 
 // discovered tells whether spans were discovered.
 func (o *overview) discovered() bool {
-	return slices.ContainsFunc(o.d.scene.Events(), func(e event) bool { return strings.HasPrefix(e.notice.Text, "discovered: ") })
+	return slices.ContainsFunc(o.d.scene.Events(), func(e event) bool { return strings.HasPrefix(e.notice.Text, discovered) })
 }
 
 func (o *overview) head(columns []column) {
@@ -501,7 +512,7 @@ func perSecond(r float64) string {
 }
 
 func successes(p *scope.Probe) (string, tone) {
-	if least, lost, ok := p.LeastSuccess(); ok && lost {
+	if least, isLeast, ok := p.LeastSuccess(); ok && isLeast {
 		return figures.AtLeast(least), doubtful
 	}
 	s, ok := p.Observed.Success()
@@ -532,6 +543,8 @@ func delayWithin(p *scope.Probe, q float64) (string, tone) {
 	switch {
 	case p.Observed.Empty():
 		return "-", dim
+	case !ok && p.QuantileSlower(q):
+		return export.SlowerThan(p), doubtful
 	case !ok:
 		return "∞", bad
 	}

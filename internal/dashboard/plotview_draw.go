@@ -537,6 +537,10 @@ func (w writer) failing(c chart) {
 // howFailed says how those ended that did not succeed.
 func howFailed(s *plot.Series) string {
 	switch {
+	case s.SlowerOnly():
+		return "slower"
+	case s.Fitted && s.TimedOut > 0:
+		return "failure+slower"
 	case dq.AtLeast(s.TimedOut, s.Failed):
 		return "timeout"
 	case s.TimedOut == 0:

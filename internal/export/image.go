@@ -139,7 +139,10 @@ func caption(s *plot.Series) string {
 	if s.Inferred {
 		parts = append(parts, "paired by their order")
 	}
-	if s.HasFailed && s.Failed > 0 {
+	switch {
+	case s.HasFailed && s.SlowerOnly():
+		parts = append(parts, fmt.Sprintf("%s took longer than %v, which beamscope chose", figures.Percent(s.Failed), s.DMax))
+	case s.HasFailed && s.Failed > 0:
 		parts = append(parts, figures.Percent(s.Failed)+" failed or timed out")
 	}
 	if s.Lost > 0 {

@@ -33,8 +33,9 @@ type line struct {
 	Time         time.Time    `json:"time"`
 	Window       window       `json:"window"`
 	Probe        string       `json:"probe"`
-	Alias        string       `json:"alias,omitempty"` // the name of its spans, or of the built-in outcome, where it is another
-	VM           *vm          `json:"vm"`              // null where no VM was running
+	Alias        string       `json:"alias,omitempty"`         // the name of its spans, or of the built-in outcome, where it is another
+	Fitted       float64      `json:"fitted_dmax_s,omitempty"` // dMax where beamscope chose it: observed.timeout took longer, and may have succeeded
+	VM           *vm          `json:"vm"`                      // null where no VM was running
 	Observed     observed     `json:"observed"`
 	Mean         *mean        `json:"mean"`       // of the last windows; null where they had no instances
 	Calculated   *calculated  `json:"calculated"` // null where there is none
@@ -82,6 +83,7 @@ type observed struct {
 	Failed    uint64    `json:"failed"`
 	Timeout   uint64    `json:"timeout"`
 	Success   *float64  `json:"success"`
+	AtLeast   *float64  `json:"success_at_least,omitempty"` // where success is not known, as some took longer than a dMax that beamscope chose
 	Quantiles quantiles `json:"quantiles_s"`
 }
 
@@ -196,6 +198,9 @@ func lineOf(f *scope.Frame, p *scope.Probe) line {
 	if p.Spec.VM != (outcome.Events{}) || p.Spec.Group != "" {
 		l.ofVM = ofVMOf(p)
 	}
+	if p.Fitted {
+		l.Fitted = p.Spec.DMax().Seconds()
+	}
 	if p.Judgement != nil {
 		l.QTA = figures.OfJudgement(p.Judgement)
 	}
@@ -225,6 +230,9 @@ func observedOf(p *scope.Probe) observed {
 	}
 	if success, ok := p.Observed.Success(); ok {
 		o.Success = &success
+	}
+	if p.Slower() > 0 {
+		o.Success, o.AtLeast = nil, o.Success
 	}
 	for _, q := range scope.Quantiles() {
 		var seconds *float64

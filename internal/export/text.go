@@ -19,6 +19,7 @@ import (
 type Text struct {
 	w      io.Writer
 	totals []outcome.Counts
+	slower []string // outcomes with instances that took longer than beamscope allowed for
 }
 
 // NewText returns a printer on w.
@@ -44,6 +45,11 @@ func (t *Text) Frame(f *scope.Frame) error {
 	}
 	if err := tw.Flush(); err != nil {
 		return err
+	}
+	for i := range f.Probes {
+		if text := Slower(&f.Probes[i]); text != "" {
+			safetext.Fprintf(t.w, "%s: %s\n", label(&f.Probes[i], c.several), text)
+		}
 	}
 	explain(t.w, f)
 	for _, x := range f.Fired {
@@ -108,7 +114,7 @@ func (c columns) observedRow(p *scope.Probe) {
 		c.cell(verdict(p.Judgement, p.Insufficient))
 	}
 	n := p.Counts
-	c.cells(success(p), n.Failures, n.Timeouts, lost(n), n.Orphans, n.Lates)
+	c.cells(success(p), n.Failures, timeouts(p), lost(n), n.Orphans, n.Lates)
 	c.amount(n.Amount, n.Amount)
 	c.end(curve(p))
 }
@@ -210,8 +216,14 @@ func (t *Text) Close() error {
 		safetext.Fprintf(tw, "%s\t%v\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t\n", c.Outcome, c.VM, c.Starts, c.Ends,
 			c.Successes, c.Failures, c.Timeouts, lost(c), c.Orphans, c.Lates)
 	}
-	if err := tw.Flush(); err != nil || !slices.ContainsFunc(t.totals, func(c outcome.Counts) bool { return c.Unobserved }) {
+	if err := tw.Flush(); err != nil {
 		return err
+	}
+	if len(t.slower) > 0 {
+		safetext.Fprintf(t.w, "no limit that anybody set: timeouts of %s took longer than beamscope allowed for, and may have succeeded\n", strings.Join(t.slower, ", "))
+	}
+	if !slices.ContainsFunc(t.totals, func(c outcome.Counts) bool { return c.Unobserved }) {
+		return nil
 	}
 	_, err := fmt.Fprintln(t.w, "+ beside lost: beamscope did not observe all of the time, so more may be missing")
 	return err
@@ -221,6 +233,9 @@ func (t *Text) Close() error {
 func (t *Text) add(p *scope.Probe) {
 	c := p.Counts
 	c.Bins = nil
+	if p.Slower() > 0 && !slices.Contains(t.slower, p.Name) {
+		t.slower = append(t.slower, p.Name)
+	}
 	for i := range t.totals {
 		if t.totals[i].Outcome == c.Outcome && t.totals[i].VM == c.VM {
 			t.totals[i] = t.totals[i].Add(c)
@@ -265,16 +280,28 @@ func quantile(p *scope.Probe, q float64) string {
 		return "-"
 	}
 	d, ok := p.Observed.QuantileFigure(q)
-	if !ok {
+	switch {
+	case !ok && p.QuantileSlower(q):
+		return SlowerThan(p)
+	case !ok:
 		return "∞"
 	}
 	return figures.AtMost(d)
 }
 
+// timeouts shows how many instances timed out, or took longer than a dMax that nobody
+// required.
+func timeouts(p *scope.Probe) string {
+	if n := p.Slower(); n > 0 {
+		return fmt.Sprintf("%s: %d", SlowerThan(p), n)
+	}
+	return fmt.Sprint(p.Counts.Timeouts)
+}
+
 // success shows the share of the instances that succeeded: the least that it can be where
-// something was lost.
+// something was lost, or took longer than beamscope allowed for.
 func success(p *scope.Probe) string {
-	if least, lost, ok := p.LeastSuccess(); ok && lost {
+	if least, isLeast, ok := p.LeastSuccess(); ok && isLeast {
 		return figures.AtLeast(least)
 	}
 	s, ok := p.Observed.Success()

@@ -108,7 +108,8 @@ type Series struct {
 	VM     outcome.VM
 	Curves []Curve // in the order in which they are drawn; none where nothing is known
 
-	DMax time.Duration
+	DMax   time.Duration
+	Fitted bool // beamscope chose dMax
 
 	// Required are the steps of the QTA, by delay, and MinSuccess the share that has
 	// to succeed in the end. Judged says that there is a QTA.
@@ -143,12 +144,18 @@ func NameAmong(series []Series, i int) string {
 	return figures.Called(series[i].Name, series[i].Alias)
 }
 
+// SlowerOnly tells that the instances that did not succeed took longer than a dMax that
+// beamscope chose.
+func (s *Series) SlowerOnly() bool {
+	return s.Fitted && s.TimedOut > 0 && dq.AtLeast(s.TimedOut, s.Failed)
+}
+
 // Of returns what there is to draw of a probe with a requirement, which may be nil.
 // Where earlier is not nil, it is the same probe in an earlier window to be drawn
 // as well, which label names for legends; "" for no name of its own. The series refers to the probes only for what its curves are asked.
 func Of(p *scope.Probe, q *dq.QTA, earlier *scope.Probe, label string) Series {
 	s := Series{
-		Name: p.Name, Alias: p.Spec.Alias(), VM: p.VM, DMax: p.Spec.DMax(), Instances: p.Counts.Instances(), Inferred: p.Inferred(),
+		Name: p.Name, Alias: p.Spec.Alias(), VM: p.VM, DMax: p.Spec.DMax(), Fitted: p.Fitted, Instances: p.Counts.Instances(), Inferred: p.Inferred(),
 		Lost: p.Counts.Loss.Total(), Caveat: p.Insufficient,
 	}
 	if p.Seen {

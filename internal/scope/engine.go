@@ -370,7 +370,7 @@ func (e *Engine) forget(w outcome.Window) {
 
 // reuse returns a new row with the memory of the one that was in its place.
 func reuse(rows []Probe, p *ProbeSystem, w outcome.Window, c outcome.Counts) Probe {
-	row := Probe{Name: p.Spec.Name, VM: c.VM, Window: w, Spec: p.Spec, Counts: c}
+	row := Probe{Name: p.Spec.Name, VM: c.VM, Window: w, Spec: p.Spec, Counts: c, Fitted: p.Fitted}
 	if len(rows) < cap(rows) {
 		old := &rows[:len(rows)+1][len(rows)]
 		row.Mean.Band, row.CalculatedMean.Band = old.Mean.Band, old.CalculatedMean.Band

@@ -36,6 +36,10 @@ type Probe struct {
 	Spec   outcome.Spec   // how it is observed
 	Counts outcome.Counts // what was
 
+	// Fitted tells that beamscope chose dMax. What took longer is slower than that, and
+	// may have succeeded.
+	Fitted bool
+
 	// Silent is for how long no instance has ended, up to the end of the window: since
 	// the window in which the last one did, or else since the first window that was
 	// observed. It counts from zero again after a window that was not observed as a whole
@@ -132,15 +136,31 @@ func (p *Probe) Rate() float64 {
 }
 
 // LeastSuccess returns the share of the instances that succeeded if everything that was
-// lost was an instance that did not: it cannot be less. lost is false where nothing was
-// lost, and ok where there is nothing that a share could be of.
-func (p *Probe) LeastSuccess() (share float64, lost, ok bool) {
+// lost, and every instance that was [Probe.Slower], did not: it cannot be less. least is
+// false where there was neither, and ok where there is nothing that a share could be of.
+func (p *Probe) LeastSuccess() (share float64, least, ok bool) {
 	n := p.Counts.Instances()
 	all := n + p.Counts.Loss.Total()
 	if all == 0 {
 		return 0, false, false
 	}
-	return float64(p.Counts.Successes) / float64(all), all > n, true
+	return float64(p.Counts.Successes) / float64(all), all > n || p.Slower() > 0, true
+}
+
+// Slower returns how many instances took longer than a dMax that beamscope chose. Nothing
+// tells whether they succeeded.
+func (p *Probe) Slower() uint64 {
+	if !p.Fitted {
+		return 0
+	}
+	return p.Counts.Timeouts
+}
+
+// QuantileSlower reports whether a quantile may be a delay above a dMax that beamscope
+// chose, rather than in the intangible mass.
+func (p *Probe) QuantileSlower(q float64) bool {
+	n := p.Counts.Instances()
+	return p.Slower() > 0 && dq.AtLeast(float64(n-p.Counts.Failures)/float64(n), q)
 }
 
 // Quantiles returns the probabilities whose quantiles are shown everywhere.

@@ -47,6 +47,7 @@ type ProbeSystem struct {
 	Spec     outcome.Spec
 	QTA      *dq.QTA // nil where nothing is required
 	Triggers []Trigger
+	Fitted   bool // beamscope chose dMax
 }
 
 // Grid returns the grid of the probe's observed ΔQ.

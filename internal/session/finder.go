@@ -298,6 +298,7 @@ func (f *finder) applied(before, after config.Config) {
 // where none is given, and nothing is required of it.
 func unscaled(o config.Outcome) bool {
 	scale, ok := config.BuiltinScale(o.VM.Builtin)
+	scale.Fitted = o.Scale.Fitted
 	return ok && o.Scale == scale && o.QTA == nil
 }
 

@@ -40,9 +40,9 @@ type found struct {
 	timeouts  uint64
 	instances uint64
 	latest    autorange.Share // of the newest window
-	windows   int // since it began to count
-	lively    int // of these, with instances
-	since     int // windows from the first of those on
+	windows   int             // since it began to count
+	lively    int             // of these, with instances
+	since     int             // windows from the first of those on
 }
 
 // enough tells whether so much was seen that a scale can be fitted.

@@ -265,6 +265,7 @@ func (w *wish) apply(c config.Config) (config.Config, error) {
 		return c, nil
 	case w.add != "":
 		scale, _ := config.BuiltinScale(w.add)
+		scale.Fitted = true
 		return c.WithBuiltin(w.add, scale)
 	case w.explain && len(c.Explained()) == 0:
 		return c, errUnchanged
