@@ -331,7 +331,7 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 		out.sayNoSpans(s.SawSpans())
 		return nil
 	}
-	return out.sayUnseen()
+	return out.sayUnseen(s.Status().Wrappers)
 }
 
 // sayNoSpans says what to do where no outcome was made of spans, although perhaps spans
@@ -346,8 +346,9 @@ func (f *framePrinter) sayNoSpans(discovered bool) {
 	}
 }
 
-// sayUnseen says of which outcomes nothing was seen.
-func (f *framePrinter) sayUnseen() error {
+// sayUnseen says which outcomes nothing was seen of. The wrappers are nil where none are waited
+// for.
+func (f *framePrinter) sayUnseen(w *session.WrapperStatus) error {
 	if f.system == nil {
 		return nil
 	}
@@ -357,16 +358,20 @@ func (f *framePrinter) sayUnseen() error {
 	}
 	for _, p := range f.system.Probes {
 		if !f.seen[p.Spec.Name] && expected(c, f.system, p.Spec.Name) {
-			safetext.Fprintln(f.log, unseen(p.Spec))
+			safetext.Fprintln(f.log, unseen(p.Spec, w))
 		}
 	}
 	return nil
 }
 
-// unseen says that nothing was seen of an outcome.
-func unseen(s outcome.Spec) string {
+// unseen says that nothing was seen of an outcome, and what to check. The wrappers are nil where
+// none are waited for.
+func unseen(s outcome.Spec, w *session.WrapperStatus) string {
 	if s.VM != (outcome.Events{}) {
 		return fmt.Sprintf("outcome %s had no instances: the VM did not do it, or it lacks the probes, see beamscope probes", s.Name)
+	}
+	if s.Wrapper != "" && w != nil && w.Refused > 0 {
+		return fmt.Sprintf("outcome %s: nothing named %q came in over TCP, and %d connections were refused, for the reasons above: its wrapper may be among them", s.Name, s.Wrapper, w.Refused)
 	}
 	if s.Wrapper != "" {
 		return fmt.Sprintf("outcome %s: nothing named %q came in over TCP: check the name, and that a wrapper is connected", s.Name, s.Wrapper)

@@ -22,6 +22,7 @@ type WrapperStatus struct {
 	Listen  string // address where they connect
 	Started bool   // they are told to send
 	Peers   []wrapper.Peer
+	Refused uint64 // connections that were refused since the beginning
 }
 
 // Status returns how it stands with VMs and wrappers. It may be called from any
@@ -32,7 +33,7 @@ func (s *Session) Status() Status {
 		st.VMs = s.sources.vms.Status()
 	}
 	if w := s.sources.wrappers; w != nil {
-		st.Wrappers = &WrapperStatus{Listen: w.Addr().String(), Started: w.Started(), Peers: w.Peers()}
+		st.Wrappers = &WrapperStatus{Listen: w.Addr().String(), Started: w.Started(), Peers: w.Peers(), Refused: w.Refused()}
 	}
 	if f := s.finder; f != nil {
 		s.mu.Lock()

@@ -31,10 +31,8 @@ func (s *Source) accept(ctx context.Context) {
 
 // receive serves a wrapper, or refuses to.
 func (s *Source) receive(ctx context.Context, conn net.Conn) {
-	host := addrPort(conn.RemoteAddr()).Addr()
 	slot, err := s.admit(conn)
 	if err != nil {
-		s.notices.Add("refused a connection from %v: %v", host, err)
 		conn.Close()
 		return
 	}
@@ -46,21 +44,32 @@ func (s *Source) receive(ctx context.Context, conn net.Conn) {
 	})
 }
 
-// admit gives a connection a slot, unless it is refused.
-func (s *Source) admit(conn net.Conn) (*slot, error) {
+// admit gives a connection a slot, unless it is refused. That goes before anything that costs
+// more than to ask whose connection it is.
+func (s *Source) admit(conn net.Conn) (_ *slot, err error) {
 	host := addrPort(conn.RemoteAddr()).Addr()
-	if !host.IsLoopback() && !s.remote {
-		return nil, ErrRemote
+	local := host.IsLoopback() || s.remote
+	var peer string
+	if local {
+		peer = s.user(conn)
 	}
-	peer := s.user(conn)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.books) >= maxBooks {
-		return nil, errors.New("too many VMs have come and gone within a short time")
+	defer func() {
+		if err != nil {
+			s.refusals.add(err)
+		}
+	}()
+	now := s.clock.now()
+	switch {
+	case !local:
+		return nil, fmt.Errorf("a connection from %v: %w", host, ErrRemote)
+	case !s.limits.allow(peer, now):
+		return nil, fmt.Errorf("connections of %s: more than %d at once, or 1 a second", peer, connectBurst)
 	}
-	slot, evicted, err := s.slots.take(conn, peer, s.clock.now())
+	slot, evicted, err := s.slots.take(conn, peer, now)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("a connection from %v: %w", host, err)
 	}
 	if evicted != nil {
 		s.notices.Add("closed the connection from %v of %s, to make room for one of %s: %d are served at a time",
@@ -81,6 +90,7 @@ func (s *Source) use(x *slot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x.used = s.clock.now()
+	x.account.sent = true
 }
 
 // serve receives what a wrapper sends until the connection ends.
@@ -98,61 +108,47 @@ func (s *Source) serve(ctx context.Context, conn net.Conn, x *slot) {
 	if !found {
 		vm = outcome.VM{}
 	}
-	if !s.enrol(p, vm) {
+	if !s.enrol(p, vm, x) {
 		return
 	}
 	s.running.Go(p.link.run)
 	p.receive()
-	s.strike(p)
+	s.strike(p, x.account)
 }
 
-// enrol opens the book of a wrapper's VM, false where the source is closed.
-func (s *Source) enrol(p *inbound, vm outcome.VM) bool {
+// enrol opens the book of a wrapper's VM, false where the source is closed, or another
+// connection has taken this one's place.
+func (s *Source) enrol(p *inbound, vm outcome.VM, x *slot) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.closed || !s.slots[x] {
 		return false
 	}
 	if vm == (outcome.VM{}) {
-		vm = s.nameless(addrPort(p.conn.RemoteAddr()).Addr().String())
+		vm = s.nameless(addrPort(p.conn.RemoteAddr()).Addr().String(), x.peer)
 	}
-	if s.books[vm] == nil {
-		s.books[vm] = newBook(vm, s.next, s.budget)
-	}
-	p.book = s.books[vm]
-	p.book.connections++
+	x.account = s.account(vm, x.peer)
+	x.account.connections++
+	p.book = x.account.book
 	s.peers[p] = true
 	s.links[p.link] = true
 	p.link.post(s.commands())
-	s.notices.Add("%v has connected from %v", vm, p.conn.RemoteAddr())
+	s.notices.Add("%v has connected from %v", x.account.vm, p.conn.RemoteAddr())
 	return true
 }
 
-// nameless names a VM of which only the host is known, by the lowest number that
-// is free: so a VM that connects again goes on under its name.
-func (s *Source) nameless(host string) outcome.VM {
-	for n := 1; ; n++ {
-		vm := outcome.VM{Node: host}
-		if n > 1 {
-			vm.Node = fmt.Sprintf("%s (%d)", host, n)
-		}
-		if b := s.books[vm]; b == nil || b.connections == 0 {
-			return vm
-		}
-	}
-}
-
 // strike takes a wrapper off the list when its connection has ended.
-func (s *Source) strike(p *inbound) {
+func (s *Source) strike(p *inbound, a *account) {
 	p.noteRejected()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.peers, p)
 	delete(s.links, p.link)
 	p.link.close()
-	p.book.connections--
-	p.book.left = s.clock.now()
+	a.connections--
+	a.left = s.clock.now()
 	if !s.closed {
-		s.notices.Add("%v has disconnected", p.book.vm)
+		s.notices.Add("%v has disconnected", a.vm)
 	}
+	s.drop(a)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,13 +13,26 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
-// owners finds the VMs that connections belong to.
-type owners struct{ finder vm.Finder }
+// departed are the peers on this host that have closed their end already: the kernel does not
+// know any more whose it was.
+const departed = "clients that have disconnected already"
+
+// owners finds the users and the VMs that connections belong to.
+type owners struct {
+	finder vm.Finder
+
+	// answers says that sock_diag has found a socket. From then on it is believed when it
+	// finds none: a kernel without it says the same.
+	answers atomic.Bool
+}
 
 // of finds the Erlang VM of this host that has the other end of a connection,
 // so that its instances are told to be of the same VM whichever way they come.
@@ -28,7 +42,7 @@ func (o *owners) of(ctx context.Context, conn net.Conn) (outcome.VM, bool) {
 	if !theirs.Addr().IsLoopback() {
 		return outcome.VM{}, false
 	}
-	socket, ok := findSocket(theirs, ours)
+	socket, ok := o.socket(theirs, ours)
 	if !ok || socket.inode == 0 {
 		return outcome.VM{}, false
 	}
@@ -44,16 +58,31 @@ func (o *owners) of(ctx context.Context, conn net.Conn) (outcome.VM, bool) {
 	return outcome.VM{}, false
 }
 
-// user names who is at the other end of a connection: a user of this host, or else the
-// address of a host.
-func user(conn net.Conn) string {
+// user names who is at the other end of a connection: a user of this host, departed, or else
+// the address of a host.
+func (o *owners) user(conn net.Conn) string {
 	ours, theirs := addrPort(conn.LocalAddr()), addrPort(conn.RemoteAddr())
-	if theirs.Addr().IsLoopback() {
-		if socket, ok := findSocket(theirs, ours); ok {
-			return "user " + strconv.FormatUint(uint64(socket.user), 10)
-		}
+	if !theirs.Addr().IsLoopback() {
+		return theirs.Addr().String()
 	}
-	return theirs.Addr().String()
+	socket, ok := o.socket(theirs, ours)
+	if !ok || socket.inode == 0 { // of a closed one the kernel says that it is of user 0
+		return departed
+	}
+	return "user " + strconv.FormatUint(uint64(socket.user), 10)
+}
+
+// socket finds the socket of this host with these addresses.
+func (o *owners) socket(local, remote netip.AddrPort) (socket, bool) {
+	found, err := askSocket(local, remote)
+	switch {
+	case err == nil:
+		o.answers.Store(true)
+		return found, true
+	case errors.Is(err, unix.ENOENT) && o.answers.Load():
+		return socket{}, false
+	}
+	return findSocket(local, remote)
 }
 
 // A socket is what the kernel says of one end of a connection.
@@ -72,7 +101,7 @@ func addrPort(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(p.Addr().Unmap().WithZone(""), p.Port())
 }
 
-// findSocket finds the socket with these addresses.
+// findSocket finds the socket with these addresses in the tables of all.
 func findSocket(local, remote netip.AddrPort) (socket, bool) {
 	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		f, err := os.Open(name)

@@ -44,7 +44,11 @@ func TestOwner(t *testing.T) {
 		if holdsSocket(os.Getppid(), inode) || holdsSocket(1<<30, inode) {
 			t.Errorf("%s: others hold it too", network)
 		}
-		if got, want := user(ours), fmt.Sprintf("user %d", os.Getuid()); got != want {
+		asked, err := askSocket(addrPort(ours.RemoteAddr()), addrPort(ours.LocalAddr()))
+		if err != nil || asked != other {
+			t.Errorf("%s: asked for it, the kernel says %+v, %v, want %+v", network, asked, err, other)
+		}
+		if got, want := new(owners).user(ours), fmt.Sprintf("user %d", os.Getuid()); got != want {
 			t.Errorf("%s: it is of %s, want %s", network, got, want)
 		}
 		if vm, found := new(owners).of(t.Context(), ours); found {

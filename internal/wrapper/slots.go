@@ -16,6 +16,8 @@ type slot struct {
 	conn net.Conn
 	peer string // who is at the other end: a user of this host, or another host
 	used int64  // when an instance last came; before that, when it connected
+
+	account *account // nil until the VM is known
 }
 
 // slots are the places of all connections, at most [MaxPeers].

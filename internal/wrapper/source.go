@@ -58,9 +58,6 @@ import (
 // MaxPeers is how many wrappers may be connected at a time.
 const MaxPeers = 64
 
-// maxBooks bounds the VMs with accounts, those gone included.
-const maxBooks = 2 * MaxPeers
-
 // ErrRemote says that an address is not one of this host, which was not allowed.
 var ErrRemote = errors.New("not an address of this host alone: the protocol has neither encryption nor authentication; allow remote wrappers if the network may be trusted")
 
@@ -105,10 +102,13 @@ type Source struct {
 	active    bool  // wrappers are to send
 	next      int64 // where the window begins that is collected next
 	slots     slots // of connections, also those that are not in peers yet
+	limits    limits
+	refusals  refusals
+	strays    outcome.Rejected // in the window, of connections that left no book
 	peers     map[*inbound]bool
 	outbounds []*outbound
 	links     map[*link]bool
-	books     map[outcome.VM]*book
+	books     map[outcome.VM]*account
 }
 
 var _ outcome.Source = (*Source)(nil)
@@ -116,22 +116,27 @@ var _ outcome.Source = (*Source)(nil)
 // New listens for wrappers, and connects to others. An error wraps [ErrRemote]
 // where an address is not of this host, and [ErrPlan] where the plan cannot be
 // followed. The caller closes the source.
-func New(cfg Config) (*Source, error) { return newSource(cfg, systemClock(), new(owners).of, user) }
+func New(cfg Config) (*Source, error) {
+	o := new(owners)
+	return newSource(cfg, systemClock(), o.of, o.user)
+}
 
 func newSource(cfg Config, c clock, owner func(context.Context, net.Conn) (outcome.VM, bool), user func(net.Conn) string) (*Source, error) {
 	s := &Source{
-		clock:   c,
-		owner:   owner,
-		user:    user,
-		slots:   make(slots),
-		remote:  cfg.Remote,
-		budget:  intake.NewBudget(intake.MaxKept),
-		notices: intake.NewNotices(c.now),
-		active:  true,
-		next:    cfg.Plan.From,
-		peers:   make(map[*inbound]bool),
-		links:   make(map[*link]bool),
-		books:   make(map[outcome.VM]*book),
+		clock:    c,
+		owner:    owner,
+		user:     user,
+		slots:    make(slots),
+		remote:   cfg.Remote,
+		budget:   intake.NewBudget(intake.MaxKept),
+		notices:  intake.NewNotices(c.now),
+		active:   true,
+		next:     cfg.Plan.From,
+		peers:    make(map[*inbound]bool),
+		links:    make(map[*link]bool),
+		books:    make(map[outcome.VM]*account),
+		limits:   newLimits(),
+		refusals: newRefusals(),
 	}
 	cfg.Plan.Specs = slices.Clone(cfg.Plan.Specs)
 	first, err := schedule(nil).with(cfg.Plan, cfg.Plan.From)
@@ -252,7 +257,8 @@ func (s *Source) Collect(_ context.Context, w outcome.Window) (outcome.Batch, er
 	if e == nil || w.From != s.next {
 		return outcome.Batch{}, fmt.Errorf("%+v is not the window that follows %d", w, s.next)
 	}
-	batch := outcome.Batch{Window: w, Time: monotonic.Wall(w.To)}
+	batch := outcome.Batch{Window: w, Time: monotonic.Wall(w.To), Rejected: s.strays}
+	s.strays = outcome.Rejected{}
 	books := s.sortedBooks()
 	pages := make([][]intake.Cell, len(books))
 	for i, b := range books {
@@ -298,8 +304,8 @@ func instances(pages [][]intake.Cell) []outcome.Instance {
 
 func (s *Source) sortedBooks() []*book {
 	books := make([]*book, 0, len(s.books))
-	for _, b := range s.books {
-		books = append(books, b)
+	for _, a := range s.books {
+		books = append(books, a.book)
 	}
 	slices.SortFunc(books, func(a, b *book) int {
 		return cmp.Or(cmp.Compare(a.vm.PID, b.vm.PID), cmp.Compare(a.vm.Node, b.vm.Node))
@@ -307,23 +313,14 @@ func (s *Source) sortedBooks() []*book {
 	return books
 }
 
-// forget closes the books of VMs that are gone, once all is collected.
-func (s *Source) forget() {
-	for vm, b := range s.books {
-		if b.connections == 0 && b.left < s.next && b.idle() {
-			delete(s.books, vm)
-		}
-	}
-}
-
 // Watch implements [outcome.Source].
 func (s *Source) Watch(context.Context) []outcome.Notice {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	for p := range s.peers {
 		p.noteRejected()
 	}
-	s.mu.Unlock()
-	return s.notices.Take()
+	return append(s.notices.Take(), s.refusals.take(s.clock.now())...)
 }
 
 // Peers returns the wrappers that are connected, by address, and the listeners
@@ -340,6 +337,13 @@ func (s *Source) Peers() []Peer {
 		peers = append(peers, o.peer(s.active))
 	}
 	return peers
+}
+
+// Refused returns how many connections were refused since the beginning.
+func (s *Source) Refused() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refusals.total
 }
 
 // Close tells the wrappers to stop, waits a moment for that to be sent, and closes

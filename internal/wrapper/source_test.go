@@ -38,8 +38,9 @@ type rig struct {
 	now  atomic.Int64
 	seen []string // notices
 
-	mu   sync.Mutex
-	user string // at the other end of what connects
+	mu    sync.Mutex
+	user  string                                  // at the other end of what connects
+	owner func(net.Conn) (vm outcome.VM, ok bool) // the VM there, nil for none
 }
 
 // newRig listens, and connects to these wrappers.
@@ -52,9 +53,8 @@ func newRig(t *testing.T, p outcome.Plan, wrappers ...*fake) *rig {
 	for _, f := range wrappers {
 		cfg.Connect = append(cfg.Connect, f.address())
 	}
-	nobody := func(context.Context, net.Conn) (outcome.VM, bool) { return outcome.VM{}, false }
 	var err error
-	if r.Source, err = newSource(cfg, c, nobody, func(conn net.Conn) string { return r.peerOf(conn) }); err != nil {
+	if r.Source, err = newSource(cfg, c, r.ownerOf, func(conn net.Conn) string { return r.peerOf(conn) }); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -72,10 +72,32 @@ func (r *rig) as(user string) {
 	r.user = user
 }
 
-func (r *rig) peerOf(net.Conn) string {
+// hostile is the address of a user who connects again and again.
+const hostile = "127.0.0.2"
+
+func (r *rig) peerOf(conn net.Conn) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if addrPort(conn.RemoteAddr()).Addr().String() == hostile {
+		return "user 61234"
+	}
 	return r.user
+}
+
+// ownedBy has what connects from now on be of VMs.
+func (r *rig) ownedBy(owner func(net.Conn) (outcome.VM, bool)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.owner = owner
+}
+
+func (r *rig) ownerOf(_ context.Context, conn net.Conn) (outcome.VM, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.owner == nil {
+		return outcome.VM{}, false
+	}
+	return r.owner(conn)
 }
 
 // awaitLines waits until all connections together have received so many lines.
@@ -414,8 +436,8 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-// A VM has counts while it is connected and until its last window was collected;
-// one that comes back is the same, and a second one another.
+// A VM has counts while it is connected, and until its last window was collected if it has sent
+// an instance. One that comes back is the same, and a second one another.
 func TestWhoIsThere(t *testing.T) {
 	f, g := newFake(t), newFake(t)
 	r := newRig(t, plan(start, spec("a", 20)))
@@ -438,6 +460,8 @@ func TestWhoIsThere(t *testing.T) {
 	g.connect(r.Source)
 	r.awaitPeers(2)
 	check("127.0.0.1", "127.0.0.1 (2)")
+	f.send("n:a;b:%d;e:%d;s:ok\n", start, start)
+	r.awaitLines(1)
 	f.conn.Close()
 	r.noticed(`^127.0.0.1 has disconnected$`)
 	check("127.0.0.1", "127.0.0.1 (2)")
@@ -445,6 +469,9 @@ func TestWhoIsThere(t *testing.T) {
 	f.connect(r.Source)
 	r.awaitPeers(2)
 	check("127.0.0.1", "127.0.0.1 (2)")
+	f.conn.Close() // has sent nothing this time
+	r.awaitPeers(1)
+	check("127.0.0.1 (2)")
 }
 
 // A wrapper's listener that goes away is connected to again, and told everything.

@@ -1,0 +1,97 @@
+package wrapper
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// Numbers of linux/sock_diag.h, linux/inet_diag.h and linux/tcp.h.
+const (
+	diagByFamily  = 20
+	diagHeader    = 16 // bytes of nlmsghdr
+	diagRequest   = 56 // bytes of inet_diag_req_v2
+	diagReply     = 72 // bytes of inet_diag_msg
+	diagAddresses = 4  // where a reply has its inet_diag_sockid
+	diagUser      = 64 // where a reply has the user's id, then the inode
+	tcpListen     = 10
+)
+
+// errDiag says that the kernel did not answer what was asked.
+var errDiag = errors.New("sock_diag: no answer that is understood")
+
+// askSocket asks the kernel for one socket by its addresses, as described in sock_diag(7). That
+// takes the same time however many sockets there are. The error is unix.ENOENT where there is
+// none.
+func askSocket(local, remote netip.AddrPort) (socket, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
+	if err != nil {
+		return socket{}, err
+	}
+	defer unix.Close(fd)
+	if err := unix.Sendto(fd, diagQuestion(local, remote), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return socket{}, err
+	}
+	reply := make([]byte, 1024)
+	n, _, err := unix.Recvfrom(fd, reply, unix.MSG_DONTWAIT) // the kernel has answered within Sendto
+	if err != nil {
+		return socket{}, err
+	}
+	return readDiag(reply[:n], diagID(local, remote))
+}
+
+// diagQuestion returns the message that asks for a socket.
+func diagQuestion(local, remote netip.AddrPort) []byte {
+	family := byte(unix.AF_INET)
+	if local.Addr().Is6() {
+		family = unix.AF_INET6
+	}
+	ne := binary.NativeEndian
+	q := ne.AppendUint32(nil, diagHeader+diagRequest)
+	q = ne.AppendUint16(q, diagByFamily)
+	q = ne.AppendUint16(q, unix.NLM_F_REQUEST)
+	q = append(q, make([]byte, 8)...) // sequence number, port
+	q = append(q, family, unix.IPPROTO_TCP, 0, 0)
+	q = ne.AppendUint32(q, 1<<32-1) // all states
+	q = append(q, diagID(local, remote)...)
+	q = append(q, make([]byte, 4)...)                                // any interface
+	return append(q, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff) // any cookie
+}
+
+// diagID returns the addresses of a socket as in inet_diag_sockid.
+func diagID(local, remote netip.AddrPort) []byte {
+	id := binary.BigEndian.AppendUint16(nil, local.Port())
+	id = binary.BigEndian.AppendUint16(id, remote.Port())
+	for _, a := range []netip.Addr{local.Addr(), remote.Addr()} {
+		var field [16]byte
+		copy(field[:], a.AsSlice())
+		id = append(id, field[:]...)
+	}
+	return id
+}
+
+// readDiag reads the answer to a question for a socket.
+func readDiag(reply, id []byte) (socket, error) {
+	ne := binary.NativeEndian
+	if len(reply) < diagHeader+4 {
+		return socket{}, errDiag
+	}
+	kind, body := ne.Uint16(reply[4:]), reply[diagHeader:]
+	if kind == unix.NLMSG_ERROR {
+		if code := int32(ne.Uint32(body)); code < 0 {
+			return socket{}, unix.Errno(-code)
+		}
+		return socket{}, errDiag
+	}
+	if kind != diagByFamily || len(body) < diagReply {
+		return socket{}, errDiag
+	}
+	// The kernel names who listens there where it knows no such connection.
+	ports := body[diagAddresses : diagAddresses+4]
+	if state := body[1]; state == tcpListen || string(ports) != string(id[:4]) {
+		return socket{}, unix.ENOENT
+	}
+	return socket{inode: uint64(ne.Uint32(body[diagUser+4:])), user: ne.Uint32(body[diagUser:])}, nil
+}
