@@ -32,38 +32,50 @@ func Write(name string, content []byte) error {
 // WriteBy is Write of what a function writes, which need not be in memory as a
 // whole. Where the function fails nothing is written, and its error returned.
 func WriteBy(name string, write func(io.Writer) error) (err error) {
-	mode := os.FileMode(0o600)
 	info, err := os.Stat(name)
 	if err == nil && !info.Mode().IsRegular() && ofSystem(name) {
-		return writeThrough(name, write)
+		file, err := os.OpenFile(name, throughFlags, 0)
+		if err != nil {
+			return unread(name, err)
+		}
+		return writeThrough(file, write)
 	}
-	target, err := trusted.Output(name)
-	if errors.Is(err, trusted.ErrPrepared) {
-		return err
+	folder, in, err := trusted.FileFolder(name)
+	if err != nil {
+		return unplaced(name, err)
 	}
-	if link, lstat := os.Lstat(name); err == nil && lstat == nil && link.Mode().Type() == fs.ModeSymlink {
-		name = target
-	}
-	switch info, err := os.Lstat(name); {
+	defer func() { err = errors.Join(err, folder.Close()) }()
+	mode := os.FileMode(0o600)
+	switch info, err := folder.Lstat(in); {
 	case err == nil && !info.Mode().IsRegular():
-		return writeThrough(name, write)
+		file, err := folder.Open(in, throughFlags, 0)
+		if err != nil {
+			return unread(name, err)
+		}
+		return writeThrough(file, write)
 	case err == nil:
 		mode = info.Mode().Perm()
 	}
-	temp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	return replace(folder, in, name, mode, write)
+}
+
+// replace writes a file of a folder beside the one that it replaces then. Errors name it as it
+// was named.
+func replace(folder *trusted.Folder, in, name string, mode os.FileMode, write func(io.Writer) error) (err error) {
+	temp, tempName, err := folder.CreateTemp("."+in+".", "")
 	if err != nil {
 		return of(name, err)
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(of(name, err), of(name, os.Remove(temp.Name())))
+			err = errors.Join(of(name, err), of(name, folder.Remove(tempName)))
 		}
 	}()
 	err = write(temp)
 	if err = errors.Join(err, temp.Chmod(mode), temp.Close()); err != nil {
 		return err
 	}
-	return os.Rename(temp.Name(), name)
+	return folder.Rename(tempName, in)
 }
 
 // Check returns what would keep [Write] from making a file, as far as that can be known before
@@ -93,17 +105,23 @@ func ofSystem(name string) bool {
 // take its place.
 func of(name string, err error) error {
 	var path *fs.PathError
-	var link *os.LinkError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &path) && filepath.Dir(path.Path) == filepath.Dir(name):
-		err = path.Err
-	case errors.As(err, &link):
-		err = link.Err
-	default:
-		return err // of what is written
+	if errors.As(err, &path) && filepath.Dir(path.Path) == filepath.Dir(name) {
+		return unwritten(name, path.Err)
 	}
+	return err // of what is written, or none
+}
+
+// unplaced has an error of a file's way speak of the file that somebody named.
+func unplaced(name string, err error) error {
+	var path *fs.PathError
+	if !errors.Is(err, trusted.ErrPrepared) && errors.As(err, &path) {
+		err = unwritten(name, path.Err)
+	}
+	return err
+}
+
+// unwritten says why a file is not written.
+func unwritten(name string, err error) error {
 	if info, stat := os.Stat(filepath.Dir(name)); errors.Is(stat, fs.ErrNotExist) {
 		return &folderError{filepath.Dir(name), err}
 	} else if stat == nil && !info.IsDir() {
@@ -121,14 +139,25 @@ type folderError struct {
 func (e *folderError) Error() string { return fmt.Sprintf("the folder %s does not exist", e.dir) }
 func (e *folderError) Unwrap() error { return e.err }
 
-// writeThrough writes to what is no regular file. A pipe is not waited for.
-func writeThrough(name string, write func(io.Writer) error) error {
-	file, err := os.OpenFile(name, os.O_WRONLY|os.O_TRUNC|unix.O_NONBLOCK, 0)
+// writeThrough writes to an open file that is no regular one.
+func writeThrough(file *os.File, write func(io.Writer) error) error {
+	info, err := file.Stat()
+	if err == nil && info.Mode().IsRegular() {
+		err = fmt.Errorf("%w: %s has just become a file", trusted.ErrPrepared, file.Name())
+	}
+	if err == nil {
+		err = write(file)
+	}
+	return errors.Join(err, file.Close())
+}
+
+// throughFlags open what is no regular file. A pipe is not waited for.
+const throughFlags = os.O_WRONLY | unix.O_NONBLOCK
+
+// unread explains why a pipe could not be opened.
+func unread(name string, err error) error {
 	if errors.Is(err, unix.ENXIO) {
 		return fmt.Errorf("%s: nobody reads from this pipe: start its reader first: %w", name, err)
 	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(write(file), file.Close())
+	return err
 }

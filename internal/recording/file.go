@@ -37,30 +37,36 @@ func Create(path string, force bool, h Header) (*Writer, error) {
 
 // create opens a new file. With force one that is there is removed before, unless it is
 // a device or a pipe, which is opened as it is.
-func create(path string, force bool) (*os.File, error) {
-	const flags = os.O_WRONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK
+func create(path string, force bool) (_ *os.File, err error) {
+	folder, name, err := place(path, force)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, folder.Close()) }()
+	const flags = os.O_WRONLY | unix.O_NONBLOCK
 	if force {
-		target, err := trusted.Output(path)
-		if err != nil {
-			return nil, err
-		}
-		path = target
-		info, err := os.Lstat(path)
+		info, err := folder.Lstat(name)
 		if err == nil && !info.Mode().IsRegular() {
-			return os.OpenFile(path, flags, 0)
+			return folder.Open(name, flags, 0)
 		}
 		if err == nil {
-			err = os.Remove(path)
+			err = folder.Remove(name)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-	} else if folder, err := trusted.Output(filepath.Dir(path)); err == nil {
-		path = filepath.Join(folder, filepath.Base(path))
-	} else {
-		return nil, err
 	}
-	return os.OpenFile(path, flags|os.O_CREATE|os.O_EXCL, 0o600)
+	return folder.Open(name, flags|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
+// place opens the folder of a new file, and returns the file's name there. With force a link is
+// followed.
+func place(path string, force bool) (*trusted.Folder, string, error) {
+	if force {
+		return trusted.FileFolder(path)
+	}
+	folder, err := trusted.OpenFolder(filepath.Dir(path))
+	return folder, filepath.Base(path), err
 }
 
 // Check returns what would keep [Create] from making a file, as far as that can be known

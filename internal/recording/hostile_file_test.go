@@ -56,3 +56,27 @@ func TestCreateWhereAllCanWrite(t *testing.T) {
 		}
 	}
 }
+
+// Another user exchanges the folder of a recording for a link all the time: nothing is made,
+// replaced or removed where the link leads.
+func TestCreateWhileFolderIsSwapped(t *testing.T) {
+	swap := otheruser.NewSwap(t)
+	stop := swap.Start(t)
+	for n := range 4000 {
+		w, err := recording.Create(filepath.Join(swap.Folder, []string{"x", "new"}[n%2]), n%2 == 0, recording.Header{})
+		switch {
+		case err == nil:
+			err = w.Close()
+		case errors.Is(err, trusted.ErrPrepared) || n%2 == 1 && errors.Is(err, fs.ErrExist):
+			err = nil
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	swap.CheckSecret(t)
+	if files := swap.Files(t); len(files) != 2 {
+		t.Errorf("%v, want both files", files)
+	}
+}

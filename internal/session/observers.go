@@ -119,7 +119,11 @@ func checkSnapshots(c config.Config) error {
 // writable makes a folder, if it is not there, and tells whether files can be made in
 // it: better now than when it matters.
 func writable(dir string) error {
-	if err := trusted.MakeFolder(dir); err != nil {
+	folder, err := trusted.MakeFolder(dir)
+	if err != nil {
+		return err
+	}
+	if err := folder.Close(); err != nil {
 		return err
 	}
 	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {

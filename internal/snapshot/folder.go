@@ -23,26 +23,29 @@ const abandoned = time.Hour
 // writeFile writes a file into a folder, at once or not at all. It never replaces
 // one: where there is one of this name, a number is added.
 func writeFile(dir, name string, parts [][]byte) (path string, err error) {
-	if err := trusted.MakeFolder(dir); err != nil {
-		return "", err
-	}
-	temp, err := writeTemporary(dir, parts)
+	folder, err := trusted.MakeFolder(dir)
 	if err != nil {
 		return "", err
 	}
-	path, err = freePath(dir, name)
+	defer func() { err = errors.Join(err, folder.Close()) }()
+	temp, err := writeTemporary(folder, parts)
+	if err != nil {
+		return "", err
+	}
+	name, err = freeName(folder, name)
 	if err == nil {
-		err = os.Rename(temp, path)
+		err = folder.Rename(temp, name)
 	}
 	if err != nil {
-		return "", errors.Join(err, os.Remove(temp))
+		return "", errors.Join(err, folder.Remove(temp))
 	}
-	return path, syncFolder(dir)
+	return filepath.Join(dir, name), folder.Sync()
 }
 
-// writeTemporary writes a temporary file, so that it is on the disk.
-func writeTemporary(dir string, parts [][]byte) (path string, err error) {
-	file, err := os.CreateTemp(dir, temporary) // with mode 0600
+// writeTemporary writes a temporary file, so that it is on the disk, and returns its name.
+func writeTemporary(folder *trusted.Folder, parts [][]byte) (name string, err error) {
+	before, after, _ := strings.Cut(temporary, "*")
+	file, name, err := folder.CreateTemp(before, after)
 	if err != nil {
 		return "", err
 	}
@@ -55,32 +58,22 @@ func writeTemporary(dir string, parts [][]byte) (path string, err error) {
 		err = file.Sync()
 	}
 	if err = errors.Join(err, file.Close()); err != nil {
-		return "", errors.Join(err, os.Remove(file.Name()))
+		return "", errors.Join(err, folder.Remove(name))
 	}
-	return file.Name(), nil
+	return name, nil
 }
 
-// freePath returns a path in the folder where nothing is.
-func freePath(dir, name string) (string, error) {
+// freeName returns a name in the folder that nothing has.
+func freeName(folder *trusted.Folder, name string) (string, error) {
 	stem := strings.TrimSuffix(name, extension)
 	for n := 2; ; n++ {
-		path := filepath.Join(dir, name)
-		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-			return path, nil
+		if _, err := folder.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+			return name, nil
 		} else if err != nil {
 			return "", err
 		}
 		name = fmt.Sprintf("%s_%d%s", stem, n, extension) // sorts after the first
 	}
-}
-
-// syncFolder has the names in a folder on the disk.
-func syncFolder(dir string) error {
-	file, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(file.Sync(), file.Close())
 }
 
 // A found file is a snapshot in a folder.
@@ -128,6 +121,11 @@ func isRecording(path string) bool {
 // bytes, and what was left behind by writers that were killed. The file to keep
 // stays.
 func prune(dir, keep string, files int, size int64) error {
+	folder, err := trusted.OpenFolder(dir)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
 	all, err := find(dir)
 	if err != nil {
 		return err
@@ -144,16 +142,16 @@ func prune(dir, keep string, files int, size int64) error {
 		if file.path == keep {
 			continue
 		}
-		if err := remove(file.path); err != nil {
+		if err := remove(folder, file.path); err != nil {
 			return err
 		}
 		n--
 		total -= file.size
 	}
-	return removeAbandoned(dir)
+	return removeAbandoned(folder, dir)
 }
 
-func removeAbandoned(dir string) error {
+func removeAbandoned(folder *trusted.Folder, dir string) error {
 	temps, err := filepath.Glob(filepath.Join(escaped(dir), temporary))
 	if err != nil {
 		return err
@@ -163,7 +161,7 @@ func removeAbandoned(dir string) error {
 		if err != nil || time.Since(info.ModTime()) < abandoned {
 			continue
 		}
-		if err := remove(path); err != nil {
+		if err := remove(folder, path); err != nil {
 			return err
 		}
 	}
@@ -175,9 +173,9 @@ func escaped(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// remove deletes a file, if nobody else has.
-func remove(path string) error {
-	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+// remove deletes the file of a path from the folder, if nobody else has.
+func remove(folder *trusted.Folder, path string) error {
+	if err := folder.Remove(filepath.Base(path)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil

@@ -41,6 +41,11 @@ func prepared(folder, path string, info fs.FileInfo) error {
 	if err != nil {
 		return err
 	}
+	return preparedIn(in, path, info)
+}
+
+// preparedIn is prepared with what describes the folder.
+func preparedIn(in fs.FileInfo, path string, info fs.FileInfo) error {
 	if owner := ownerOf(in); !othersWrite(in) && own(owner) {
 		return nil
 	}
@@ -65,32 +70,30 @@ func own(user string) bool {
 	return user == "0" || user == strconv.Itoa(os.Geteuid()) || os.Geteuid() == 0 && user == os.Getenv("SUDO_UID")
 }
 
-// OutputFolder follows the path of a folder as Output does, and returns an error that
-// wraps ErrPrepared also where others can write to the folder itself.
-func OutputFolder(path string) (string, error) {
-	path, err := Output(path)
-	if err != nil {
-		return "", err
-	}
-	info, err := os.Lstat(path)
-	if err != nil {
-		return "", err
-	}
+// privateTo returns an error that wraps ErrPrepared where others can write to a folder.
+func privateTo(path string, info fs.FileInfo) error {
 	if othersWrite(info) || !own(ownerOf(info)) {
-		return "", fmt.Errorf("%w: others can write to %s (%v, of user %s): use a folder of your own", ErrPrepared, path, info.Mode(), ownerOf(info))
+		return fmt.Errorf("%w: others can write to %s (%v, of user %s): use a folder of your own", ErrPrepared, path, info.Mode(), ownerOf(info))
 	}
-	return path, nil
+	return nil
 }
 
 // MakeFolder makes a folder that only this process's user can read, and those above it,
-// where they do not exist, and checks it as OutputFolder does.
-func MakeFolder(path string) error {
+// where they do not exist. It follows the path as Output does, and returns the folder open. The
+// error wraps ErrPrepared also where others can write to the folder itself.
+func MakeFolder(path string) (*Folder, error) {
 	if _, err := Output(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return nil, err
 	}
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return err
+		return nil, err
 	}
-	_, err := OutputFolder(path)
-	return err
+	f, err := OpenFolder(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.private(); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }

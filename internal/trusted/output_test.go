@@ -20,6 +20,14 @@ func shared(t *testing.T, sticky fs.FileMode) string {
 	return dir
 }
 
+func makeFolder(path string) error {
+	f, err := trusted.MakeFolder(path)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
 // What another user has prepared where all can write is not followed.
 func TestOutputThatOthersPrepared(t *testing.T) {
 	for _, sticky := range []fs.FileMode{0, fs.ModeSticky} {
@@ -36,11 +44,11 @@ func TestOutputThatOthersPrepared(t *testing.T) {
 			if got, err := trusted.Output(path); !errors.Is(err, trusted.ErrPrepared) {
 				t.Errorf("%s: %s, %v, want %v", path, got, err, trusted.ErrPrepared)
 			}
-			if err := trusted.MakeFolder(path); !errors.Is(err, trusted.ErrPrepared) {
+			if err := makeFolder(path); !errors.Is(err, trusted.ErrPrepared) {
 				t.Errorf("MakeFolder(%s): %v, want %v", path, err, trusted.ErrPrepared)
 			}
 		}
-		if err := trusted.MakeFolder(dir); !errors.Is(err, trusted.ErrPrepared) {
+		if err := makeFolder(dir); !errors.Is(err, trusted.ErrPrepared) {
 			t.Errorf("a folder that all can write to: %v, want %v", err, trusted.ErrPrepared)
 		}
 	}
@@ -57,7 +65,7 @@ func TestOutputOfOnesOwn(t *testing.T) {
 			t.Errorf("%s: %s, %v, want %s", path, got, err, want)
 		}
 	}
-	if err := trusted.MakeFolder(filepath.Join(dir, "a", "b")); err != nil {
+	if err := makeFolder(filepath.Join(dir, "a", "b")); err != nil {
 		t.Error(err)
 	}
 	if info, err := os.Stat(filepath.Join(dir, "a")); err != nil || info.Mode().Perm() != 0o700 {
@@ -80,7 +88,7 @@ func TestOutputBySudo(t *testing.T) {
 	if _, err := trusted.Output(filepath.Join(dir, "file")); err != nil {
 		t.Error(err)
 	}
-	if err := trusted.MakeFolder(filepath.Join(dir, "snapshots")); err != nil {
+	if err := makeFolder(filepath.Join(dir, "snapshots")); err != nil {
 		t.Error(err)
 	}
 }
