@@ -49,9 +49,12 @@ func stopped(ctx context.Context, err error, log io.Writer) error {
 	if err == nil || ctx.Err() == nil || !errors.Is(err, context.Cause(ctx)) {
 		return err
 	}
-	safetext.Fprintln(log, "interrupted before the first window: nothing was observed")
+	safetext.Fprintln(log, noWindow)
 	return nil
 }
+
+// noWindow says that a command was over before it had observed anything.
+const noWindow = "interrupted before the first window: nothing was observed"
 
 // end has it say nothing from now on.
 func (a *attaching) end() {

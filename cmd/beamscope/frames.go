@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"slices"
 	"time"
 
 	"github.com/beamscope/beamscope/internal/export"
@@ -31,6 +32,8 @@ type framePrinter struct {
 	wall   func(int64) time.Time // of a time of CLOCK_MONOTONIC, where it was read
 	system *scope.System         // the last
 	seen   map[string]bool       // outcomes that had any event
+	frames int                   // that came
+	whole  int                   // of these, those of windows that were observed as a whole
 }
 
 func newFramePrinter(p printer, log io.Writer) *framePrinter {
@@ -50,8 +53,20 @@ func (f *framePrinter) Framed(_ *outcome.Batch, frame *scope.Frame) error {
 			f.seen[p.Name] = true
 		}
 	}
+	f.frames++
+	unobserved := func(p scope.Probe) bool { return p.Counts.Unobserved }
+	if !slices.ContainsFunc(frame.Probes, unobserved) && (len(frame.Probes) > 0 || f.frames > 1) {
+		f.whole++
+	}
 	return f.Frame(frame)
 }
+
+// leastWhole is how many whole windows without an instance it takes to say that there are
+// none: in the first one names of spans are still being found.
+const leastWhole = 2
+
+// tooShort says why nothing is said to be missing.
+const tooShort = "it ended before two whole windows were observed: let it run for some seconds"
 
 // Noticed implements [scope.Observer].
 func (f *framePrinter) Noticed(n outcome.Notice) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"strings"
 	"testing"
 
@@ -9,27 +10,77 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// A run that ends before it has a window of the spans that it discovered does not say that
-// none started.
+// A run that ends before it has a window of the spans that it discovered, or two whole
+// windows without any, does not say that none started.
 func TestSayNoSpans(t *testing.T) {
 	system := func(spec outcome.Spec) *scope.System {
 		return &scope.System{Probes: []scope.ProbeSystem{{Spec: spec}}}
 	}
+	gc := outcome.Spec{Name: "gc"}
 	for _, test := range []struct {
 		system     *scope.System
+		whole      int
 		discovered bool
 		want       string
 	}{
-		{system(outcome.Spec{Name: "gc"}), false, "no span started"},
-		{system(outcome.Spec{Name: "gc"}), true, "it ended before the first window of the spans that were discovered"},
-		{system(outcome.Spec{Name: "buy", Span: "buy"}), true, ""},
-		{nil, true, ""},
+		{system(gc), 2, false, "no span started"},
+		{system(gc), 1, false, "it ended before two whole windows were observed: let it run for some seconds"},
+		{system(gc), 0, false, "it ended before two whole windows were observed: let it run for some seconds"},
+		{system(gc), 9, true, "it ended before the first window of the spans that were discovered"},
+		{system(outcome.Spec{Name: "buy", Span: "buy"}), 9, true, ""},
+		{nil, 9, true, ""},
 	} {
 		var log strings.Builder
-		f := &framePrinter{log: &log, system: test.system}
+		f := &framePrinter{log: &log, system: test.system, whole: test.whole}
 		f.sayNoSpans(test.discovered)
 		if got := log.String(); !strings.HasPrefix(got, test.want) || test.want == "" && got != "" {
 			t.Errorf("discovered %v: %q, want %q", test.discovered, got, test.want)
+		}
+	}
+}
+
+// With a scope file it is the same: what was not observed for two whole windows is not said
+// to be missing.
+func TestSayUnseen(t *testing.T) {
+	const file = "outcomes:\n  buy: {span: buy}\n  sell: {span: sell}\n"
+	for whole, want := range []string{"it ended before two whole windows were observed: let it run for some seconds\n", "", "outcome buy: no span named"} {
+		var log strings.Builder
+		f := newFramePrinter(silent{&log}, &log)
+		f.system, f.seen["sell"] = &scope.System{Source: []byte(file), Probes: []scope.ProbeSystem{
+			{Spec: outcome.Spec{Name: "buy", Span: "buy"}}, {Spec: outcome.Spec{Name: "sell", Span: "sell"}}}}, true
+		f.whole = whole
+		if err := f.sayUnseen(nil); err != nil {
+			t.Fatal(err)
+		}
+		if whole == 1 { // as with none
+			want = "it ended before"
+		}
+		if got := log.String(); !strings.HasPrefix(got, want) || strings.Count(got, "\n") != 1 {
+			t.Errorf("after %d whole windows: %q, want %q", whole, got, want)
+		}
+	}
+}
+
+// Windows count as whole that were observed as a whole; the first one without any outcome
+// cannot say so of itself.
+func TestWholeWindows(t *testing.T) {
+	f := newFramePrinter(silent{io.Discard}, io.Discard)
+	frame := func(unobserved ...bool) {
+		t.Helper()
+		var frame scope.Frame
+		for _, u := range unobserved {
+			frame.Probes = append(frame.Probes, scope.Probe{Counts: outcome.Counts{Unobserved: u}})
+		}
+		if err := f.Framed(nil, &frame); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, test := range []struct {
+		unobserved []bool
+		want       int
+	}{{nil, 0}, {nil, 1}, {[]bool{true}, 1}, {[]bool{false, true}, 1}, {[]bool{false, false}, 2}} {
+		if frame(test.unobserved...); f.whole != test.want {
+			t.Errorf("after frame %d: %d whole windows, want %d", i, f.whole, test.want)
 		}
 	}
 }

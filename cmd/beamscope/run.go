@@ -213,7 +213,7 @@ type observation struct {
 	pid      int                                          // that --pid names, 0 for none
 	target   string                                       // the file that names the process to observe, "" for none
 	reload   func(context.Context) (config.Config, error) // reads the configuration again, nil where it is fixed
-	finish   func(session.Status)                         // is called when the observation is over, nil where nobody asks
+	finish   func(s session.Status, whole int)            // is called when the observation is over, with how many windows were observed as a whole; nil where nobody asks
 }
 
 // waitInterval is how often a VM is looked for that is not there yet.
@@ -322,13 +322,19 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 		return err
 	}
 	if o.finish != nil {
-		o.finish(s.Status())
+		o.finish(s.Status(), out.whole)
 	}
 	if err := o.printer.Close(); err != nil {
 		return err
 	}
-	if o.discover {
-		out.sayNoSpans(s.SawSpans())
+	switch {
+	case o.script != nil:
+		return out.sayMissing()
+	case out.frames == 0:
+		safetext.Fprintln(log, noWindow)
+		return nil
+	case o.discover:
+		out.sayNoSpans(s.Status().Spans)
 		return nil
 	}
 	return out.sayUnseen(s.Status().Wrappers)
@@ -341,27 +347,52 @@ func (f *framePrinter) sayNoSpans(discovered bool) {
 	case f.system == nil || slices.ContainsFunc(f.system.Probes, func(p scope.ProbeSystem) bool { return p.Spec.Span != "" }):
 	case discovered:
 		safetext.Fprintln(f.log, "it ended before the first window of the spans that were discovered: let it run for some seconds")
+	case f.whole < leastWhole:
+		safetext.Fprintln(f.log, tooShort)
 	default:
 		safetext.Fprintln(f.log, "no span started: an application starts spans with beamscope:with_span, see docs/erlang.md")
 	}
 }
 
-// sayUnseen says which outcomes nothing was seen of. The wrappers are nil where none are waited
-// for.
+// sayUnseen says which outcomes nothing was seen of, where they were observed for long
+// enough. The wrappers are nil where none are waited for.
 func (f *framePrinter) sayUnseen(w *session.WrapperStatus) error {
+	missing, err := f.missing()
+	refused := w != nil && w.Refused > 0
+	if len(missing) > 0 && f.whole < leastWhole && !refused {
+		safetext.Fprintln(f.log, tooShort)
+		return err
+	}
+	for _, s := range missing {
+		safetext.Fprintln(f.log, unseen(s, w))
+	}
+	return err
+}
+
+// sayMissing is sayUnseen of a text, which is over however short it is.
+func (f *framePrinter) sayMissing() error {
+	missing, err := f.missing()
+	for _, s := range missing {
+		safetext.Fprintln(f.log, unseen(s, nil))
+	}
+	return err
+}
+
+// missing returns the outcomes of which nothing was seen.
+func (f *framePrinter) missing() (specs []outcome.Spec, err error) {
 	if f.system == nil {
-		return nil
+		return nil, nil
 	}
 	c, err := config.Parse("scope.yaml", f.system.Source) // it may have been reloaded
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, p := range f.system.Probes {
 		if !f.seen[p.Spec.Name] && expected(c, f.system, p.Spec.Name) {
-			safetext.Fprintln(f.log, unseen(p.Spec, w))
+			specs = append(specs, p.Spec)
 		}
 	}
-	return nil
+	return specs, nil
 }
 
 // unseen says that nothing was seen of an outcome, and what to check. The wrappers are nil where

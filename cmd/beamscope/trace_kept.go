@@ -19,6 +19,8 @@ type keeping struct {
 	from, to       int64              // of the windows that were observed, nanoseconds of CLOCK_MONOTONIC
 	started, ended uint64             // instances
 	vms            []outcome.VMStatus // when the observation was over
+	found          bool               // spans were discovered
+	whole          int                // windows that were observed as a whole
 }
 
 // Frame implements printer.
@@ -40,8 +42,11 @@ func (k *keeping) Frame(f *scope.Frame) error {
 // Close implements printer.
 func (k *keeping) Close() error { return nil }
 
-// finish notes the state of the VMs when the observation is over.
-func (k *keeping) finish(s session.Status) { k.vms = s.VMs }
+// finish notes the state of the VMs when the observation is over, and how many windows were
+// observed as a whole.
+func (k *keeping) finish(s session.Status, whole int) {
+	k.vms, k.found, k.whole = s.VMs, s.Spans, whole
+}
 
 // nothing returns the error that says why no span was explained. Where spans are
 // discovered, those before the discovery are not explained.
@@ -55,6 +60,10 @@ func (k *keeping) nothing(discover bool) error {
 		why = fmt.Sprintf("%d ended in %v, and nothing was recorded of them", k.ended, took)
 	case k.started > 0:
 		why = fmt.Sprintf("%d started in %v and none ended: give them more time with --for", k.started, took)
+	case k.found:
+		why = fmt.Sprintf("spans were found, and it ended %v after the observation began, before any of them was observed: let it run for some seconds", took)
+	case k.whole < leastWhole:
+		why = tooShort
 	default:
 		why = fmt.Sprintf("none started in %v", took)
 	}

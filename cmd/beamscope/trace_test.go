@@ -127,13 +127,17 @@ func TestNothingExplained(t *testing.T) {
 	refused := outcome.VMStatus{VM: outcome.VM{PID: 8}, Refused: "no probes"}
 	for _, test := range []struct {
 		starts, ends uint64
+		found        bool
+		whole        int
 		vms          []outcome.VMStatus
 		want         string
 	}{
-		{0, 0, []outcome.VMStatus{running}, "none started in 2s"},
-		{3, 0, []outcome.VMStatus{running, exited}, "3 started in 2s and none ended: give them more time with --for"},
-		{3, 2, nil, "2 ended in 2s, and nothing was recorded of them"},
-		{3, 2, []outcome.VMStatus{exited, refused}, exited.VM.String() + " exited, 2s after the observation began"},
+		{0, 0, false, 2, []outcome.VMStatus{running}, "none started in 2s"},
+		{0, 0, false, 1, []outcome.VMStatus{running}, "it ended before two whole windows were observed: let it run for some seconds"},
+		{0, 0, true, 2, []outcome.VMStatus{running}, "spans were found, and it ended 2s after the observation began, before any of them was observed: let it run for some seconds"},
+		{3, 0, true, 2, []outcome.VMStatus{running, exited}, "3 started in 2s and none ended: give them more time with --for"},
+		{3, 2, true, 2, nil, "2 ended in 2s, and nothing was recorded of them"},
+		{3, 2, true, 2, []outcome.VMStatus{exited, refused}, exited.VM.String() + " exited, 2s after the observation began"},
 	} {
 		k := keeping{Keeper: new(worst.Keeper)}
 		for n := range 2 {
@@ -145,7 +149,7 @@ func TestNothingExplained(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		k.finish(session.Status{VMs: test.vms})
+		k.finish(session.Status{VMs: test.vms, Spans: test.found}, test.whole)
 		if got := k.nothing(false).Error(); got != "no span was explained: "+test.want {
 			t.Errorf("got %q, want %q", got, test.want)
 		}

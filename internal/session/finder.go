@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/autorange"
@@ -34,6 +35,8 @@ const foundOnLabel = bpf.NamesPerLabel / 2
 type finder struct {
 	session *Session
 	wake    chan struct{} // has room for one: there is something to do
+
+	spans atomic.Bool // names of spans were discovered
 
 	mu      sync.Mutex
 	names   []outcome.Discovery // that are to become outcomes
@@ -71,6 +74,7 @@ func (f *finder) add(names []outcome.Discovery) []outcome.Notice {
 	defer f.mu.Unlock()
 	f.names = append(f.names, names...)
 	if len(f.names) > 0 {
+		f.spans.Store(true)
 		f.awake()
 	}
 	notices := f.notices
@@ -224,13 +228,6 @@ func enumerated(names []string) string {
 		quoted[i] = fmt.Sprintf("%q", figures.ShortName(name))
 	}
 	return strings.Join(quoted, ", ")
-}
-
-func have(n int) string {
-	if n == 1 {
-		return "has"
-	}
-	return "have"
 }
 
 // rebase returns c, which somebody made of base, with what was discovered and fitted

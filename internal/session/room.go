@@ -54,7 +54,7 @@ func (f *finder) noteBeyond(beyond []outcome.Discovery) {
 		if user < 0 {
 			who = "users that are not known"
 		}
-		f.say("no more outcomes are made of spans of VMs of %s: %s %s none", who, enumerated(names), have(len(names)))
+		f.say("there is room for %d names of spans of VMs of %s, and %d with one label; not observed: %s", MaxFound, who, foundOnLabel, enumerated(names))
 	}
 }
 

@@ -12,6 +12,9 @@ type Status struct {
 	VMs      []outcome.VMStatus // whose spans are observed, and those that cannot be
 	Wrappers *WrapperStatus     // nil where none are waited for
 
+	// Spans reports whether spans have been discovered, also where none is an outcome yet.
+	Spans bool
+
 	// Beyond are the names of spans that were discovered and have no outcome, because
 	// there were [MaxFound].
 	Beyond []string
@@ -39,6 +42,7 @@ func (s *Session) Status() Status {
 		s.mu.Lock()
 		st.Beyond = slices.Clone(f.beyond)
 		s.mu.Unlock()
+		st.Spans = f.spans.Load()
 	}
 	return st
 }
