@@ -10,6 +10,7 @@ import (
 	"github.com/rivo/tview"
 
 	"github.com/beamscope/beamscope/internal/figures"
+	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/tui"
 )
@@ -348,26 +349,7 @@ func (d *Dashboard) gone() string {
 	if a == nil {
 		return ""
 	}
-	var exited, stopped []string
-	running := false
-	for _, v := range a.Status().VMs {
-		switch {
-		case v.Ended:
-			exited = append(exited, v.VM.String()+" exited")
-		case v.Refused != "":
-		case v.Stopped != "":
-			stopped = append(stopped, v.VM.String()+" stopped")
-		default:
-			running = true
-		}
-	}
-	switch {
-	case len(stopped) > 0:
-		return tview.Escape(strings.Join(stopped, ", "))
-	case len(exited) > 0 && !running:
-		return tview.Escape("no VM: " + exited[len(exited)-1])
-	}
-	return ""
+	return tview.Escape(outcome.Gone(a.Status().VMs))
 }
 
 // Live is the title of what is observed as time goes by.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/beamscope/beamscope/dtrace"
@@ -19,6 +20,31 @@ type VMStatus struct {
 	Refused string // why it cannot be observed, "" where it can
 
 	Probes []ProbeStatus // that are attached to, none where it has ended
+}
+
+// Gone says, for people, that all VMs have exited, or which of them are stopped: nothing
+// happens in those. It is "" otherwise.
+func Gone(all []VMStatus) string {
+	var exited, stopped []string
+	running := false
+	for _, v := range all {
+		switch {
+		case v.Ended:
+			exited = append(exited, v.VM.String()+" exited")
+		case v.Refused != "":
+		case v.Stopped != "":
+			stopped = append(stopped, v.VM.String()+" stopped")
+		default:
+			running = true
+		}
+	}
+	switch {
+	case len(stopped) > 0:
+		return strings.Join(stopped, ", ")
+	case len(exited) > 0 && !running:
+		return "no VM: " + exited[len(exited)-1]
+	}
+	return ""
 }
 
 // A ProbeStatus says what a VM probe is attached to for.

@@ -47,7 +47,7 @@ func (c Column) cell(of *Cells, dmax *[kinds]time.Duration) string {
 		// What waited since before the observation, or for longer than the scale, is not
 		// counted when it is taken.
 		if f.Known && (f.Timeouts > 0 || of.Seen.Before) {
-			return "≥" + figures.Count(x)
+			return atLeast(figures.Count(x))
 		}
 	case ByWaiting:
 		return of.Seen.waitingText(x)
@@ -62,6 +62,14 @@ func (c Column) cell(of *Cells, dmax *[kinds]time.Duration) string {
 		return of.Seen.functionText()
 	}
 	return figures.Count(x)
+}
+
+// atLeast shows a lower bound; one of 0 says nothing.
+func atLeast(text string) string {
+	if text == "0" {
+		return "-"
+	}
+	return "≥" + text
 }
 
 // waitingText shows how many messages wait: ≥ where there may be more, ↑ where they grow.
@@ -83,7 +91,7 @@ func (s *Seen) waitingText(x float64) string {
 // observation.
 func (s *Seen) oldestText() string {
 	switch {
-	case !s.Aged:
+	case !s.Aged, s.Oldest < time.Microsecond: // so short a lower bound says nothing
 		return "-"
 	case s.Before:
 		return "≥" + figures.DelayDown(s.Oldest) + "+"

@@ -457,17 +457,26 @@ func TestTrend(t *testing.T) {
 	}
 }
 
+// A lower bound of no time says nothing about the oldest message.
+func TestOldestOfNoTime(t *testing.T) {
+	for oldest, want := range map[time.Duration]string{0: "-", 400 * time.Nanosecond: "-", time.Microsecond: "≥1.00µs+", time.Second: "≥1.00s+"} {
+		if got := (&Seen{Aged: true, Before: true, Oldest: oldest}).oldestText(); got != want {
+			t.Errorf("%v: %s, want %s", oldest, got, want)
+		}
+	}
+}
+
 // Messages that time out were not taken. Where messages may be taken without being counted,
-// the figure is a lower bound.
+// the figure is a lower bound, and none where that is 0.
 func TestMessagesTaken(t *testing.T) {
 	for _, test := range []struct {
 		of   Cells
 		want string
 	}{
 		{Cells{Kinds: [kinds]Figures{Mailbox: {Known: true, Instances: 50, PerSecond: 50}}}, "50"},
-		{Cells{Kinds: [kinds]Figures{Mailbox: {Known: true, Instances: 70, Timeouts: 70, PerSecond: 70}}}, "≥0"},
+		{Cells{Kinds: [kinds]Figures{Mailbox: {Known: true, Instances: 70, Timeouts: 70, PerSecond: 70}}}, "-"},
 		{Cells{Kinds: [kinds]Figures{Mailbox: {Known: true, Instances: 100, Timeouts: 60, PerSecond: 50}}}, "≥20"},
-		{Cells{Kinds: [kinds]Figures{Mailbox: {Known: true}}, Seen: Seen{Known: true, Before: true}}, "≥0"},
+		{Cells{Kinds: [kinds]Figures{Mailbox: {Known: true}}, Seen: Seen{Known: true, Before: true}}, "-"},
 		{Cells{Seen: Seen{Known: true, Before: true}}, "-"},
 	} {
 		if got := ByMessages.cell(&test.of, new([kinds]time.Duration)); got != test.want {

@@ -160,6 +160,15 @@ func (t *Top) attached() []outcome.VM {
 	return vms
 }
 
+// gone says that all VMs have exited, or which of them are stopped, as [outcome.Gone].
+func (t *Top) gone() string {
+	s, ok := t.source.(statusSource)
+	if !ok {
+		return ""
+	}
+	return outcome.Gone(s.Status())
+}
+
 // surveyor returns who reads the VMs' memory, nil where nobody does.
 func (t *Top) surveyor() Surveyor {
 	if t.opts.Surveyor != nil {

@@ -243,6 +243,9 @@ func (v *View) mode() string {
 	case v.ended:
 		return v.tagged(tui.Bad, "■") + " ended"
 	}
+	if text := v.top.gone(); text != "" {
+		return v.tagged(tui.Bad, "●") + " live, " + v.tagged(tui.Bad, text)
+	}
 	return v.tagged(tui.Good, "●") + " live"
 }
 
