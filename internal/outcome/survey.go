@@ -4,12 +4,12 @@ import (
 	"github.com/beamscope/beamscope/internal/procname"
 )
 
-// Survey reads figures of the processes of a VM that is observed from the VM's memory: those
-// in so many places of its process table, from a place on. next is the place to go on at, 0
-// at the end of the table. See [procname.Namer.Survey] for the errors; the error is
+// Survey reads figures of at most so many processes of a VM that is observed from the VM's
+// memory, from a place of its process table on. next is the place to go on at, 0 at the end of
+// the table. See [procname.Namer.Survey] for the errors; the error is
 // [procname.ErrStarting] also where the VM is not observed. Unlike the methods of [Source],
 // it may be called from any goroutine until the source is closed.
-func (s *VMSource) Survey(vm int, from uint32, places int) (all []procname.Figures, next uint32, err error) {
+func (s *VMSource) Survey(vm int, from uint32, processes int) (all []procname.Figures, next uint32, err error) {
 	n := s.names
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -17,7 +17,7 @@ func (s *VMSource) Survey(vm int, from uint32, places int) (all []procname.Figur
 	if namer == nil {
 		return nil, 0, procname.ErrStarting
 	}
-	return namer.Survey(from, places)
+	return namer.Survey(from, processes)
 }
 
 // ProcessName returns what a process of a VM that is observed is called, "" where that is not

@@ -83,6 +83,31 @@ func BenchmarkWindow50(b *testing.B) {
 	}
 }
 
+// The figures of all processes of a small VM, as they are read in each window.
+func BenchmarkSurvey50(b *testing.B) {
+	vm, _ := startBusy(b)
+	n := NewNamer(new(Layouts), vm.PID())
+	b.Cleanup(func() { n.Close() })
+	<-n.opened
+	defer reportCPU(b)()
+	for b.Loop() {
+		found := 0
+		for from := uint32(0); ; {
+			some, next, err := n.Survey(from, surveyMost)
+			if err != nil {
+				b.Fatal(err)
+			}
+			found += len(some)
+			if from = next; next == 0 {
+				break
+			}
+		}
+		if found < busy {
+			b.Fatalf("%d processes", found)
+		}
+	}
+}
+
 // The first VM of an executable.
 func BenchmarkOpenFirst(b *testing.B) {
 	vm := vmtest.Start(b, erlang.Options{})

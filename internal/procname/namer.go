@@ -178,7 +178,7 @@ func (n *Namer) Walk(from uint32, places int) (all []Process, next uint32, err e
 
 // Survey returns the figures of processes as [Reader.Survey] does. The error is
 // [ErrStarting] where the VM is not open yet, or wraps [guard.ErrNoAnswer].
-func (n *Namer) Survey(from uint32, places int) (all []Figures, next uint32, err error) {
+func (n *Namer) Survey(from uint32, processes int) (all []Figures, next uint32, err error) {
 	if !n.ready() {
 		return nil, 0, ErrStarting
 	}
@@ -191,7 +191,7 @@ func (n *Namer) Survey(from uint32, places int) (all []Figures, next uint32, err
 		err  error
 	}
 	got := new(answer)
-	if err := n.read(func() { got.all, got.next, got.err = n.reader.Survey(from, places) }); err != nil {
+	if err := n.read(func() { got.all, got.next, got.err = n.reader.Survey(from, processes) }); err != nil {
 		return nil, 0, err
 	}
 	return got.all, got.next, got.err

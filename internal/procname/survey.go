@@ -58,19 +58,29 @@ type survey struct {
 	code   code
 	first  [maxStruct]byte
 	second [maxStruct]byte
+	slots  [surveyPlaces * wordSize]byte
+
+	before, after [surveyPlaces]uint64 // addresses of processes, for figuresIn
 }
 
-// surveyMost is how many places of the process table Survey looks at most.
-const surveyMost = 512
+const (
+	// surveyMost is how many processes Survey reads at most.
+	surveyMost = 512
 
-// Survey returns the figures of the processes in so many places of the process table, from
-// a place on, and the place to go on at; 0 at the end of the table. At most 512 places are
-// looked at. A process whose figures make no sense, or that is not the same process when it
-// is read again, is left out.
+	// surveyPlaces is how many places of the process table Survey looks at most. Most places
+	// of most tables are empty: a call for each 512 places would take longer than to read the
+	// processes of a small system.
+	surveyPlaces = 8192
+)
+
+// Survey returns the figures of at most so many processes, up to 512, and the place to go on
+// at; 0 at the end of the table. It looks at 8192 places of the process table at most, from a
+// place on. A process whose figures make no sense, or that is not the same process when it is
+// read again, is left out.
 //
 // The errors are those of [Reader.Lookup]; [ErrNoLayout] also where the VM has names and
 // its figures are not known.
-func (r *Reader) Survey(from uint32, places int) (all []Figures, next uint32, err error) {
+func (r *Reader) Survey(from uint32, processes int) (all []Figures, next uint32, err error) {
 	if err := r.check(); err != nil {
 		return nil, 0, err
 	}
@@ -81,14 +91,43 @@ func (r *Reader) Survey(from uint32, places int) (all []Figures, next uint32, er
 	if from >= table.max {
 		return nil, 0, nil
 	}
-	n := min(uint32(min(max(places, 1), surveyMost)), table.max-from)
-	if err := r.survey.code.refresh(); err != nil {
-		return nil, 0, gone(err)
-	}
-	before, err := r.slots(from, n)
+	before, err := r.slots(&r.survey.before, from, min(surveyPlaces, table.max-from))
 	if err != nil {
 		return nil, 0, err
 	}
+	empty, n := occupied(before, min(max(processes, 1), surveyMost))
+	if empty < n {
+		all, err = r.figuresIn(before[empty:n], from+uint32(empty))
+	}
+	if next = from + uint32(n); next >= table.max {
+		next = 0
+	}
+	return all, next, err
+}
+
+// occupied returns how many places are empty before the first process, and how many places
+// there are before the one that would be a process too many.
+func occupied(addresses []uint64, most int) (empty, n int) {
+	empty = len(addresses)
+	for i, address := range addresses {
+		if address == 0 {
+			continue
+		}
+		if most == 0 {
+			return empty, i
+		}
+		empty, most = min(empty, i), most-1
+	}
+	return empty, len(addresses)
+}
+
+// figuresIn returns the figures of the processes at addresses, which are those in the places
+// from one on.
+func (r *Reader) figuresIn(before []uint64, from uint32) ([]Figures, error) {
+	if err := r.survey.code.refresh(); err != nil {
+		return nil, gone(err)
+	}
+	var all []Figures
 	var addresses []uint64
 	for _, address := range before {
 		if address == 0 {
@@ -97,34 +136,28 @@ func (r *Reader) Survey(from uint32, places int) (all []Figures, next uint32, er
 		f, err := r.figures(address)
 		switch {
 		case errors.Is(gone(err), usdt.ErrProcessGone):
-			return nil, 0, gone(err)
+			return nil, gone(err)
 		case err == nil:
 			all, addresses = append(all, f), append(addresses, address)
 		}
 	}
-	after, err := r.slots(from, n)
+	after, err := r.slots(&r.survey.after, from, uint32(len(before)))
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	all = r.stayed(all, addresses, after, from)
-	if next = from + n; next >= table.max {
-		next = 0
-	}
-	return all, next, nil
+	return r.stayed(all, addresses, after, from), nil
 }
 
-// slots reads some places of the process table: the addresses of processes.
-func (r *Reader) slots(from, n uint32) ([]uint64, error) {
-	var data [surveyMost * wordSize]byte
-	part := view(data[:n*wordSize])
+// slots reads some places of the process table into all: the addresses of processes.
+func (r *Reader) slots(all *[surveyPlaces]uint64, from, n uint32) ([]uint64, error) {
+	part := view(r.survey.slots[:n*wordSize])
 	if err := r.mem.read(r.processes.slots+uint64(from)*wordSize, part); err != nil {
 		return nil, fmt.Errorf("process table: %w", gone(err))
 	}
-	all := make([]uint64, n)
-	for i := range all {
+	for i := range all[:n] {
 		all[i] = part.u64(uint64(i) * wordSize)
 	}
-	return all, nil
+	return all[:n], nil
 }
 
 // stayed returns those of the figures whose process is still in its own place, without their

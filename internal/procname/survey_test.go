@@ -2,6 +2,7 @@ package procname
 
 import (
 	"errors"
+	"slices"
 	"testing"
 )
 
@@ -74,6 +75,33 @@ func TestSurvey(t *testing.T) {
 	want := Figures{Number: 23, Serial: 1, Waiting: 30000, Unfetched: 25000, Memory: fakeHeap, Reductions: 77}
 	if got, ok := surveyOf(t, r); !ok || got != want {
 		t.Errorf("%+v, %v", got, ok)
+	}
+}
+
+// However few processes a call may read, all calls together read each process once, and none
+// of them stops at an empty place.
+func TestSurveyInParts(t *testing.T) {
+	_, r := busySubject(t)
+	whole, _, err := r.Survey(0, surveyMost)
+	if err != nil || len(whole) < 2 {
+		t.Fatalf("%+v, %v", whole, err)
+	}
+	for most := 1; most <= len(whole)+1; most++ {
+		var all []Figures
+		calls := 0
+		for from := uint32(0); ; {
+			some, next, err := r.Survey(from, most)
+			if err != nil || len(some) > most || len(some) < most && next != 0 || next != 0 && next <= from {
+				t.Fatalf("%d of %d processes from %d on, next %d, error %v", len(some), most, from, next, err)
+			}
+			all, calls = append(all, some...), calls+1
+			if from = next; next == 0 {
+				break
+			}
+		}
+		if !slices.Equal(all, whole) || calls != (len(whole)+most-1)/most {
+			t.Errorf("%d at a time: %d calls, %+v, want %+v", most, calls, all, whole)
+		}
 	}
 }
 

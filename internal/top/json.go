@@ -78,7 +78,8 @@ type jsonKinds struct {
 	Seen    *jsonSeen    `json:"memory"`
 }
 
-// jsonSeen is what the VM's memory says; null for what is not known.
+// jsonSeen is what the VM's memory says; null for what is not known, and where it was not read in
+// the window.
 type jsonSeen struct {
 	Waiting    int64    `json:"waiting"`
 	Unfetched  int64    `json:"unfetched"`
@@ -187,7 +188,7 @@ func figuresFor(f *Figures) *jsonFigures {
 }
 
 func seenFor(s *Seen) *jsonSeen {
-	if !s.Known {
+	if !s.Known || s.Stale {
 		return nil
 	}
 	j := &jsonSeen{Waiting: s.Waiting, Unfetched: s.Unfetched, AtLeast: s.AtLeast, Growing: s.Growing, Before: s.Before}

@@ -128,7 +128,8 @@ func (m *Model) GroupBy(by string) { m.wantBy = by }
 // surveysMost is how many surveys wait for their window at most.
 const surveysMost = 16
 
-// Survey takes over a survey. It is shown with the window in which it was made.
+// Survey takes over a survey. It is shown with the window in which it was made, and as that of
+// an earlier time with the windows after it until there is another one.
 func (m *Model) Survey(s *Survey) {
 	if s.By != m.live.by {
 		return // it was on its way when the rows became others
@@ -166,15 +167,14 @@ func (m *Model) extend(b *outcome.Batch) {
 		s := m.surveys[0]
 		m.surveys = m.surveys[1:]
 		m.growth.add(s)
-		if len(m.surveys) == 0 || m.surveys[0].To > w.To {
+		if len(m.surveys) > 0 && m.surveys[0].To <= w.To {
+			continue
+		}
+		next.survey, next.growing = s, m.growth.some
+		if s.To > w.From {
 			m.ages.age(next, s)
-			next.survey, next.growing = s, m.growth.some
 			w.see(s)
 		}
-	}
-	if next.survey == nil && len(m.surveys) > 0 {
-		next.survey = m.surveys[0] // without ages: it is not known yet what was fetched before it
-		w.see(next.survey)
 	}
 	m.live = next
 }
@@ -226,20 +226,25 @@ func (m *Model) Freeze(on bool) {
 
 // A Table is what a model shows.
 type Table struct {
-	Window   outcome.Window
-	Time     time.Time // wall time of the window's end
-	Windows  int       // that the figures are of, the last of them is Window; 0: there are none yet
-	By       string    // what the rows are
-	Level    Level     // what is observed
-	Most     Level     // what can be
-	GaveUp   string    // why not everything is
-	DMax     [kinds]time.Duration
-	VMs      []outcome.VM
-	Rows     []Row // in their order
-	All      int   // how many there are without the filter
-	Others   Cells
-	Total    Cells
-	Used     Used // of the processors by the VMs, as the operating system says
+	Window  outcome.Window
+	Time    time.Time // wall time of the window's end
+	Windows int       // that the figures are of, the last of them is Window; 0: there are none yet
+	By      string    // what the rows are
+	Level   Level     // what is observed
+	Most    Level     // what can be
+	GaveUp  string    // why not everything is
+	DMax    [kinds]time.Duration
+	VMs     []outcome.VM
+	Rows    []Row // in their order
+	All     int   // how many there are without the filter
+	Others  Cells
+	Total   Cells
+	Used    Used // of the processors by the VMs, as the operating system says
+
+	// Stale is how long before the end of Window the VMs' memory was read, where that was
+	// before Window began; otherwise 0.
+	Stale time.Duration
+
 	Lost     [kinds]outcome.Loss
 	Partial  bool // something was not observed for all of the time
 	Cost     outcome.Cost
@@ -284,12 +289,23 @@ func (m *Model) Table() *Table {
 		t.Others.Kinds[k], t.Total.Kinds[k] = othersOf(k, windows), totalOf(k, windows)
 	}
 	if h.survey != nil {
-		t.Others.Seen, t.Total.Seen = h.survey.Rest, h.survey.Total
+		if h.survey.To <= newest.From {
+			t.Stale = time.Duration(newest.To - h.survey.To)
+		}
+		t.Others.Seen, t.Total.Seen = t.seen(h.survey.Rest), t.seen(h.survey.Total)
 		t.Others.Seen.Function, t.Total.Seen.Function = "", ""
 	}
 	t.Used = usedIn(windows)
 	t.rows(m, windows)
 	return t
+}
+
+// seen returns what a survey says of a row as what is known of the last window.
+func (t *Table) seen(s Seen) Seen {
+	if s.Known && t.Stale > 0 {
+		return s.before()
+	}
+	return s
 }
 
 // losses adds up what was lost.
@@ -314,7 +330,7 @@ func (t *Table) rows(m *Model, windows []*window) {
 		}
 		r := Row{ID: id, Process: known.process, Name: known.name}
 		if s := t.shown.survey; s != nil {
-			r.Seen = s.Rows[id]
+			r.Seen = t.seen(s.Rows[id])
 		}
 		for k := range Kind(t.shown.level) {
 			r.Kinds[k] = figuresOf(id, k, windows)

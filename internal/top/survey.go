@@ -19,7 +19,7 @@ import (
 // A Surveyor reads the figures of processes from the memory of VMs, as
 // [outcome.VMSource] does. It is used by one goroutine, beside everything else.
 type Surveyor interface {
-	Survey(vm int, from uint32, places int) (all []procname.Figures, next uint32, err error)
+	Survey(vm int, from uint32, processes int) (all []procname.Figures, next uint32, err error)
 	ProcessName(vm int, p outcome.PID) string
 	ProcessFunction(vm int, p outcome.PID) string
 }
@@ -41,6 +41,10 @@ type Seen struct {
 	Aged   bool          // Oldest is known
 	Oldest time.Duration // the age of the message that waits for longest, at least
 	Before bool          // that message was there before the observation began
+
+	// Stale says that it was read before the window began, see [Table.Stale]. The age of what
+	// waits is not known then, nor whether the queue grows.
+	Stale bool
 
 	Settled  bool // nothing of the queue is between its parts, so ages can be known
 	Messages bool // nothing but messages is not fetched
@@ -80,12 +84,15 @@ type Survey struct {
 	Total    Seen
 }
 
-// surveyShare is how much of the time reading the VMs' memory may take: one part of so many.
-const surveyShare = 20
+// before returns what was seen as something that was read before the window began.
+func (s Seen) before() Seen {
+	s.Stale, s.Growing, s.Aged, s.Oldest = true, false, false, 0
+	return s
+}
 
 const (
-	// surveyPlaces is how many places of a process table are read in one go.
-	surveyPlaces = 512
+	// surveyProcesses is how many processes are read in one go.
+	surveyProcesses = 512
 
 	// firstSurvey is after what time it is tried again where nothing could be read.
 	firstSurvey = 100 * time.Millisecond
@@ -111,9 +118,11 @@ type spent struct {
 	at         int64
 }
 
-// survey surveys VMs again and again, until the context is done.
+// survey surveys VMs shortly before the end of each window, until the context is done. It
+// leaves out windows where surveys take too much of the time.
 func (t *Top) survey(ctx context.Context, s Surveyor) {
 	r := reading{surveyor: s, noticed: make(map[outcome.VM]bool)}
+	var pay allowance
 	wait := time.NewTimer(0)
 	defer wait.Stop()
 	for {
@@ -123,9 +132,9 @@ func (t *Top) survey(ctx context.Context, s Surveyor) {
 		case <-wait.C:
 		}
 		t.mu.Lock()
-		vms, by := t.vms, t.model.live.by
+		vms, by, plan := t.vms, t.model.live.by, t.plan
 		t.mu.Unlock()
-		began := time.Now()
+		from := monotonic.Now()
 		found, why := r.read(ctx, vms, by)
 		for _, text := range why {
 			t.notice(text)
@@ -135,10 +144,50 @@ func (t *Top) survey(ctx context.Context, s Surveyor) {
 			t.mu.Lock()
 			t.model.Survey(found)
 			t.mu.Unlock()
-			pause = max(t.opts.Window, surveyShare*time.Since(began))
+			now := monotonic.Now()
+			pause = time.Duration(beforeEnd(plan, max(now, pay.survey(from, now)), time.Duration(now-from)) - now)
 		}
 		wait.Reset(pause)
 	}
+}
+
+// beforeEnd returns when the next survey should begin, from a time on: shortly before the end of
+// a window of a plan, so that its figures are of that window and as new as can be. took is how
+// long the survey before took.
+func beforeEnd(p outcome.Plan, from int64, took time.Duration) int64 {
+	lead := int64(min(max(p.Window/10, 2*took), p.Window/2))
+	due := p.From - lead
+	if due < from {
+		due = p.At(p.Number(from)).To - lead
+	}
+	if due < from {
+		due += int64(p.Window)
+	}
+	return due
+}
+
+// An allowance limits surveys to a part of the time, on average. A survey that takes long, as
+// others use the processors, is made up for by those before and after it.
+type allowance struct {
+	saved time.Duration // what surveys may take at that time, negative where they took too much
+	at    int64         // nanoseconds of CLOCK_MONOTONIC; 0: there was no survey yet
+}
+
+const (
+	// surveyShare is how much of the time surveys may take: one part of so many.
+	surveyShare = 20
+
+	// surveySaved is how much of the time that surveys do not take is saved at most.
+	surveySaved = 250 * time.Millisecond
+)
+
+// survey notes a survey from one time to another. It returns when the next one may begin.
+func (a *allowance) survey(from, to int64) int64 {
+	if a.at != 0 {
+		a.saved = min(a.saved+time.Duration(from-a.at)/surveyShare, surveySaved)
+	}
+	a.saved, a.at = a.saved-time.Duration(to-from), from
+	return max(to, from-surveyShare*int64(a.saved))
 }
 
 // read surveys VMs once. It also says of which VMs nothing can be known, once.
@@ -183,7 +232,7 @@ func (r *reading) name(s *Survey) {
 // readVM surveys a VM.
 func (r *reading) readVM(ctx context.Context, s *Survey, vm outcome.VM, reductions map[ID]spent) error {
 	for from := uint32(0); ctx.Err() == nil; {
-		all, next, err := r.surveyor.Survey(vm.PID, from, surveyPlaces)
+		all, next, err := r.surveyor.Survey(vm.PID, from, surveyProcesses)
 		if err != nil {
 			return err
 		}

@@ -3,13 +3,18 @@ package top
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
+	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/guard"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/price"
 	"github.com/beamscope/beamscope/internal/procname"
 )
 
@@ -20,12 +25,12 @@ type fakeMemory struct {
 	err     map[int]error
 }
 
-func (f *fakeMemory) Survey(vm int, from uint32, places int) (all []procname.Figures, next uint32, err error) {
+func (f *fakeMemory) Survey(vm int, from uint32, most int) (all []procname.Figures, next uint32, err error) {
 	if f.err[vm] != nil {
 		return nil, 0, f.err[vm]
 	}
 	all = f.figures[vm]
-	end := min(int(from)+places, len(all))
+	end := min(int(from)+most, len(all))
 	if next = uint32(end); end == len(all) {
 		next = 0
 	}
@@ -106,6 +111,104 @@ func TestSurveyUnknown(t *testing.T) {
 	for _, c := range []Column{ByWaiting, ByOldest, ByMemory, ByReductions, ByFunction, ByCPU, ByDirty} {
 		if text := c.cell(none, new([kinds]time.Duration)); text != "-" {
 			t.Errorf("%v: %q", c, text)
+		}
+	}
+}
+
+// In a window in which the memory was not read, what was read before is no figure of the window:
+// JSON has null, a table says how old it is, and nothing is known of ages or of what grows.
+func TestWindowWithoutSurvey(t *testing.T) {
+	m := NewModel(outcome.GroupPID, price.Limit{Share: price.DefaultShare})
+	p := plan(Everything, outcome.GroupPID)
+	m.Configure(p)
+	queue := []load{{key: "<0.44.0>", pid: 44, waiting: 500, more: 500}}
+	for n := range 3 {
+		if err := see(m, p, n, queue, shop); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if seen := rowOf(t, m.Table(), "<0.44.0>").Seen; seen.Stale || seen.Waiting != 1500 || !seen.Growing || seenFor(&seen) == nil {
+		t.Fatalf("in a window with a survey: %+v", seen)
+	}
+	for n, late := range []bool{3: false, 4: true, 5: false} {
+		if n < 3 {
+			continue
+		}
+		if late { // it was on its way when its window ended
+			m.Survey(surveyAt(p, n-1, queue, shop))
+		}
+		if _, err := m.Add(batch(p, n, shop)); err != nil {
+			t.Fatal(err)
+		}
+		table := m.Table()
+		for name, seen := range map[string]Seen{"row": rowOf(t, table, "<0.44.0>").Seen, "total": table.Total.Seen} {
+			if !seen.Stale || seen.Growing || seen.Aged || seenFor(&seen) != nil || !math.IsNaN(seen.age()) {
+				t.Errorf("window %d, %s: %+v", n, name, seen)
+			}
+		}
+		if text := printed(t, table); table.Stale < p.Window || !strings.Contains(text, "waiting, memory, reds/s and function: read "+figures.Delay(table.Stale)+" before the end of this window\n") {
+			t.Errorf("window %d: %v\n%s", n, table.Stale, text)
+		}
+		if waits := m.live.windows[len(m.live.windows)-1].waiting; waits != nil {
+			t.Errorf("window %d: the trend has %v", n, waits)
+		}
+	}
+	if err := see(m, p, 6, queue, shop); err != nil {
+		t.Fatal(err)
+	}
+	if table := m.Table(); table.Stale != 0 || rowOf(t, table, "<0.44.0>").Seen.Stale {
+		t.Errorf("stale for %v after a survey", table.Stale)
+	}
+}
+
+// The next survey begins as soon as it may, shortly before the end of a window: never in the
+// first half of one.
+func TestBeforeEnd(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		p := outcome.Plan{From: rapid.Int64Range(0, 1e12).Draw(r, "begins"), Window: time.Duration(rapid.Int64Range(100e6, 10e9).Draw(r, "window"))}
+		from := rapid.Int64Range(0, 2e12).Draw(r, "from")
+		took := time.Duration(rapid.Int64Range(0, 1e9).Draw(r, "took"))
+		due := beforeEnd(p, from, took)
+		left := p.From - due // of the last window before the plan
+		if due >= p.From {
+			left = p.At(p.Number(due)).To - due
+		}
+		if due < from || left > int64(p.Window/2) || left < min(int64(2*took), int64(p.Window/2)) || left < int64(p.Window/10) {
+			r.Fatalf("from %d: at %d, %d before the end of a window", from, due, left)
+		}
+		if from >= p.From && due-from > int64(p.Window) {
+			r.Fatalf("from %d: at %d, a window is left out", from, due)
+		}
+	})
+}
+
+// Surveys take a twentieth of the time at most, but for what was saved. One that takes long is
+// no reason to leave out a window where the others are short.
+func TestAllowance(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		var a allowance
+		now, begun, all := int64(1), int64(1), int64(0)
+		for range rapid.IntRange(1, 50).Draw(r, "surveys") {
+			if all*surveyShare > now-begun+surveyShare*int64(surveySaved) {
+				r.Fatalf("%d of %d", all, now-begun)
+			}
+			took := rapid.Int64Range(0, 1e9).Draw(r, "took")
+			free := a.survey(now, now+took)
+			all += took
+			if free < now+took {
+				r.Fatalf("free at %d, and it ends at %d", free, now+took)
+			}
+			now = free + rapid.Int64Range(0, 2e9).Draw(r, "pause")
+		}
+	})
+	var a allowance
+	for n := range int64(20) {
+		from, took := n*1e9+1, int64(5e6)
+		if n == 10 {
+			took = 150e6
+		}
+		if free := a.survey(from, from+took); free > from+1e9 {
+			t.Errorf("survey %d: the next one is %v later", n, time.Duration(free-from))
 		}
 	}
 }

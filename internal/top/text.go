@@ -189,9 +189,20 @@ func (t *Table) costText() string {
 	return text + fmt.Sprintf("; own %s", figures.Percent(float64(t.Cost.Collector)/float64(t.Duration)))
 }
 
+// staleText says how old the figures of the VMs' memory are, "" where they are of the window.
+func (t *Table) staleText() string {
+	if t.Stale == 0 {
+		return ""
+	}
+	return fmt.Sprintf("waiting, memory, reds/s and function: read %s before the end of this window", figures.Delay(t.Stale))
+}
+
 // remarks returns what is to be said below the table, a line each.
 func (t *Table) remarks() []string {
 	var lines []string
+	if text := t.staleText(); text != "" {
+		lines = append(lines, text)
+	}
 	if t.Partial {
 		lines = append(lines, "not observed for all of the time")
 	}

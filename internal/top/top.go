@@ -66,6 +66,7 @@ type Top struct {
 
 	mu    sync.Mutex
 	model *Model
+	plan  outcome.Plan // of the windows
 	vms   []outcome.VM // of the last batch
 
 	telling sync.Mutex
@@ -116,6 +117,7 @@ func (t *Top) open(ctx context.Context, l Level) error {
 		return err
 	}
 	plan := system.Plan(monotonic.Now() + int64(attaching))
+	t.plan = plan
 	if t.source, err = t.opts.Source(ctx, plan); err != nil {
 		return err
 	}
@@ -280,6 +282,7 @@ func (t *Top) Configured(_ *scope.System, p outcome.Plan) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.model.Configure(p)
+	t.plan = p
 	return nil
 }
 

@@ -256,6 +256,9 @@ func (v *View) stateParts() []string {
 		return nil
 	}
 	var parts []string
+	if t.Stale > 0 {
+		parts = append(parts, v.tagged(tui.Doubtful, "memory read "+figures.Delay(t.Stale)+" ago"))
+	}
 	if t.Partial {
 		parts = append(parts, v.tagged(tui.Doubtful, "not observed for all of the time"))
 	}
@@ -373,8 +376,12 @@ func (s *Seen) sentence() string {
 	if !s.Known {
 		return "not known"
 	}
-	text := fmt.Sprintf("%s waiting, %d not fetched, the oldest for %s", s.waitingText(float64(s.Waiting)), s.Unfetched, s.oldestText())
-	if s.Before {
+	text := ""
+	if s.Stale {
+		text = "before this window: "
+	}
+	text += fmt.Sprintf("%s waiting, %d not fetched, the oldest for %s", s.waitingText(float64(s.Waiting)), s.Unfetched, s.oldestText())
+	if s.Before && s.Aged {
 		text += " (it was there before the observation)"
 	}
 	return text + fmt.Sprintf("; heaps %sB; %s reductions/s; in %s", figures.Count(s.bytes()), figures.Count(s.rate()), s.functionText())

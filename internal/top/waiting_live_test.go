@@ -139,6 +139,35 @@ func TestLiveQueuesGrow(t *testing.T) {
 	}
 }
 
+// Each window of a small VM has a reading of its own: a queue that only grows is longer in each
+// of them.
+func TestLiveEachWindowIsRead(t *testing.T) {
+	vmtest.NeedEBPF(t)
+	beam, err := erlang.StartVM(t.Context(), vmtest.Private(t), erlang.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer beam.Stop()
+	deaf := pids(t, beam, `
+		Deaf = spawn(fun() -> receive never -> ok end end),
+		spawn(fun F() -> Deaf ! x, timer:sleep(5), F() end),
+		[Deaf]`)[0]
+	before, inARow := int64(0), 0
+	watch(t, beam, outcome.GroupPID, func(table *Table) bool {
+		row := rowIn(table, deaf)
+		if row == nil || !row.Seen.Known || row.Seen.Stale {
+			inARow = 0
+			return false
+		}
+		if row.Seen.Waiting <= before {
+			t.Errorf("%d messages wait, and %d waited in a window before", row.Seen.Waiting, before)
+		}
+		before = row.Seen.Waiting
+		inARow++
+		return inARow == 8
+	})
+}
+
 // The processor time of processes is what the operating system counts for their threads. A
 // process that sleeps in a dirty function has dirty time, and hardly any processor time.
 func TestLiveProcessorAndDirtyTime(t *testing.T) {
