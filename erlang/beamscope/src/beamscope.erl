@@ -25,7 +25,9 @@
          hand_over/1,
          with_span/2, with_span/3]).
 
--export_type([name/0, attrs/0, handle/0, span_ctx/0]).
+-export([text/1]). % for beamscope_ring
+
+-export_type([name/0, attrs/0, handle/0, span_ctx/0, text/0]).
 
 %% The specification of dyntrace:pn forgets that iodata may be a binary, which is
 %% what it does take; dialyzer would believe that no call of it ever returns.
@@ -42,7 +44,11 @@
 -define(MAX_TEXT, 255).
 -define(BIG, (1 bsl 1024)).
 
-%% The Id of the innermost with_span of this process, while it is watched.
+%% The class of a span that fires the probe though the VM has a ring, in its Id.
+-define(CLASS_BITS, 4).
+-define(CLASS_MASK, 15).
+
+%% The handle of the innermost with_span of this process, while it is watched.
 -define(CURRENT, '$beamscope_span').
 
 -type name() :: binary() | atom() | unicode:chardata().
@@ -55,13 +61,19 @@
 %% instance. Without `seq_trace' it is as the environment of the application says:
 %% `{beamscope, [{seq_trace, true}]}', and `false' by default.
 
--type handle() :: {Id :: pos_integer(), Label :: 1..?LABELS, Name :: binary()}
+-type handle() :: {ring, Birth :: integer(), beamscope_ring:id()}
+                | {ring, Birth :: integer(), beamscope_ring:id(), beamscope_token:label()}
+                | {Id :: pos_integer(), Label :: 1..?LABELS, Name :: binary()}
                 | {Id :: pos_integer(), Label :: 1..?LABELS, Name :: binary(), beamscope_token:label()}
+                | {skip, beamscope_ring:class()}
                 | ignore.
 %% All there is to know about a span; it may be sent to another process, to be
 %% ended there. It has four elements where it was the span that gave its process a
-%% token of seq_trace. `ignore' when nobody watched as the span started. Treat it as
-%% opaque, except that `ignore' may be written out.
+%% token of seq_trace. `ignore' when nobody watched as the span started, `skip' when the
+%% watcher takes a sample that it is not in. Treat it as opaque, except that `ignore'
+%% may be written out.
+
+-type text() :: binary(). % of at most 255 bytes
 
 -type span_ctx() :: undefined | term().
 %% OpenTelemetry's span context, `undefined' without OpenTelemetry.
@@ -77,29 +89,33 @@ start_span(Name) ->
 start_span(Name, Attrs) ->
     start_span(?FACILITIES, Name, Attrs).
 
-start_span(probes, Name, Attrs) -> {undefined, open(Name, Attrs, false)};
-start_span(none, _Name, _Attrs) -> {undefined, ignore};
-start_span(both, Name, Attrs) -> {beamscope_otel:start(Name, Attrs), open(Name, Attrs, false)};
-start_span(otel, Name, Attrs) -> {beamscope_otel:start(Name, Attrs), ignore};
-start_span({probes, seq_trace}, Name, Attrs) -> {undefined, open(Name, Attrs, true)};
-start_span({both, seq_trace}, Name, Attrs) -> {beamscope_otel:start(Name, Attrs), open(Name, Attrs, true)};
-start_span(undecided, Name, Attrs) -> start_span(beamscope_facilities:decide(), Name, Attrs).
+start_span({Carrier, Otel, Traced}, Name, Attrs) ->
+    {start_otel(Otel, Name, Attrs), open(Carrier, Name, Attrs, Traced)};
+start_span(undecided, Name, Attrs) ->
+    start_span(beamscope_facilities:decide(), Name, Attrs).
 
-open(Name, Attrs, ByDefault) ->
-    case start(Name, Attrs) of
-        ignore -> ignore;
-        Handle ->
-            case traced(Attrs, ByDefault) of
-                false -> Handle;
-                true -> with_token(Handle)
-            end
+start_otel(true, Name, Attrs) -> beamscope_otel:start(Name, Attrs);
+start_otel(false, _Name, _Attrs) -> undefined.
+
+open(Carrier, Name, Attrs, ByDefault) ->
+    Handle = start(Carrier, Name, Attrs),
+    case is_seen(Handle) andalso traced(Attrs, ByDefault) of
+        false -> Handle;
+        true -> with_token(Handle)
     end.
 
-with_token({Id, Label, Name} = Handle) ->
-    case beamscope_token:put_on(Id) of
+with_token(Handle) ->
+    case beamscope_token:put_on(id(Handle)) of
         none -> Handle;
-        Token -> {Id, Label, Name, Token}
+        Token -> erlang:append_element(Handle, Token)
     end.
+
+id({ring, _Birth, Id}) -> Id;
+id({Id, _Label, _Name}) -> Id.
+
+is_seen(ignore) -> false;
+is_seen({skip, _Class}) -> false;
+is_seen(_) -> true.
 
 traced(#{seq_trace := Traced}, _ByDefault) -> Traced =:= true;
 traced(_Attrs, ByDefault) -> ByDefault.
@@ -108,15 +124,15 @@ traced(_Attrs, ByDefault) -> ByDefault.
 %% of OpenTelemetry, which is what is left to do after {@link fail_span/2}.
 -spec end_span(span_ctx(), handle()) -> ok.
 end_span(undefined, Handle) ->
-    emit(?END, Handle, <<>>);
+    finish(Handle, success, <<>>);
 end_span(Ctx, Handle) ->
-    emit(?END, Handle, <<>>),
+    finish(Handle, success, <<>>),
     beamscope_otel:stop(Ctx).
 
 %% @equiv fail_span(Handle, <<>>)
 -spec fail_span(handle()) -> ok.
 fail_span(Handle) ->
-    emit(?FAIL, Handle, <<>>).
+    finish(Handle, failure, <<>>).
 
 %% @doc Ends a span as a failure of some class: an atom, a text, or any term,
 %% which is then formatted. At most 255 bytes count.
@@ -125,17 +141,18 @@ fail_span(Handle) ->
 %% fit; `end_span(Ctx, ignore)' closes it. `end_span(Ctx, Handle)' does too, but
 %% its end comes after the failure and counts as late at the collector.
 -spec fail_span(handle(), Class :: term()) -> ok.
-fail_span(ignore, _Class) ->
-    ok;
 fail_span(Handle, Class) ->
-    emit(?FAIL, Handle, text(Class)).
+    case is_seen(Handle) of
+        true -> finish(Handle, failure, text(Class));
+        false -> ok
+    end.
 
 %% @doc Says that a span was given away, in a message that has been sent: another
 %% process will end it. Takes off the token of seq_trace that it gave this process,
 %% which would otherwise go with what the process does next. Does nothing without
 %% `seq_trace'.
 -spec hand_over(handle()) -> ok.
-hand_over({_Id, _Label, _Name, Token}) -> beamscope_token:take_off(Token);
+hand_over({_, _, _, Token}) -> beamscope_token:take_off(Token);
 hand_over(_Handle) -> ok.
 
 %% @equiv with_span(Name, Fun, #{})
@@ -150,30 +167,34 @@ with_span(Name, Fun) ->
 with_span(Name, Fun, Attrs) ->
     with_span(?FACILITIES, Name, Fun, Attrs).
 
-with_span(probes, Name, Fun, Attrs) -> within(Name, Fun, Attrs, false);
-with_span(none, _Name, Fun, _Attrs) -> Fun();
-with_span(both, Name, Fun, Attrs) ->
-    beamscope_otel:with(Name, Attrs, fun() -> within(Name, Fun, Attrs, false) end);
-with_span(otel, Name, Fun, Attrs) -> beamscope_otel:with(Name, Attrs, Fun);
-with_span({probes, seq_trace}, Name, Fun, Attrs) -> within(Name, Fun, Attrs, true);
-with_span({both, seq_trace}, Name, Fun, Attrs) ->
-    beamscope_otel:with(Name, Attrs, fun() -> within(Name, Fun, Attrs, true) end);
+with_span({Carrier, true, Traced}, Name, Fun, Attrs) ->
+    beamscope_otel:with(Name, Attrs, fun() -> within(Carrier, Name, Fun, Attrs, Traced) end);
+with_span({Carrier, false, Traced}, Name, Fun, Attrs) ->
+    within(Carrier, Name, Fun, Attrs, Traced);
 with_span(undecided, Name, Fun, Attrs) ->
     with_span(beamscope_facilities:decide(), Name, Fun, Attrs).
 
-within(Name, Fun, Attrs, ByDefault) ->
-    case start(Name, Attrs) of
+within(Carrier, Name, Fun, Attrs, ByDefault) ->
+    case start(Carrier, Name, Attrs) of
         ignore -> Fun();
-        {Id, _, _} = Handle ->
+        {skip, _Class} = Handle -> skipped(Fun, put(?CURRENT, Handle));
+        Handle ->
             case traced(Attrs, ByDefault) of
-                false -> watched(Handle, Fun, put(?CURRENT, Id));
-                true -> watched_with_token(Handle, Fun, Id)
+                false -> watched(Handle, Fun, put(?CURRENT, Handle));
+                true -> watched_with_token(Handle, Fun)
             end
     end.
 
-watched_with_token(Handle, Fun, Id) ->
-    Entered = beamscope_token:enter(Id),
-    try watched(Handle, Fun, put(?CURRENT, Id))
+%% The spans inside have to know that they are not to be seen either.
+skipped(Fun, Outer) ->
+    try Fun()
+    after
+        restore(Outer)
+    end.
+
+watched_with_token(Handle, Fun) ->
+    Entered = beamscope_token:enter(id(Handle)),
+    try watched(Handle, Fun, put(?CURRENT, Handle))
     after
         beamscope_token:leave(Entered)
     end.
@@ -181,11 +202,11 @@ watched_with_token(Handle, Fun, Id) ->
 watched(Handle, Fun, Outer) ->
     try Fun() of
         Result ->
-            emit(?END, Handle, <<>>),
+            finish(Handle, success, <<>>),
             Result
     catch
         Class:Reason:Stack ->
-            emit(?FAIL, Handle, summary(Class, Reason)),
+            finish(Handle, failure, summary(Class, Reason)),
             erlang:raise(Class, Reason, Stack)
     after
         restore(Outer)
@@ -194,37 +215,74 @@ watched(Handle, Fun, Outer) ->
 restore(undefined) -> erase(?CURRENT);
 restore(Outer) -> put(?CURRENT, Outer).
 
+start(none, _Name, _Attrs) ->
+    ignore;
+start(probes, Name, Attrs) ->
+    fire(erlang:unique_integer([positive]), parent_id(parent(Attrs)), text(Name));
+start(Ring, Name, Attrs) ->
+    case beamscope_ring:control(Ring) of
+        0 -> ignore;
+        Control -> start(Ring, Control, Name, parent(Attrs))
+    end.
+
+start(Ring, Control, Name, Parent) ->
+    case beamscope_ring:start(Ring, Control, lineage(Parent), Name) of
+        {probe, Class} ->
+            fire((erlang:unique_integer([positive]) bsl ?CLASS_BITS) bor Class, parent_id(Parent), text(Name));
+        Handle ->
+            Handle
+    end.
+
 %% Firing the probe and asking whether anybody listens are one call: a span
 %% that nobody saw start is not worth ending.
-start(Name0, Attrs) ->
-    Name = text(Name0),
+fire(Id, Parent, Name) ->
     Label = 1 + erlang:crc32(Name) rem ?LABELS,
-    Id = erlang:unique_integer([positive]),
-    case dyntrace:pn(Label, Id, ?START, ?VERSION, parent(Attrs), Name, <<>>) of
+    case dyntrace:pn(Label, Id, ?START, ?VERSION, Parent, Name, <<>>) of
         true -> {Id, Label, Name};
         _NobodyListens -> ignore
     end.
 
-emit(_Kind, ignore, _Detail) ->
+finish({ring, _Birth, _Id} = Handle, How, Detail) ->
+    case ?FACILITIES of
+        {Ring, _, _} when is_tuple(Ring) -> beamscope_ring:finish(Ring, Handle, How, Detail);
+        _ -> ok
+    end;
+finish({ring, Birth, Id, Token}, How, Detail) ->
+    finish({ring, Birth, Id}, How, Detail),
+    beamscope_token:take_off(Token);
+finish({Id, Label, Name}, How, Detail) ->
+    _ = dyntrace:pn(Label, Id, kind(How), ?VERSION, 0, Name, Detail),
     ok;
-emit(Kind, {Id, Label, Name}, Detail) ->
-    _ = dyntrace:pn(Label, Id, Kind, ?VERSION, 0, Name, Detail),
-    ok;
-emit(Kind, {Id, Label, Name, Token}, Detail) ->
-    _ = dyntrace:pn(Label, Id, Kind, ?VERSION, 0, Name, Detail),
-    beamscope_token:take_off(Token).
+finish({Id, Label, Name, Token}, How, Detail) ->
+    finish({Id, Label, Name}, How, Detail),
+    beamscope_token:take_off(Token);
+finish(_Unseen, _How, _Detail) ->
+    ok.
 
-parent(#{parent := {Id, _, _}}) -> Id;
-parent(#{parent := {Id, _, _, _}}) -> Id;
-parent(#{parent := ignore}) -> 0;
-parent(_) ->
-    case get(?CURRENT) of
-        undefined -> 0;
-        Id -> Id
-    end.
+kind(success) -> ?END;
+kind(failure) -> ?FAIL.
 
-%% Whatever we are given becomes a text the probe can carry. An oddity shows up
+%% The handle of the span within which one starts.
+parent(#{parent := Parent}) -> Parent;
+parent(_) -> get(?CURRENT).
+
+%% The parent and the class of its root, as far as the ring can know them.
+lineage(undefined) -> root;
+lineage({ring, _Birth, Id}) -> {Id, beamscope_ring:class(Id)};
+lineage({ring, _Birth, Id, _Token}) -> {Id, beamscope_ring:class(Id)};
+lineage({skip, Class}) -> Class;
+lineage({Id, _Label, _Name}) -> Id band ?CLASS_MASK;
+lineage({Id, _Label, _Name, _Token}) -> Id band ?CLASS_MASK;
+lineage(_) -> root.
+
+%% What the probes call it: a parent in the ring has no name there.
+parent_id({Id, _Label, _Name}) when is_integer(Id) -> Id;
+parent_id({Id, _Label, _Name, _Token}) when is_integer(Id) -> Id;
+parent_id(_) -> 0.
+
+%% @doc Whatever we are given becomes a text that probes and rings can carry. An oddity shows up
 %% on the oscilloscope's screen and not as a crash of the system it watches.
+-spec text(term()) -> text().
 text(Bin) when is_binary(Bin), byte_size(Bin) =< ?MAX_TEXT -> Bin;
 text(Bin) when is_binary(Bin) -> binary:part(Bin, 0, ?MAX_TEXT);
 text(Atom) when is_atom(Atom) -> text(atom_to_binary(Atom));
