@@ -127,3 +127,53 @@ func executables(mappings []mapping) []mapping {
 	}
 	return result
 }
+
+// A Range is a part of a process's addresses.
+type Range struct{ Start, End uint64 }
+
+// Anonymous returns the parts of the process's memory that are its own, can be written to
+// and belong to no file, in order of address.
+func (p Process) Anonymous() ([]Range, error) {
+	file, err := os.Open(p.path("maps"))
+	if err != nil {
+		return nil, p.wrap("maps", err)
+	}
+	defer file.Close()
+	var ranges []Range
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, maxMapsLine)
+	for lines.Scan() {
+		m, err := parseMapping(lines.Text())
+		if err != nil {
+			return nil, p.wrap("maps", fmt.Errorf("%q: %w", lines.Text(), err))
+		}
+		if m.inode == 0 && m.write && m.private {
+			ranges = append(ranges, Range{Start: m.start, End: m.end})
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, p.wrap("maps", err)
+	}
+	return ranges, p.check()
+}
+
+// Pages opens what tells which pages of the process's memory are there: 8 bytes a page,
+// see pagemap in the kernel's documentation of /proc.
+func (p Process) Pages() (*os.File, error) { return p.open("pagemap", os.O_RDONLY) }
+
+// WritableMemory opens the process's memory to be read and written by address. The
+// file stays that of this process's memory, also when its PID is another's.
+func (p Process) WritableMemory() (*os.File, error) { return p.open("mem", os.O_RDWR) }
+
+// open opens one of the process's files.
+func (p Process) open(name string, flags int) (*os.File, error) {
+	file, err := os.OpenFile(p.path(name), flags, 0)
+	if err != nil {
+		return nil, p.wrap(name, err)
+	}
+	if err := p.check(); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}

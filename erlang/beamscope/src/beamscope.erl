@@ -61,14 +61,14 @@
 %% instance. Without `seq_trace' it is as the environment of the application says:
 %% `{beamscope, [{seq_trace, true}]}', and `false' by default.
 
--type handle() :: {ring, Birth :: integer(), beamscope_ring:id()}
-                | {ring, Birth :: integer(), beamscope_ring:id(), beamscope_token:label()}
+-type handle() :: beamscope_ring:handle()
+                | {ring, Birth :: integer(), beamscope_ring:id(), Name :: 0..4095, beamscope_token:label()}
                 | {Id :: pos_integer(), Label :: 1..?LABELS, Name :: binary()}
                 | {Id :: pos_integer(), Label :: 1..?LABELS, Name :: binary(), beamscope_token:label()}
                 | {skip, beamscope_ring:class()}
                 | ignore.
 %% All there is to know about a span; it may be sent to another process, to be
-%% ended there. It has four elements where it was the span that gave its process a
+%% ended there. It has one element more where it was the span that gave its process a
 %% token of seq_trace. `ignore' when nobody watched as the span started, `skip' when the
 %% watcher takes a sample that it is not in. Treat it as opaque, except that `ignore'
 %% may be written out.
@@ -110,7 +110,7 @@ with_token(Handle) ->
         Token -> erlang:append_element(Handle, Token)
     end.
 
-id({ring, _Birth, Id}) -> Id;
+id({ring, _Birth, Id, _Name}) -> Id;
 id({Id, _Label, _Name}) -> Id.
 
 is_seen(ignore) -> false;
@@ -152,7 +152,8 @@ fail_span(Handle, Class) ->
 %% which would otherwise go with what the process does next. Does nothing without
 %% `seq_trace'.
 -spec hand_over(handle()) -> ok.
-hand_over({_, _, _, Token}) -> beamscope_token:take_off(Token);
+hand_over({ring, _Birth, _Id, _Name, Token}) -> beamscope_token:take_off(Token);
+hand_over({Id, _Label, _Name, Token}) when is_integer(Id) -> beamscope_token:take_off(Token);
 hand_over(_Handle) -> ok.
 
 %% @equiv with_span(Name, Fun, #{})
@@ -242,13 +243,13 @@ fire(Id, Parent, Name) ->
         _NobodyListens -> ignore
     end.
 
-finish({ring, _Birth, _Id} = Handle, How, Detail) ->
+finish({ring, _Birth, _Id, _Name} = Handle, How, Detail) ->
     case ?FACILITIES of
         {Ring, _, _} when is_tuple(Ring) -> beamscope_ring:finish(Ring, Handle, How, Detail);
         _ -> ok
     end;
-finish({ring, Birth, Id, Token}, How, Detail) ->
-    finish({ring, Birth, Id}, How, Detail),
+finish({ring, Birth, Id, Name, Token}, How, Detail) ->
+    finish({ring, Birth, Id, Name}, How, Detail),
     beamscope_token:take_off(Token);
 finish({Id, Label, Name}, How, Detail) ->
     _ = dyntrace:pn(Label, Id, kind(How), ?VERSION, 0, Name, Detail),
@@ -268,8 +269,8 @@ parent(_) -> get(?CURRENT).
 
 %% The parent and the class of its root, as far as the ring can know them.
 lineage(undefined) -> root;
-lineage({ring, _Birth, Id}) -> {Id, beamscope_ring:class(Id)};
-lineage({ring, _Birth, Id, _Token}) -> {Id, beamscope_ring:class(Id)};
+lineage({ring, _Birth, Id, _Name}) -> {Id, beamscope_ring:class(Id)};
+lineage({ring, _Birth, Id, _Name, _Token}) -> {Id, beamscope_ring:class(Id)};
 lineage({skip, Class}) -> Class;
 lineage({Id, _Label, _Name}) -> Id band ?CLASS_MASK;
 lineage({Id, _Label, _Name, _Token}) -> Id band ?CLASS_MASK;

@@ -31,7 +31,8 @@
 %% The class of the span's root, and the ring and slot of its start.
 -type class() :: 0..15.
 -type control() :: non_neg_integer().
--type handle() :: {ring, Birth :: integer(), id()}.
+-type handle() :: {ring, Birth :: integer(), id(), Name :: 0..4095}.
+%% The name is the number of a text.
 
 %% The array stays for the life of the VM: freed memory may be another's, and collectors
 %% write to it.
@@ -121,7 +122,7 @@ start(Ring, Control, Parent, Name) ->
                 Control band (Bit bsl ?EXPLAIN_SHIFT) =/= 0, Ring#ring.probes ->
                     {probe, Class};
                 true ->
-                    {ring, Ring#ring.birth, record(Ring, Class, Parent, beamscope:text(Name), Now)}
+                    record(Ring, Class, Parent, text(Ring, beamscope:text(Name), ?NO_ROOM), Now)
             end;
         _ ->
             %% The collector is gone. Later spans need not look at the clock.
@@ -133,8 +134,7 @@ class(root, Now) -> (((Now band 16#FFFFFF) * 40503) bsr 12) band (?CLASSES - 1);
 class({_Id, Class}, _) -> Class;
 class(Class, _) -> Class.
 
-record(#ring{array = Array} = Ring, Class, Parent, Name, Now) ->
-    Text = text(Ring, Name, ?NO_ROOM),
+record(#ring{array = Array, birth = Birth} = Ring, Class, Parent, Text, Now) ->
     R = ring_number(Ring),
     Slot = take_slot(Ring, R),
     Lap = lap(Ring, Slot),
@@ -142,7 +142,7 @@ record(#ring{array = Array} = Ring, Class, Parent, Name, Now) ->
     ok = atomics:put(Array, At, Lap bor (Text bsl ?TEXT_SHIFT) bor (Now band ?TIME_MASK)),
     ok = atomics:put(Array, At + 1, Lap bor (?KIND_START bsl ?KIND_SHIFT) bor parent(Class, Parent)),
     ok = atomics:put(Array, At + 2, Lap bor process()),
-    (Class bsl ?CLASS_SHIFT) bor (R bsl ?RING_SHIFT) bor (Slot band ?SLOT_MASK).
+    {ring, Birth, (Class bsl ?CLASS_SHIFT) bor (R bsl ?RING_SHIFT) bor (Slot band ?SLOT_MASK), Text}.
 
 parent(_Class, {Id, _}) -> Id;
 parent(Class, _) -> (Class bsl ?CLASS_SHIFT) bor (?NO_RING bsl ?RING_SHIFT).
@@ -150,23 +150,27 @@ parent(Class, _) -> (Class bsl ?CLASS_SHIFT) bor (?NO_RING bsl ?RING_SHIFT).
 %% @doc Records the end of a span, in any process. A failure may have a class. A span of
 %% another VM, or of another life of this one, is not ended here.
 -spec finish(ring(), handle(), success | failure, beamscope:text()) -> ok.
-finish(#ring{birth = Birth} = Ring, {ring, Birth, Id}, success, _) ->
-    finish(Ring, Id, ?KIND_SUCCESS, 0, os:perf_counter());
-finish(#ring{birth = Birth} = Ring, {ring, Birth, Id}, failure, <<>>) ->
-    finish(Ring, Id, ?KIND_FAILURE, 0, os:perf_counter());
-finish(#ring{birth = Birth} = Ring, {ring, Birth, Id}, failure, Class) ->
+finish(#ring{birth = Birth} = Ring, {ring, Birth, Id, Name}, success, _) ->
+    finish(Ring, Id, ?KIND_SUCCESS, Name, Name, os:perf_counter());
+finish(#ring{birth = Birth} = Ring, {ring, Birth, Id, Name}, failure, Class) ->
     Now = os:perf_counter(),
-    finish(Ring, Id, ?KIND_FAILURE, text(Ring, Class, ?MAX_CLASSES), Now);
+    finish(Ring, Id, ?KIND_FAILURE, class_text(Ring, Class), Name, Now);
 finish(_Ring, _Other, _How, _Class) ->
     ok.
 
-finish(#ring{array = Array} = Ring, Id, Kind, Text, Now) ->
+class_text(_Ring, <<>>) -> 0;
+class_text(Ring, Class) -> text(Ring, Class, ?MAX_CLASSES).
+
+%% The third word of a failure is for the name, as the first has its class.
+finish(#ring{array = Array} = Ring, Id, Kind, Text, Name, Now) ->
     R = ring_number(Ring),
     Slot = take_slot(Ring, R),
     Lap = lap(Ring, Slot),
     At = place(Ring, R, Slot),
     ok = atomics:put(Array, At, Lap bor (Text bsl ?TEXT_SHIFT) bor (Now band ?TIME_MASK)),
-    atomics:put(Array, At + 1, Lap bor (Kind bsl ?KIND_SHIFT) bor Id).
+    ok = atomics:put(Array, At + 1, Lap bor (Kind bsl ?KIND_SHIFT) bor Id),
+    Kind =:= ?KIND_SUCCESS orelse atomics:put(Array, At + 2, Lap bor Name),
+    ok.
 
 ring_number(#ring{rings = Rings}) -> (erlang:system_info(scheduler_id) - 1) rem Rings.
 take_slot(#ring{array = Array}, R) -> atomics:add_get(Array, ?W_HEADS + R * ?HEAD_STRIDE, 1).

@@ -1,0 +1,158 @@
+package ring
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/beamscope/beamscope/usdt"
+)
+
+// ErrNone says that no ring was found in the memory of a VM: no span has started in it
+// yet, or it does not run the Erlang application that makes one.
+var ErrNone = errors.New("no ring of spans")
+
+const (
+	pageSize  = 4096
+	scanBytes = 256 << 10
+
+	present = 1 << 63 // of an entry of the page map
+	swapped = 1 << 62
+)
+
+// A scanner looks for rings in the memory of a process. Memory that it has looked at
+// before is not looked at again unless it is asked to.
+type scanner struct {
+	process usdt.Process
+	memory  io.ReaderAt
+	pages   *os.File
+	buffer  []byte
+	entries []byte
+}
+
+func newScanner(p usdt.Process, memory io.ReaderAt) (*scanner, error) {
+	pages, err := p.Pages()
+	if err != nil {
+		return nil, err
+	}
+	return &scanner{process: p, memory: memory, pages: pages, buffer: make([]byte, scanBytes), entries: make([]byte, scanBytes/pageSize*8)}, nil
+}
+
+func (s *scanner) close() error { return s.pages.Close() }
+
+// find returns the address of the ring whose header says that it is of a process with
+// this PID, its own one in its PID namespace.
+func (s *scanner) find(ctx context.Context, pid int) (uint64, error) {
+	ranges, err := s.process.Anonymous()
+	if err != nil {
+		return 0, err
+	}
+	var odd error
+	for _, m := range ranges {
+		address, err := s.scan(ctx, m, pid)
+		switch {
+		case err == nil:
+			return address, nil
+		case errors.Is(err, ErrLayout):
+			odd = err
+		case !errors.Is(err, ErrNone):
+			return 0, err
+		}
+	}
+	if odd != nil {
+		return 0, fmt.Errorf("%w: %w", ErrNone, odd)
+	}
+	return 0, ErrNone
+}
+
+// scan looks for a ring in a range. The error wraps ErrNone, or ErrLayout where there is
+// something like a ring.
+func (s *scanner) scan(ctx context.Context, m usdt.Range, pid int) (uint64, error) {
+	var odd error
+	for at := m.Start; at < m.End; at += scanBytes {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		end := min(at+scanBytes, m.End)
+		runs, err := s.present(at, end)
+		if err != nil {
+			return 0, err
+		}
+		for _, run := range runs {
+			address, err := s.search(run, pid)
+			if err == nil {
+				return address, nil
+			}
+			if !errors.Is(err, ErrNone) {
+				odd = err
+			}
+		}
+	}
+	if odd != nil {
+		return 0, odd
+	}
+	return 0, ErrNone
+}
+
+// present returns the parts of a range whose pages are there.
+func (s *scanner) present(start, end uint64) ([]usdt.Range, error) {
+	entries := s.entries[:(end-start)/pageSize*8]
+	n, err := s.pages.ReadAt(entries, int64(start/pageSize*8))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("look for a ring: %w", err)
+	}
+	var runs []usdt.Range
+	for i := 0; i+8 <= n; i += 8 {
+		if binary.LittleEndian.Uint64(entries[i:])&(present|swapped) == 0 {
+			continue
+		}
+		page := start + uint64(i)/8*pageSize
+		if len(runs) > 0 && runs[len(runs)-1].End == page {
+			runs[len(runs)-1].End += pageSize
+		} else {
+			runs = append(runs, usdt.Range{Start: page, End: page + pageSize})
+		}
+	}
+	return runs, nil
+}
+
+// search looks for the beginning of a ring in pages that are there.
+func (s *scanner) search(run usdt.Range, pid int) (uint64, error) {
+	data := s.buffer[:run.End-run.Start]
+	n, err := s.memory.ReadAt(data, int64(run.Start))
+	if err != nil && n == 0 {
+		return 0, ErrNone // it is gone
+	}
+	data = data[:n]
+	var magic [wordSize]byte
+	binary.LittleEndian.PutUint64(magic[:], magic1)
+	found := ErrNone
+	for at := 0; ; at += wordSize {
+		i := bytes.Index(data[at:], magic[:])
+		if i < 0 {
+			return 0, found
+		}
+		at += i
+		if at%wordSize != 0 {
+			at -= at % wordSize
+			continue
+		}
+		header := make([]byte, headerWords*wordSize)
+		if n, _ := s.memory.ReadAt(header, int64(run.Start)+int64(at)); n < len(header) || binary.LittleEndian.Uint64(header[wordSize:]) != magic2 {
+			continue
+		}
+		h, err := parseHeader(header)
+		switch {
+		case err != nil:
+			found = err
+		case h.pid != pid:
+			found = fmt.Errorf("%w: it is that of process %d, which this one was made of", ErrLayout, h.pid)
+		default:
+			return run.Start + uint64(at), nil
+		}
+	}
+}
