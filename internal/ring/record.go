@@ -56,6 +56,9 @@ func decode(data []byte, h header, ring int, slot uint64, now, offset int64) (re
 		time: widen(int64(w0&timeMask), now) - offset,
 		span: SpanID(w1 & spanMask),
 	}
+	if r.kind == 0 {
+		return record{}, lapped // no program writes that
+	}
 	if r.kind == success {
 		r.name = r.text
 		return r, whole
