@@ -21,30 +21,33 @@ func TestEUnit(t *testing.T) {
 	otel := compileTests(t, otp, "beamscope/test/otel/*.erl")
 
 	const noRuntimeTools = "code:del_path(runtime_tools)"
+	probes := []string{"-beamscope", "carrier", "probes"}
 	for _, test := range []struct {
 		name, module string
 		first        []string // code paths in front of all others
 		before       string
 		args         []string // for erl besides
 	}{
-		{"probes", "beamscope_vm_tests", nil, "ok", nil},
-		{"encoding", "beamscope_listening_tests", []string{listening}, "ok", nil},
-		{"built without probes", "beamscope_silent_tests", []string{silent}, "ok", nil},
-		{"no runtime_tools", "beamscope_silent_tests", nil, noRuntimeTools, nil},
-		{"seq_trace", "beamscope_token_tests", []string{listening}, "ok", nil},
+		{"ring", "beamscope_ring_tests", []string{listening}, "ok", []string{"-beamscope", "ring_slots", "256"}},
+		{"ring without probes", "beamscope_ring_tests", []string{silent}, "ok", []string{"-beamscope", "ring_slots", "256"}},
+		{"VM with probes", "beamscope_vm_tests", nil, "ok", nil},
+		{"encoding", "beamscope_listening_tests", []string{listening}, "ok", probes},
+		{"built without probes", "beamscope_silent_tests", []string{silent}, "ok", probes},
+		{"no runtime_tools", "beamscope_silent_tests", nil, noRuntimeTools, probes},
+		{"seq_trace", "beamscope_token_tests", []string{listening}, "ok", probes},
 		{"seq_trace, configured", "beamscope_config_tests", []string{listening}, "ok",
-			[]string{"-config", "beamscope/test/seq_trace"}},
-		{"OpenTelemetry", "beamscope_otel_tests", []string{listening, otel}, "ok", nil},
+			append([]string{"-config", "beamscope/test/seq_trace"}, probes...)},
+		{"OpenTelemetry", "beamscope_otel_tests", []string{listening, otel}, "ok", probes},
 		{"OpenTelemetry without probes", "beamscope_otel_tests", []string{silent, otel}, "ok", nil},
 		{"mm1k", "mm1k_tests", nil, "ok", nil},
 		{"synthetic_source", "synthetic_source_tests", nil, "ok", nil},
 		{"synthetic_work", "synthetic_work_tests", nil, "ok", nil},
 		{"delay_station", "delay_station_tests", nil, "ok", nil},
-		{"workers", "workers_tests", []string{listening}, "ok", nil},
+		{"workers", "workers_tests", []string{listening}, "ok", probes},
 		{"span_load", "span_load_tests", nil, "ok", nil},
 		{"vm_events", "vm_events_tests", nil, "ok", nil},
-		{"causes", "causes_tests", []string{listening}, "ok", nil},
-		{"server_pool", "server_pool_tests", []string{listening}, "ok", nil},
+		{"causes", "causes_tests", []string{listening}, "ok", probes},
+		{"server_pool", "server_pool_tests", []string{listening}, "ok", probes},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			args := append([]string{"-noinput"}, test.args...)
@@ -75,7 +78,7 @@ func TestFirstSpanLoadsNothing(t *testing.T) {
 			for _, path := range append(ebins, first) { // the last one comes first
 				args = append(args, "-pa", path)
 			}
-			args = append(args, "-run", "first_span", "main", how)
+			args = append(args, "-beamscope", "carrier", "probes", "-run", "first_span", "main", how)
 			if out, err := exec.CommandContext(t.Context(), otp.Erl, args...).CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}

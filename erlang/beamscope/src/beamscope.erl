@@ -62,7 +62,6 @@
 %% `{beamscope, [{seq_trace, true}]}', and `false' by default.
 
 -type handle() :: beamscope_ring:handle()
-                | {ring, Birth :: integer(), beamscope_ring:id(), Name :: 0..4095, beamscope_token:label()}
                 | {Id :: pos_integer(), Label :: 1..?LABELS, Name :: binary()}
                 | {Id :: pos_integer(), Label :: 1..?LABELS, Name :: binary(), beamscope_token:label()}
                 | {skip, beamscope_ring:class()}
@@ -98,25 +97,17 @@ start_otel(true, Name, Attrs) -> beamscope_otel:start(Name, Attrs);
 start_otel(false, _Name, _Attrs) -> undefined.
 
 open(Carrier, Name, Attrs, ByDefault) ->
-    Handle = start(Carrier, Name, Attrs),
-    case is_seen(Handle) andalso traced(Attrs, ByDefault) of
-        false -> Handle;
-        true -> with_token(Handle)
+    case start(Carrier, Name, Attrs) of
+        {Id, Label, Text} = Handle when is_integer(Id) ->
+            case traced(Attrs, ByDefault) andalso beamscope_token:put_on(Id) of
+                Token when is_integer(Token) -> {Id, Label, Text, Token};
+                _ -> Handle
+            end;
+        Handle ->
+            Handle
     end.
 
-with_token(Handle) ->
-    case beamscope_token:put_on(id(Handle)) of
-        none -> Handle;
-        Token -> erlang:append_element(Handle, Token)
-    end.
-
-id({ring, _Birth, Id, _Name}) -> Id;
-id({Id, _Label, _Name}) -> Id.
-
-is_seen(ignore) -> false;
-is_seen({skip, _Class}) -> false;
-is_seen(_) -> true.
-
+%% Only spans that fire probes have tokens: nothing else sees what tokens travel with.
 traced(#{seq_trace := Traced}, _ByDefault) -> Traced =:= true;
 traced(_Attrs, ByDefault) -> ByDefault.
 
@@ -142,9 +133,10 @@ fail_span(Handle) ->
 %% its end comes after the failure and counts as late at the collector.
 -spec fail_span(handle(), Class :: term()) -> ok.
 fail_span(Handle, Class) ->
-    case is_seen(Handle) of
-        true -> finish(Handle, failure, text(Class));
-        false -> ok
+    case Handle of
+        ignore -> ok;
+        {skip, _Class} -> ok;
+        _ -> finish(Handle, failure, text(Class))
     end.
 
 %% @doc Says that a span was given away, in a message that has been sent: another
@@ -152,7 +144,6 @@ fail_span(Handle, Class) ->
 %% which would otherwise go with what the process does next. Does nothing without
 %% `seq_trace'.
 -spec hand_over(handle()) -> ok.
-hand_over({ring, _Birth, _Id, _Name, Token}) -> beamscope_token:take_off(Token);
 hand_over({Id, _Label, _Name, Token}) when is_integer(Id) -> beamscope_token:take_off(Token);
 hand_over(_Handle) -> ok.
 
@@ -179,11 +170,12 @@ within(Carrier, Name, Fun, Attrs, ByDefault) ->
     case start(Carrier, Name, Attrs) of
         ignore -> Fun();
         {skip, _Class} = Handle -> skipped(Fun, put(?CURRENT, Handle));
-        Handle ->
+        {Id, _Label, _Name} = Handle when is_integer(Id) ->
             case traced(Attrs, ByDefault) of
                 false -> watched(Handle, Fun, put(?CURRENT, Handle));
                 true -> watched_with_token(Handle, Fun)
-            end
+            end;
+        Handle -> watched(Handle, Fun, put(?CURRENT, Handle))
     end.
 
 %% The spans inside have to know that they are not to be seen either.
@@ -193,8 +185,8 @@ skipped(Fun, Outer) ->
         restore(Outer)
     end.
 
-watched_with_token(Handle, Fun) ->
-    Entered = beamscope_token:enter(id(Handle)),
+watched_with_token({Id, _Label, _Name} = Handle, Fun) ->
+    Entered = beamscope_token:enter(Id),
     try watched(Handle, Fun, put(?CURRENT, Handle))
     after
         beamscope_token:leave(Entered)
@@ -227,7 +219,7 @@ start(Ring, Name, Attrs) ->
     end.
 
 start(Ring, Control, Name, Parent) ->
-    case beamscope_ring:start(Ring, Control, lineage(Parent), Name) of
+    case beamscope_ring:start(Ring, Control, lineage(Ring, Parent), Name) of
         {probe, Class} ->
             fire((erlang:unique_integer([positive]) bsl ?CLASS_BITS) bor Class, parent_id(Parent), text(Name));
         Handle ->
@@ -248,9 +240,6 @@ finish({ring, _Birth, _Id, _Name} = Handle, How, Detail) ->
         {Ring, _, _} when is_tuple(Ring) -> beamscope_ring:finish(Ring, Handle, How, Detail);
         _ -> ok
     end;
-finish({ring, Birth, Id, Name, Token}, How, Detail) ->
-    finish({ring, Birth, Id, Name}, How, Detail),
-    beamscope_token:take_off(Token);
 finish({Id, Label, Name}, How, Detail) ->
     _ = dyntrace:pn(Label, Id, kind(How), ?VERSION, 0, Name, Detail),
     ok;
@@ -267,14 +256,14 @@ kind(failure) -> ?FAIL.
 parent(#{parent := Parent}) -> Parent;
 parent(_) -> get(?CURRENT).
 
-%% The parent and the class of its root, as far as the ring can know them.
-lineage(undefined) -> root;
-lineage({ring, _Birth, Id, _Name}) -> {Id, beamscope_ring:class(Id)};
-lineage({ring, _Birth, Id, _Name, _Token}) -> {Id, beamscope_ring:class(Id)};
-lineage({skip, Class}) -> Class;
-lineage({Id, _Label, _Name}) -> Id band ?CLASS_MASK;
-lineage({Id, _Label, _Name, _Token}) -> Id band ?CLASS_MASK;
-lineage(_) -> root.
+%% The parent and the class of its root. A parent that the ring does not have, because it
+%% fired the probe or is a span of another VM, has a class alone.
+lineage(_Ring, undefined) -> root;
+lineage(_Ring, {skip, Class}) -> Class;
+lineage(Ring, {ring, Birth, Id, _Name}) -> beamscope_ring:lineage(Ring, Birth, Id);
+lineage(_Ring, {Id, _Label, _Name}) -> Id band ?CLASS_MASK;
+lineage(_Ring, {Id, _Label, _Name, _Token}) -> Id band ?CLASS_MASK;
+lineage(_Ring, _) -> root.
 
 %% What the probes call it: a parent in the ring has no name there.
 parent_id({Id, _Label, _Name}) when is_integer(Id) -> Id;

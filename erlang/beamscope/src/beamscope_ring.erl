@@ -11,7 +11,7 @@
 %%% knows which records are whole: all of their words are of the same lap.
 -module(beamscope_ring).
 
--export([open/0, control/1, start/4, finish/4, class/1]).
+-export([open/0, control/1, start/4, finish/4, lineage/3]).
 
 -export_type([ring/0, control/0, handle/0, id/0, class/0]).
 
@@ -151,20 +151,22 @@ parent(Class, _) -> (Class bsl ?CLASS_SHIFT) bor (?NO_RING bsl ?RING_SHIFT).
 %% another VM, or of another life of this one, is not ended here.
 -spec finish(ring(), handle(), success | failure, beamscope:text()) -> ok.
 finish(#ring{birth = Birth} = Ring, {ring, Birth, Id, Name}, success, _) ->
-    finish(Ring, Id, ?KIND_SUCCESS, Name, Name, os:perf_counter());
+    finish(Ring, Id, ?KIND_SUCCESS, Name, Name);
 finish(#ring{birth = Birth} = Ring, {ring, Birth, Id, Name}, failure, Class) ->
-    Now = os:perf_counter(),
-    finish(Ring, Id, ?KIND_FAILURE, class_text(Ring, Class), Name, Now);
+    finish(Ring, Id, ?KIND_FAILURE, class_text(Ring, Class), Name);
 finish(_Ring, _Other, _How, _Class) ->
     ok.
 
 class_text(_Ring, <<>>) -> 0;
 class_text(Ring, Class) -> text(Ring, Class, ?MAX_CLASSES).
 
-%% The third word of a failure is for the name, as the first has its class.
-finish(#ring{array = Array} = Ring, Id, Kind, Text, Name, Now) ->
+%% The third word of a failure is for the name, as the first has its class. The slot is
+%% taken before the clock is read: a reader that has seen all slots that were taken up to
+%% some time knows of all ends up to then, also of those that are yet to be written.
+finish(#ring{array = Array} = Ring, Id, Kind, Text, Name) ->
     R = ring_number(Ring),
     Slot = take_slot(Ring, R),
+    Now = os:perf_counter(),
     Lap = lap(Ring, Slot),
     At = place(Ring, R, Slot),
     ok = atomics:put(Array, At, Lap bor (Text bsl ?TEXT_SHIFT) bor (Now band ?TIME_MASK)),
@@ -178,8 +180,12 @@ lap(#ring{log = Log}, Slot) -> ((Slot bsr Log) band ?LAP_MASK) bsl ?LAP_SHIFT.
 place(#ring{first = First, log = Log}, R, Slot) ->
     First + ((R bsl Log) bor (Slot band ((1 bsl Log) - 1))) * ?RECORD_WORDS.
 
-%% @doc The class of a span.
--spec class(id()) -> class().
+%% @doc What a span that starts within one of a ring of this birth has of it: the parent and
+%% the class of its root, or the class alone where the parent is not in this ring.
+-spec lineage(ring(), Birth :: integer(), id()) -> {id(), class()} | class().
+lineage(#ring{birth = Birth}, Birth, Id) -> {Id, class(Id)};
+lineage(_Ring, _Other, Id) -> class(Id).
+
 class(Id) -> Id bsr ?CLASS_SHIFT.
 
 %% The number and the serial of this process's pid. To find them costs several times as

@@ -12,4 +12,4 @@ configured_test() ->
     ok = beamscope_token:take_off(Token),
     ok = application:unload(beamscope),
     ok = application:set_env(beamscope, seq_trace, false),
-    ?assertEqual(probes, beamscope_facilities:refresh()).
+    ?assertEqual({probes, false, false}, beamscope_facilities:refresh()).

@@ -74,14 +74,14 @@ is_a_parent_test() ->
 %% The environment of the application decides for those that do not say.
 environment_test() ->
     ok = application:set_env(beamscope, seq_trace, true),
-    {probes, seq_trace} = beamscope_facilities:refresh(),
+    {probes, false, true} = beamscope_facilities:refresh(),
     try
         ?assertMatch({{label, _}, []}, in_process(fun() -> beamscope:with_span(a, fun label/0) end)),
         ?assertEqual({[], []}, in_process(fun() -> beamscope:with_span(a, fun label/0, #{seq_trace => false}) end)),
         in_process(fun() -> {_, {_, _, _, _} = Span} = beamscope:start_span(a), beamscope:hand_over(Span) end)
     after
         ok = application:unset_env(beamscope, seq_trace),
-        probes = beamscope_facilities:refresh()
+        {probes, false, false} = beamscope_facilities:refresh()
     end.
 
 %% The outermost span's token serves all that are in it, and comes back after a
