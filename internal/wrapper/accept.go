@@ -7,6 +7,7 @@ import (
 	"net"
 
 	"github.com/beamscope/beamscope/internal/intake"
+	"github.com/beamscope/beamscope/internal/ledger"
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
@@ -100,7 +101,7 @@ func (s *Source) serve(ctx context.Context, conn net.Conn, x *slot) {
 		conn:     conn,
 		link:     newLink(conn),
 		notices:  s.notices,
-		schedule: func() schedule { return *s.schedule.Load() },
+		schedule: func() ledger.Schedule { return *s.schedule.Load() },
 		lines:    intake.NewSplitter(maxLine),
 		timeline: newTimeline(s.clock),
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/beamscope/beamscope/internal/intake"
+	"github.com/beamscope/beamscope/internal/ledger"
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
@@ -14,7 +15,7 @@ type inbound struct {
 	link     *link
 	book     *book
 	notices  *intake.Notices
-	schedule func() schedule
+	schedule func() ledger.Schedule
 	used     func() // is called when instances have come
 
 	lines *intake.Splitter // of the receiving goroutine
@@ -66,26 +67,26 @@ func (p *inbound) account() (instances bool) {
 }
 
 // enter accounts for an instance.
-func (p *inbound) enter(s schedule, l line) {
+func (p *inbound) enter(s ledger.Schedule, l line) {
 	end, ahead := p.timeline.convert(l.end)
 	if ahead > tolerance {
 		p.noteClock("the clock of %v is %v ahead: what ends in the future is counted as missed", ahead)
 		p.miss(s, l.name)
 		return
 	}
-	if behind := p.book.next - end; behind > 0 {
+	if behind := p.book.Next() - end; behind > 0 {
 		p.noteClock("instances of %v come %v too late to be counted: its clock is behind, or they were held up", behind)
 	}
 	i := intake.Ended{Start: end - (l.end - l.begin), End: end, Status: l.status}
-	if !p.book.enter(s, l.name, i) {
+	if !p.book.Enter(s, l.name, i) {
 		p.refuse(l.name)
 	}
 }
 
 // miss accounts for an instance that ends at no time that could be true.
-func (p *inbound) miss(s schedule, name []byte) {
-	if spec, ok := s.wants(name); ok {
-		p.book.owe(spec.Name, outcome.Loss{Missed: 1})
+func (p *inbound) miss(s ledger.Schedule, name []byte) {
+	if spec, ok := s.Wants(name); ok {
+		p.book.Owe(spec.Name, outcome.Loss{Missed: 1})
 		return
 	}
 	p.refuse(name)
@@ -94,11 +95,11 @@ func (p *inbound) miss(s schedule, name []byte) {
 func (p *inbound) refuse(name []byte) {
 	p.unwanted++
 	if p.book.refuse(name) {
-		p.notices.Add("%v sends spans named %q, which no outcome wants", p.book.vm, name)
+		p.notices.Add("%v sends spans named %q, which no outcome wants", p.book.VM(), name)
 	}
 }
 
-func (p *inbound) reject(s schedule, name, text []byte, err error) {
+func (p *inbound) reject(s ledger.Schedule, name, text []byte, err error) {
 	p.rejected++
 	p.last.Add(text, err)
 	p.book.reject(s, name, text, err)
@@ -108,7 +109,7 @@ func (p *inbound) reject(s schedule, name, text []byte, err error) {
 func (p *inbound) noteClock(format string, by int64) {
 	if !p.clockOff {
 		p.clockOff = true
-		p.notices.Add(format, p.book.vm, time.Duration(by).Round(time.Millisecond))
+		p.notices.Add(format, p.book.VM(), time.Duration(by).Round(time.Millisecond))
 	}
 }
 
@@ -117,7 +118,7 @@ func (p *inbound) noteRejected() {
 	p.book.mu.Lock()
 	defer p.book.mu.Unlock()
 	if r := p.last.Take(); r.Count > 0 {
-		p.notices.Add("%v: %d lines rejected, the last one %s", p.book.vm, r.Count, r.Last)
+		p.notices.Add("%v: %d lines rejected, the last one %s", p.book.VM(), r.Count, r.Last)
 	}
 }
 
@@ -136,7 +137,7 @@ func (p *inbound) peer(active bool) Peer {
 	defer p.book.mu.Unlock()
 	return Peer{
 		Address:   p.conn.RemoteAddr().String(),
-		VM:        p.book.vm,
+		VM:        p.book.VM(),
 		Direction: Inbound,
 		Connected: true,
 		Active:    active,

@@ -51,7 +51,7 @@ import (
 	"time"
 
 	"github.com/beamscope/beamscope/internal/intake"
-	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/ledger"
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
@@ -91,7 +91,7 @@ type Source struct {
 	user     func(net.Conn) string
 	remote   bool
 	listener net.Listener
-	schedule atomic.Pointer[schedule]
+	schedule atomic.Pointer[ledger.Schedule]
 	budget   *intake.Budget
 	notices  *intake.Notices
 	cancel   context.CancelFunc
@@ -139,7 +139,7 @@ func newSource(cfg Config, c clock, owner func(context.Context, net.Conn) (outco
 		refusals: newRefusals(),
 	}
 	cfg.Plan.Specs = slices.Clone(cfg.Plan.Specs)
-	first, err := schedule(nil).with(cfg.Plan, cfg.Plan.From)
+	first, err := ledger.Schedule(nil).With(cfg.Plan, cfg.Plan.From, nameOf)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +198,7 @@ func (s *Source) Plan(_ context.Context, p outcome.Plan) error {
 		return errClosed
 	}
 	p.Specs = slices.Clone(p.Specs)
-	changed, err := (*s.schedule.Load()).with(p, s.next)
+	changed, err := (*s.schedule.Load()).With(p, s.next, nameOf)
 	if err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (s *Source) Plan(_ context.Context, p outcome.Plan) error {
 }
 
 // commands returns what wrappers have to know, and is called under the lock.
-func (s *Source) commands() []byte { return commands(s.active, (*s.schedule.Load()).specs()) }
+func (s *Source) commands() []byte { return commands(s.active, (*s.schedule.Load()).Specs()) }
 
 // post sends it to all.
 func (s *Source) post() {
@@ -253,53 +253,27 @@ func (s *Source) Collect(_ context.Context, w outcome.Window) (outcome.Batch, er
 		return outcome.Batch{}, errClosed
 	}
 	current := *s.schedule.Load()
-	e := current.at(w)
+	e := current.At(w)
 	if e == nil || w.From != s.next {
 		return outcome.Batch{}, fmt.Errorf("%+v is not the window that follows %d", w, s.next)
 	}
-	batch := outcome.Batch{Window: w, Time: monotonic.Wall(w.To), Rejected: s.strays}
-	s.strays = outcome.Rejected{}
 	books := s.sortedBooks()
 	pages := make([][]intake.Cell, len(books))
+	all := s.strays
+	s.strays = outcome.Rejected{}
 	for i, b := range books {
 		var rejected outcome.Rejected
 		pages[i], rejected = b.collect(e, w)
-		batch.Rejected.Count += rejected.Count
-		batch.Rejected.Last = cmp.Or(rejected.Last, batch.Rejected.Last)
+		all.Count += rejected.Count
+		all.Last = cmp.Or(rejected.Last, all.Last)
 	}
-	for i, c := range e.courses {
-		batch.Counts = append(batch.Counts, countsOf(c, i, pages)...)
-	}
-	batch.Instances = instances(pages)
+	batch := e.Batch(w, pages)
+	batch.Rejected = all
 	s.next = w.To
-	rest := current.since(w.To)
+	rest := current.Since(w.To)
 	s.schedule.Store(&rest)
 	s.forget()
 	return batch, nil
-}
-
-// countsOf returns the counts of an outcome in all VMs: one at least.
-func countsOf(c *course, index int, pages [][]intake.Cell) []outcome.Counts {
-	if len(pages) == 0 {
-		return []outcome.Counts{{Outcome: c.spec.Name, Bins: make([]uint64, c.grid.Bins())}}
-	}
-	counts := make([]outcome.Counts, len(pages))
-	for i, cells := range pages {
-		counts[i] = cells[index].Counts
-	}
-	return counts
-}
-
-// instances returns those that were kept, in the order of their ends.
-func instances(pages [][]intake.Cell) []outcome.Instance {
-	var all []outcome.Instance
-	for _, cells := range pages {
-		for i := range cells {
-			all = cells[i].AppendInstances(all)
-		}
-	}
-	slices.SortStableFunc(all, func(a, b outcome.Instance) int { return cmp.Compare(a.End, b.End) })
-	return all
 }
 
 func (s *Source) sortedBooks() []*book {
@@ -308,7 +282,7 @@ func (s *Source) sortedBooks() []*book {
 		books = append(books, a.book)
 	}
 	slices.SortFunc(books, func(a, b *book) int {
-		return cmp.Or(cmp.Compare(a.vm.PID, b.vm.PID), cmp.Compare(a.vm.Node, b.vm.Node))
+		return cmp.Or(cmp.Compare(a.VM().PID, b.VM().PID), cmp.Compare(a.VM().Node, b.VM().Node))
 	})
 	return books
 }

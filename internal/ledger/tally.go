@@ -1,4 +1,4 @@
-package wrapper
+package ledger
 
 import (
 	"github.com/beamscope/beamscope/internal/intake"
@@ -8,10 +8,10 @@ import (
 // A tally counts what ends in one window in one VM.
 type tally struct {
 	window  outcome.Window
-	courses []*course     // of the window's plan
+	courses []*Course     // of the window's plan
 	cells   []intake.Cell // one for each of them
 }
 
-func newTally(w outcome.Window, courses []*course) *tally {
+func newTally(w outcome.Window, courses []*Course) *tally {
 	return &tally{window: w, courses: courses, cells: make([]intake.Cell, len(courses))}
 }
