@@ -14,6 +14,9 @@ type Ended struct {
 	Start, End int64
 	Status     outcome.Status
 	Process    outcome.PID // that started it, 0 where it is not known
+
+	ID, Parent uint64 // of the span, 0 where it has none
+	Class      string // of a failure
 }
 
 // compare orders instances, the worst first: by status, and the slowest first.
@@ -105,6 +108,9 @@ func (c *Cell) AppendInstances(instances []outcome.Instance) []outcome.Instance 
 			Start:   i.Start,
 			End:     i.End,
 			Process: i.Process,
+			ID:      i.ID,
+			Parent:  i.Parent,
+			Class:   i.Class,
 		})
 	}
 	return instances

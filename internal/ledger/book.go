@@ -43,7 +43,7 @@ func (b *Book) Enter(s Schedule, name []byte, i intake.Ended) bool {
 		}
 		wanted = true
 		if c.Settle(i).End < s[n].To {
-			b.Place(&s[n], c, i)
+			b.Place(&s[n], c, i, 1)
 			break
 		}
 	}
@@ -52,27 +52,28 @@ func (b *Book) Enter(s Schedule, name []byte, i intake.Ended) bool {
 
 // Place accounts for an instance that ends in an era, or before it. An outcome
 // that was not observed before has no account of what ended then. What began
-// while it was observed in another way is counted in neither.
-func (b *Book) Place(e *Era, c *Course, i intake.Ended) {
+// while it was observed in another way is counted in neither. ends is how many events the
+// instance counts as.
+func (b *Book) Place(e *Era, c *Course, i intake.Ended, ends uint64) {
 	settled := c.Settle(i)
 	switch {
 	case c.replaces && i.Start < c.from && i.End >= c.from:
-		b.Lose(e, c, max(settled.End, c.from), outcome.Loss{Cut: 1})
+		b.Lose(e, c, max(settled.End, c.from), outcome.Loss{Cut: 1}, ends)
 	case settled.End < c.from && !c.replaces:
 	case c.early(settled):
-		b.Lose(e, c, settled.End, outcome.Loss{Cut: 1})
+		b.Lose(e, c, settled.End, outcome.Loss{Cut: 1}, ends)
 	default:
 		if cell := b.cell(e, c, settled.End); cell != nil {
-			cell.Counts.Ends++
+			cell.Counts.Ends += ends
 			cell.Count(c.Spec, c.Grid, settled, b.budget)
 		}
 	}
 }
 
-// Lose accounts for a loss at a time.
-func (b *Book) Lose(e *Era, c *Course, at int64, l outcome.Loss) {
+// Lose accounts for a loss at a time, which counts as so many events.
+func (b *Book) Lose(e *Era, c *Course, at int64, l outcome.Loss, ends uint64) {
 	if cell := b.cell(e, c, at); cell != nil {
-		cell.Counts.Ends++
+		cell.Counts.Ends += ends
 		cell.Counts.Loss = cell.Counts.Loss.Add(l)
 	}
 }

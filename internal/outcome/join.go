@@ -12,9 +12,10 @@ import (
 // ErrNoSource says that none of the joined sources observes an outcome.
 var ErrNoSource = errors.New("no source observes this outcome")
 
-// A Part is a source and the outcomes that it observes among those of a plan. Every
-// part but the last has to replace a plan that has not begun by one with the same
-// From: that is how it gets the old one back where a part after it refuses its own.
+// A Part is a source and the outcomes that it observes among those of a plan. An outcome may
+// be that of several parts: then their counts are added, and none may have instances of
+// another one. Every part but the last has to replace a plan that has not begun by one with
+// the same From: that is how it gets the old one back where a part after it refuses its own.
 type Part struct {
 	Source Source
 	Wants  func(Spec) bool
@@ -50,15 +51,14 @@ type part struct {
 	taken int // of the counts in it
 }
 
-// A jointPlan is a plan that says which part observes each of its specs.
+// A jointPlan is a plan that says which parts observe each of its specs.
 type jointPlan struct {
 	Plan
-	owner []int
+	owners [][]int
 }
 
-// Join makes one source out of several, each of which was made for its specs of
-// the plan: those that it wants and none before it does. The Joint ends when all
-// of them have. The error wraps [ErrNoSource].
+// Join makes one source out of several, each of which was made for the specs of the plan that
+// it wants. The Joint ends when all of them have. The error wraps [ErrNoSource].
 func Join(p Plan, parts ...Part) (*Joint, error) {
 	j := &Joint{parts: make([]part, len(parts)), why: ErrEnded}
 	for i, p := range parts {
@@ -77,11 +77,16 @@ func (j *Joint) divide(p Plan) (jointPlan, error) {
 	p.Specs = slices.Clone(p.Specs)
 	divided := jointPlan{Plan: p}
 	for _, spec := range p.Specs {
-		i := slices.IndexFunc(j.parts, func(p part) bool { return p.Wants(spec) })
-		if i < 0 {
+		var owners []int
+		for i, p := range j.parts {
+			if p.Wants(spec) {
+				owners = append(owners, i)
+			}
+		}
+		if len(owners) == 0 {
 			return jointPlan{}, fmt.Errorf("%s: %w", spec.Name, ErrNoSource)
 		}
-		divided.owner = append(divided.owner, i)
+		divided.owners = append(divided.owners, owners)
 	}
 	return divided, nil
 }
@@ -89,7 +94,7 @@ func (j *Joint) divide(p Plan) (jointPlan, error) {
 // of returns the plan of a part.
 func (p jointPlan) of(part int) Plan {
 	i := -1
-	return p.Only(func(Spec) bool { i++; return p.owner[i] == part })
+	return p.Only(func(Spec) bool { i++; return slices.Contains(p.owners[i], part) })
 }
 
 // Plan implements [Source]. Where a part fails, those before it get back the plan
@@ -170,8 +175,15 @@ func (p *part) collect(ctx context.Context, w Window) error {
 func (j *Joint) merge(w Window) Batch {
 	merged := Batch{Window: w}
 	j.counts = j.counts[:0]
+	blind := make(map[rankingKey]bool)
 	for i, spec := range j.plans[0].Specs {
-		j.counts = j.parts[j.plans[0].owner[i]].take(j.counts, spec)
+		first := len(j.counts)
+		for _, owner := range j.plans[0].owners[i] {
+			j.counts = j.parts[owner].take(j.counts, spec)
+		}
+		if len(j.plans[0].owners[i]) > 1 {
+			j.counts = append(j.counts[:first], combine(j.counts[first:], blind)...)
+		}
 	}
 	j.ends = j.ends[:0]
 	for _, p := range j.parts {
@@ -185,6 +197,9 @@ func (j *Joint) merge(w Window) Batch {
 		merged.Loads = append(merged.Loads, p.batch.Loads...)
 		merged.Strangers = merged.Strangers || p.batch.Strangers
 		merged.Renew = merged.Renew || p.batch.Renew
+	}
+	if len(blind) > 0 {
+		j.ends = slices.DeleteFunc(j.ends, func(i Instance) bool { return blind[rankingKey{i.Outcome, i.VM}] })
 	}
 	slices.SortStableFunc(j.ends, func(a, b Instance) int { return cmp.Compare(a.End, b.End) })
 	merged.Counts, merged.Instances = j.counts, j.ends
@@ -202,6 +217,50 @@ func (p *part) take(counts []Counts, spec Spec) []Counts {
 		return append(counts, Counts{Outcome: spec.Name, Bins: make([]uint64, spec.Bins)})
 	}
 	return append(counts, p.batch.Counts[before:p.taken]...)
+}
+
+// combine adds the counts of each VM of an outcome, of several parts. Counts without a VM are
+// there only where no part has one. Of a VM that one part has not observed for all of the
+// window, what others have counted is only a part of what happened: it is loss, and noted in
+// blind.
+func combine(counts []Counts, blind map[rankingKey]bool) []Counts {
+	var all []Counts
+	var sums []int // of those, the ones that several parts have counted
+	for _, c := range counts {
+		i := slices.IndexFunc(all, func(d Counts) bool { return d.VM == c.VM })
+		if i < 0 {
+			all = append(all, c)
+			continue
+		}
+		sums = append(sums, i)
+		sum := all[i].Add(c)
+		sum.Bins = slices.Clone(all[i].Bins)
+		for bin, n := range c.Bins {
+			sum.Bins[bin] += n
+		}
+		sum.Groups = slices.Concat(all[i].Groups, c.Groups)
+		all[i] = sum
+	}
+	for _, i := range sums {
+		if c := &all[i]; c.Unobserved && c.Instances() > 0 {
+			c.Loss.Missed += c.Instances()
+			c.Successes, c.Failures, c.Timeouts, c.Inferred, c.Amount, c.Groups = 0, 0, 0, 0, 0, nil
+			clear(c.Bins)
+			blind[rankingKey{c.Outcome, c.VM}] = true
+		}
+	}
+	if slices.ContainsFunc(all, func(c Counts) bool { return c.VM != VM{} }) {
+		all = slices.DeleteFunc(all, func(c Counts) bool { return c.VM == VM{} && c.empty() })
+	}
+	slices.SortStableFunc(all, func(a, b Counts) int {
+		return cmp.Or(cmp.Compare(a.VM.PID, b.VM.PID), cmp.Compare(a.VM.Node, b.VM.Node))
+	})
+	return all
+}
+
+// empty reports whether nothing was counted.
+func (c Counts) empty() bool {
+	return c.Starts+c.Ends+c.Instances()+c.Orphans+c.Lates+c.Unstreamed+c.Loss.Total() == 0 && !c.Unobserved
 }
 
 // Add returns the sum of two costs, with the mean price of an event.

@@ -232,3 +232,63 @@ func TestJoinWatchesAndCloses(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// Where two sources observe one outcome, their counts of a VM are added; what only one has is
+// there alone, and a source that has no VM adds nothing.
+func TestJoinAddsCountsOfOneOutcome(t *testing.T) {
+	count := func(pid int, successes uint64, bins ...uint64) outcome.Counts {
+		return outcome.Counts{Outcome: "a", VM: outcome.VM{PID: pid}, Successes: successes, Starts: successes, Bins: bins}
+	}
+	blind := count(4, 0, 0, 0)
+	blind.Unobserved = true
+	blind.Loss.Missed = 2
+	instance := func(pid int, end int64) outcome.Instance {
+		return outcome.Instance{Outcome: "a", VM: outcome.VM{PID: pid}, End: end}
+	}
+	p := outcome.Plan{Window: 10, Specs: []outcome.Spec{{Name: "a", Span: "a", BinWidth: 1, Bins: 2}}}
+	for _, test := range []struct {
+		what         string
+		first, other outcome.Batch
+		want         []outcome.Counts
+		ends         int
+	}{
+		{
+			"both have a VM", outcome.Batch{Counts: []outcome.Counts{count(1, 3, 1, 2)}}, outcome.Batch{Counts: []outcome.Counts{count(1, 4, 4, 0)}},
+			[]outcome.Counts{count(1, 7, 5, 2)}, 0,
+		},
+		{
+			"each has another one", outcome.Batch{Counts: []outcome.Counts{count(2, 3, 1, 2)}}, outcome.Batch{Counts: []outcome.Counts{count(1, 4, 4, 0)}},
+			[]outcome.Counts{count(1, 4, 4, 0), count(2, 3, 1, 2)}, 0,
+		},
+		{
+			"one has none", outcome.Batch{Counts: []outcome.Counts{count(0, 0, 0, 0)}}, outcome.Batch{Counts: []outcome.Counts{count(1, 4, 4, 0)}},
+			[]outcome.Counts{count(1, 4, 4, 0)}, 0,
+		},
+		{
+			"neither has one", outcome.Batch{Counts: []outcome.Counts{count(0, 0, 0, 0)}}, outcome.Batch{Counts: []outcome.Counts{count(0, 0, 0, 0)}},
+			[]outcome.Counts{count(0, 0, 0, 0)}, 0,
+		},
+		{
+			"one has not observed it for all of the window",
+			outcome.Batch{Counts: []outcome.Counts{blind}},
+			outcome.Batch{Counts: []outcome.Counts{count(4, 5, 5, 0), count(5, 1, 1, 0)}, Instances: []outcome.Instance{instance(4, 1), instance(5, 2)}},
+			[]outcome.Counts{
+				{Outcome: "a", VM: outcome.VM{PID: 4}, Starts: 5, Bins: []uint64{0, 0}, Loss: outcome.Loss{Missed: 7}, Unobserved: true},
+				count(5, 1, 1, 0),
+			}, 1,
+		},
+	} {
+		first, other := &script{batches: []outcome.Batch{test.first, {}}}, &script{batches: []outcome.Batch{test.other, {}}}
+		j, err := outcome.Join(p, outcome.Part{Source: first, Wants: isSpan}, outcome.Part{Source: other, Wants: isSpan})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := j.Collect(t.Context(), p.At(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(test.want, got.Counts); diff != "" || len(got.Instances) != test.ends {
+			t.Errorf("%s: %d instances, counts -want +got:\n%s", test.what, len(got.Instances), diff)
+		}
+	}
+}

@@ -18,6 +18,7 @@ type VMStatus struct {
 	Ended   bool
 	Stopped string // why nothing happens in it, such as "stopped by a signal"; "" where it runs
 	Refused string // why it cannot be observed, "" where it can
+	Ring    bool   // its spans are read from its memory, whether or not it is refused
 
 	Probes []ProbeStatus // that are attached to, none where it has ended
 }

@@ -31,7 +31,7 @@ type lease struct {
 // collector's wishes stay in force for as long as it renews them.
 func (r *reader) renew(l *lease, c control, now int64) (silent bool, err error) {
 	var data [wordSize]byte
-	if err := r.read(data[:], wordControl); err != nil {
+	if err := r.readWords(data[:], wordControl); err != nil {
 		return false, err
 	}
 	found := binary.LittleEndian.Uint64(data[:])

@@ -85,7 +85,7 @@ func (r *fakeRing) end(ring int, s SpanID, text uint16, at int64) {
 
 func (r *fakeRing) open(t testing.TB) *reader {
 	t.Helper()
-	reader, err := open(r, r.address, 0)
+	reader, err := open(r, r.address, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

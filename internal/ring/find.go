@@ -24,8 +24,20 @@ const (
 	swapped = 1 << 62
 )
 
-// A scanner looks for rings in the memory of a process. Memory that it has looked at
-// before is not looked at again unless it is asked to.
+// ErrTooLarge says that a process has more memory than is searched.
+var ErrTooLarge = errors.New("the memory of this VM is too large to be searched for its ring of spans")
+
+const (
+	// alignment is that of the memory that the VM takes for large blocks, as it has them where
+	// its allocators are not told otherwise.
+	alignment = 256 << 10
+
+	// maxPlaces and maxScan bound what is looked at of a process's memory.
+	maxPlaces = 1 << 22
+	maxScan   = 64 << 30
+)
+
+// A scanner looks for rings in the memory of a process.
 type scanner struct {
 	process usdt.Process
 	memory  io.ReaderAt
@@ -45,28 +57,60 @@ func newScanner(p usdt.Process, memory io.ReaderAt) (*scanner, error) {
 func (s *scanner) close() error { return s.pages.Close() }
 
 // find returns the address of the ring whose header says that it is of a process with
-// this PID, its own one in its PID namespace.
-func (s *scanner) find(ctx context.Context, pid int) (uint64, error) {
+// this PID, its own one in its PID namespace. It looks where the VM puts large blocks, and
+// where it is to be thorough everywhere. The error wraps [ErrNone] where there is none.
+func (s *scanner) find(ctx context.Context, pid int, thorough bool) (uint64, error) {
 	ranges, err := s.process.Anonymous()
 	if err != nil {
 		return 0, err
 	}
-	var odd error
+	look := s.glance
+	if thorough {
+		look = s.scan
+	}
+	odd := ErrNone
+	var places, bytes uint64
 	for _, m := range ranges {
-		address, err := s.scan(ctx, m, pid)
+		bytes += m.End - m.Start
+		places += (m.End-m.Start)/alignment + 1
+		if thorough && bytes > maxScan || places > maxPlaces {
+			return 0, fmt.Errorf("%w: %w", ErrNone, ErrTooLarge)
+		}
+		address, err := look(ctx, m, pid)
 		switch {
 		case err == nil:
 			return address, nil
 		case errors.Is(err, ErrLayout):
-			odd = err
+			odd = fmt.Errorf("%w: %w", ErrNone, err)
 		case !errors.Is(err, ErrNone):
 			return 0, err
 		}
 	}
-	if odd != nil {
-		return 0, fmt.Errorf("%w: %w", ErrNone, odd)
+	return 0, odd
+}
+
+// glance looks for a ring at the beginning of a range, and where large blocks begin in it.
+func (s *scanner) glance(ctx context.Context, m usdt.Range, pid int) (uint64, error) {
+	odd := ErrNone
+	for at := m.Start; at < m.End; at = (at/alignment + 1) * alignment {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		runs, err := s.present(at, min(at+pageSize, m.End))
+		if err != nil {
+			return 0, err
+		}
+		for _, run := range runs {
+			address, err := s.search(run, pid)
+			if err == nil {
+				return address, nil
+			}
+			if !errors.Is(err, ErrNone) {
+				odd = err
+			}
+		}
 	}
-	return 0, ErrNone
+	return 0, odd
 }
 
 // scan looks for a ring in a range. The error wraps ErrNone, or ErrLayout where there is

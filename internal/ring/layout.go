@@ -25,6 +25,7 @@ const (
 	wordUnit      = 9
 	wordPID       = 10
 	wordBirth     = 11
+	wordProbes    = 12
 	wordReady     = 15
 	headerWords   = 16
 	wordControl   = 32
@@ -77,6 +78,7 @@ type header struct {
 	slots    uint64
 	pid      int   // of the VM, in its own PID namespace
 	birth    int64 // nanoseconds of the VM's CLOCK_MONOTONIC
+	probes   bool  // spans fire the VM's probes where they are to be explained
 }
 
 // parseHeader reads the first words of a ring. It is the VM's memory, so nothing in it is
@@ -110,6 +112,7 @@ func parseHeader(data []byte) (header, error) {
 		slots:    word(wordSlots) - 1,
 		pid:      int(word(wordPID)),
 		birth:    int64(word(wordBirth)),
+		probes:   word(wordProbes) == 1,
 	}
 	heads := uint64(wordHeads + h.rings*headStride)
 	if h.texts < heads || h.texts > heads+2*headStride ||

@@ -6,69 +6,80 @@ import (
 
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/monotonic"
-	"github.com/beamscope/beamscope/usdt"
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/vm"
+	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-type counter struct{ starts, ends, fails, lates, orphans int }
+// A run is a source whose windows the test collects, and what it has counted.
+type run struct {
+	*Source
+	t       *testing.T
+	plan    outcome.Plan
+	number  uint64
+	total   map[string]outcome.Counts
+	single  []outcome.Instance
+	notices []outcome.Notice
+}
 
-func (c *counter) started(uint16, int64) { c.starts++ }
-func (c *counter) ended(e *ended) {
-	c.ends++
-	if e.failed {
-		c.fails++
+const window = 100 * time.Millisecond
+
+// observe begins to observe a VM, with outcomes of the spans of these names.
+func observe(t *testing.T, beam *erlang.VM, specs ...outcome.Spec) *run {
+	t.Helper()
+	p := outcome.Plan{From: monotonic.Now() + int64(window), Window: window, Specs: specs}
+	s, err := New(t.Context(), Config{Target: vm.Target{PID: beam.PID()}, Plan: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &run{Source: s, t: t, plan: p, total: make(map[string]outcome.Counts)}
+}
+
+func spec(name string, dMax time.Duration) outcome.Spec {
+	const bins = 100
+	return outcome.Spec{Name: name, Span: name, BinWidth: dMax / bins, Bins: bins}
+}
+
+// collectTo collects the windows up to a time, each when it has been over for as long as it was.
+func (r *run) collectTo(at int64) {
+	r.t.Helper()
+	for {
+		w := r.plan.At(r.number)
+		if w.From > at {
+			return
+		}
+		r.number++
+		vmtest.WaitUntil(w.To + int64(window))
+		b, err := r.Collect(r.t.Context(), w)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		for _, c := range b.Counts {
+			sum := r.total[c.Outcome].Add(c)
+			sum.Outcome = c.Outcome
+			sum.Bins = append(sum.Bins, r.total[c.Outcome].Bins...)
+			r.total[c.Outcome] = sum
+		}
+		r.single = append(r.single, b.Instances...)
+		r.notices = append(r.notices, r.Watch(r.t.Context())...)
 	}
 }
-func (c *counter) late(uint16, int64)   { c.lates++ }
-func (c *counter) orphan(uint16, int64) { c.orphans++ }
 
-func TestLive(t *testing.T) {
-	otp, err := erlang.FindOTP(t.Context())
-	if err != nil {
-		t.Skip(err)
-	}
-	vm, err := erlang.StartVM(t.Context(), otp, erlang.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer vm.Stop()
-	if _, err := vm.Call(t.Context(), "beamscope", "start_span", `[<<"first">>]`); err != nil {
-		t.Fatal(err)
-	}
-	p, err := usdt.OpenProcess(vm.PID())
-	if err != nil {
-		t.Fatal(err)
-	}
-	memory, err := p.WritableMemory()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := newScanner(p, memory)
-	if err != nil {
-		t.Fatal(err)
-	}
-	began := time.Now()
-	address, err := s.find(t.Context(), vm.PID())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("found at %#x in %v", address, time.Since(began))
-	r, err := open(memory, address, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%+v", r.header)
-	var l lease
-	if silent, err := r.renew(&l, control{sample: 0xffff}, monotonic.Now()); err != nil || silent {
-		t.Fatal(silent, err)
-	}
-	out, err := vm.Call(t.Context(), "span_load", "run", `[#{procs => 4, spans => 5000}]`)
-	t.Log(out, err)
-	c := new(counter)
-	pair := newPairer(r.pending, c)
-	lost, err := r.records(monotonic.Now(), pair.add)
-	pair.settle()
-	t.Logf("%+v lost %d open %d early %d err %v", *c, lost, len(pair.open), len(pair.early), err)
-	for i := range uint16(5) {
-		t.Log(r.text(i))
+func TestSpansAreExact(t *testing.T) {
+	beam := vmtest.Start(t, erlang.Options{Args: []string{"+S", "2:2", "-beamscope", "carrier", "ring"}})
+	r := observe(t, beam, spec("a", time.Second))
+	vmtest.WaitUntil(r.plan.From)
+	out := vmtest.Call(t, beam, "span_load", "run", `[#{procs => 4, spans => 200000, name => <<"a">>}]`)
+	t.Log(out)
+	r.collectTo(monotonic.Now() + int64(window))
+	t.Log(r.notices)
+	n := r.total["a"]
+	if n.Successes != 200_000 || n.Starts != 200_000 || n.Ends != 200_000 || n.Instances() != n.Successes || n.Loss.Total() != 0 || n.Unobserved {
+		t.Errorf("%+v", n)
 	}
 }

@@ -21,8 +21,31 @@ const (
 	// not whole.
 	maxHoles = 1024
 
+	// holePatience is how long a record may take to become whole. A writer that a signal has
+	// stopped, or that was killed within a record, takes longer.
+	holePatience = int64(10e9)
+
+	// maxGone bounds the parts of one ring that are known to have been lost.
+	maxGone = 64
+
 	// chunk is how many slots are read at a time.
 	chunk = 4096
+)
+
+// A hole is a slot that was taken and has no whole record yet.
+type hole struct {
+	slot  uint64
+	since int64 // it was not taken before
+}
+
+// A fate says what became of the record of a slot.
+type fate uint8
+
+const (
+	before fate = iota // it was there before the reader was
+	seen               // it was read
+	toCome             // it was not read yet, or was not whole
+	gone               // it was lost
 )
 
 // A reader reads the records of one array. It is used by one goroutine.
@@ -32,18 +55,29 @@ type reader struct {
 	header  header
 	offset  int64 // what the VM's clock is ahead of ours
 
-	next  []uint64   // the slot of each ring that is to be read next
-	holes [][]uint64 // slots of each ring before next that were not whole
-	texts map[uint16]string
-	heads []byte
-	slots []byte
+	parts  []part // one for each ring
+	read   int64  // the heads that are in force were read after this time, by our clock
+	texts  map[uint16]string
+	heads  []byte
+	buffer []byte // of slots
 }
 
-// open reads the header of the ring at an address.
-func open(m Memory, address uint64, offset int64) (*reader, error) {
-	r := &reader{memory: m, address: address, offset: offset, texts: make(map[uint16]string)}
+// A part is what a reader knows of one ring of an array.
+type part struct {
+	first uint64 // slot that was the first to be read
+	next  uint64 // slot that is to be read next
+	holes []hole // before next
+	gone  []slotRange
+}
+
+// A slotRange are slots from one to another, which is not among them.
+type slotRange struct{ from, to uint64 }
+
+// open reads the header of the ring at an address. now is the present by our clock.
+func open(m Memory, address uint64, offset, now int64) (*reader, error) {
+	r := &reader{memory: m, address: address, offset: offset, read: now, texts: make(map[uint16]string)}
 	data := make([]byte, headerWords*wordSize)
-	if err := r.read(data, 0); err != nil {
+	if err := r.readWords(data, 0); err != nil {
 		return nil, err
 	}
 	var err error
@@ -51,23 +85,22 @@ func open(m Memory, address uint64, offset int64) (*reader, error) {
 		return nil, err
 	}
 	r.heads = make([]byte, r.header.headsEnd()*wordSize)
-	r.slots = make([]byte, chunk*recordSize)
-	r.next = make([]uint64, r.header.rings)
-	r.holes = make([][]uint64, r.header.rings)
-	if err := r.read(r.heads, 0); err != nil {
+	r.buffer = make([]byte, chunk*recordSize)
+	if err := r.readWords(r.heads, 0); err != nil {
 		return nil, err
 	}
-	for i := range r.next {
-		r.next[i] = r.head(i) + 1
-		if r.next[i] < r.header.slotsOfRing() || r.next[i] >= 1<<59 {
-			return nil, fmt.Errorf("%w: ring %d is at %d", ErrLayout, i, r.next[i])
+	for i := range r.header.rings {
+		next := r.head(i) + 1
+		if next < r.header.slotsOfRing() || next >= 1<<59 {
+			return nil, fmt.Errorf("%w: ring %d is at %d", ErrLayout, i, next)
 		}
+		r.parts = append(r.parts, part{first: next, next: next})
 	}
 	return r, nil
 }
 
-// read reads words from a place on.
-func (r *reader) read(data []byte, word uint64) error {
+// readWords reads words from a place on.
+func (r *reader) readWords(data []byte, word uint64) error {
 	n, err := r.memory.ReadAt(data, int64(r.address+word*wordSize))
 	if n < len(data) {
 		return fmt.Errorf("read a ring at %#x: %w", r.address+word*wordSize, err)
@@ -82,24 +115,26 @@ func (r *reader) head(ring int) uint64 {
 
 func (r *reader) word(i int) uint64 { return binary.LittleEndian.Uint64(r.heads[i*wordSize:]) }
 
-// records calls each for every record that was written since the last call, ring by
-// ring, and returns how many were lost. now is the present, nanoseconds of CLOCK_MONOTONIC.
-func (r *reader) records(now int64, each func(*record)) (lost uint64, err error) {
-	if err := r.read(r.heads, 0); err != nil {
+// records calls each for records that were written since the last call, ring by ring, at
+// most so many, and returns how many were lost: those beyond most are. now is the present,
+// nanoseconds of CLOCK_MONOTONIC.
+func (r *reader) records(now int64, most uint64, each func(*record)) (lost uint64, err error) {
+	if err := r.readWords(r.heads, 0); err != nil {
 		return 0, err
 	}
 	if r.word(0) != magic1 || r.word(1) != magic2 || r.word(wordReady) != 1 {
 		return 0, fmt.Errorf("%w: it does not begin as one", ErrBroken)
 	}
-	for ring := range r.next {
-		filled, gone, err := r.fill(ring, now, each)
-		lost += gone
+	since := r.read
+	r.read = now
+	for ring := range r.parts {
+		n, err := r.fill(ring, now, each)
+		lost += n
 		if err != nil {
 			return lost, err
 		}
-		r.holes[ring] = filled
-		gone, err = r.advance(ring, now, each)
-		lost += gone
+		n, err = r.advance(ring, now, since, &most, each)
+		lost += n
 		if err != nil {
 			return lost, err
 		}
@@ -107,60 +142,83 @@ func (r *reader) records(now int64, each func(*record)) (lost uint64, err error)
 	return lost, nil
 }
 
-// fill looks again at the slots that were not whole, and returns those that still are not.
-func (r *reader) fill(ring int, now int64, each func(*record)) (still []uint64, lost uint64, err error) {
-	still = r.holes[ring][:0]
-	for _, slot := range r.holes[ring] {
-		data := r.slots[:recordSize]
-		if err := r.read(data, r.at(ring, slot)); err != nil {
-			return r.holes[ring], lost, err
+// fill looks again at the slots that were not whole.
+func (r *reader) fill(ring int, now int64, each func(*record)) (lost uint64, err error) {
+	p := &r.parts[ring]
+	holes := p.holes
+	p.holes = p.holes[:0]
+	for i, h := range holes {
+		data := r.buffer[:recordSize]
+		if err := r.readWords(data, r.at(ring, h.slot)); err != nil {
+			p.holes = append(p.holes, holes[i:]...)
+			return lost, err
 		}
-		switch rec, s := decode(data, r.header, ring, slot, now+r.offset, r.offset); s {
-		case whole:
+		switch rec, s := decode(data, r.header, ring, h.slot, now+r.offset, r.offset); {
+		case s == whole:
 			each(&rec)
-		case lapped:
+		case s == lapped, now-h.since > holePatience:
 			lost++
+			p.lose(h.slot, h.slot+1)
 		default:
-			still = append(still, slot)
+			p.holes = append(p.holes, h)
 		}
 	}
-	return still, lost, nil
+	return lost, nil
 }
 
 // advance reads what is new in a ring.
-func (r *reader) advance(ring int, now int64, each func(*record)) (lost uint64, err error) {
+func (r *reader) advance(ring int, now, since int64, most *uint64, each func(*record)) (lost uint64, err error) {
+	p := &r.parts[ring]
 	end := r.head(ring) + 1
-	if end < r.next[ring] || end >= 1<<59 {
-		return 0, fmt.Errorf("%w: ring %d went from %d to %d", ErrBroken, ring, r.next[ring], end)
+	if end < p.next || end >= 1<<59 {
+		return 0, fmt.Errorf("%w: ring %d went from %d to %d", ErrBroken, ring, p.next, end)
 	}
-	if n := r.header.slotsOfRing(); end > n+r.next[ring] {
-		lost = end - n - r.next[ring]
-		r.next[ring] = end - n
+	if n := min(r.header.slotsOfRing(), *most); end > n+p.next {
+		lost += end - n - p.next
+		p.lose(p.next, end-n)
+		p.next = end - n
 	}
-	for r.next[ring] < end {
-		n := min(chunk, end-r.next[ring], r.header.slotsOfRing()-r.next[ring]%r.header.slotsOfRing())
-		data := r.slots[:n*recordSize]
-		if err := r.read(data, r.at(ring, r.next[ring])); err != nil {
+	*most -= end - p.next
+	for p.next < end {
+		n := min(chunk, end-p.next, r.header.slotsOfRing()-p.next%r.header.slotsOfRing())
+		data := r.buffer[:n*recordSize]
+		if err := r.readWords(data, r.at(ring, p.next)); err != nil {
 			return lost, err
 		}
 		for ; len(data) > 0; data = data[recordSize:] {
-			slot := r.next[ring]
-			r.next[ring]++
+			slot := p.next
+			p.next++
 			switch rec, s := decode(data, r.header, ring, slot, now+r.offset, r.offset); s {
 			case whole:
 				each(&rec)
 			case lapped:
 				lost++
+				p.lose(slot, slot+1)
 			default:
-				r.holes[ring] = append(r.holes[ring], slot)
+				p.holes = append(p.holes, hole{slot, since})
 			}
 		}
 	}
-	if over := len(r.holes[ring]) - maxHoles; over > 0 {
-		r.holes[ring] = r.holes[ring][over:]
-		lost += uint64(over)
+	for len(p.holes) > maxHoles {
+		lost++
+		p.lose(p.holes[0].slot, p.holes[0].slot+1)
+		p.holes = p.holes[1:]
 	}
 	return lost, nil
+}
+
+// lose notes that slots were lost. Of those before the ones that it has room for, all count
+// as lost.
+func (p *part) lose(from, to uint64) {
+	if n := len(p.gone); n > 0 && p.gone[n-1].to == from {
+		p.gone[n-1].to = to
+		return
+	}
+	p.gone = append(p.gone, slotRange{from, to})
+	if len(p.gone) > maxGone {
+		p.gone = p.gone[1:]
+		p.gone[0].from = p.first
+	}
 }
 
 // at returns the word where a slot begins.
@@ -169,33 +227,43 @@ func (r *reader) at(ring int, slot uint64) uint64 {
 	return r.header.slots + index*recordWords
 }
 
-// pending reports whether the record of a slot may still come: it was not read, or was not
-// whole.
-func (r *reader) pending(s SpanID) bool {
+// fate returns what became of the record of a span's start.
+func (r *reader) fate(s SpanID) fate {
 	ring := s.ring()
-	if ring >= len(r.next) {
-		return false
+	if ring >= len(r.parts) {
+		return before
 	}
-	ahead := (s.slot() - r.next[ring]) & slotMask
-	if ahead < slotMask/2 {
-		return true
+	p := &r.parts[ring]
+	if ahead := (s.slot() - p.next) & slotMask; ahead < slotMask/2 {
+		return toCome
 	}
-	for _, hole := range r.holes[ring] {
-		if hole&slotMask == s.slot() {
-			return true
+	slot := p.next - (p.next-s.slot())&slotMask
+	for _, h := range p.holes {
+		if h.slot == slot {
+			return toCome
 		}
 	}
-	return false
+	for _, g := range p.gone {
+		if g.from <= slot && slot < g.to {
+			return gone
+		}
+	}
+	if slot < p.first {
+		return before
+	}
+	return seen
 }
 
-// holding reports whether there are slots that were taken and have no whole record.
-func (r *reader) holding() bool {
-	for _, holes := range r.holes {
-		if len(holes) > 0 {
-			return true
+// horizon returns a time up to which all ends were read, but those that were lost: an end
+// takes its slot before it reads the clock.
+func (r *reader) horizon() int64 {
+	at := r.read
+	for i := range r.parts {
+		for _, h := range r.parts[i].holes {
+			at = min(at, h.since)
 		}
 	}
-	return false
+	return at
 }
 
 // text returns a text of the ring's table, and whether it is there.
@@ -207,7 +275,7 @@ func (r *reader) text(number uint16) (string, bool) {
 		return "", false
 	}
 	data := make([]byte, textWords*wordSize)
-	if r.read(data, r.header.texts+uint64(number)*textWords) != nil {
+	if r.readWords(data, r.header.texts+uint64(number)*textWords) != nil {
 		return "", false
 	}
 	w := binary.LittleEndian.Uint64(data)

@@ -2,6 +2,7 @@ package ring
 
 import (
 	"errors"
+	"math"
 	"sync"
 	"testing"
 
@@ -12,11 +13,21 @@ import (
 func collect(t testing.TB, r *reader, now int64) ([]record, uint64) {
 	t.Helper()
 	var all []record
-	lost, err := r.records(now, func(rec *record) { all = append(all, *rec) })
+	lost, err := r.records(now, math.MaxUint64, func(rec *record) { all = append(all, *rec) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	return all, lost
+}
+
+// holding reports whether there are slots that were taken and have no whole record.
+func holding(r *reader) bool {
+	for _, p := range r.parts {
+		if len(p.holes) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func TestRecords(t *testing.T) {
@@ -63,16 +74,16 @@ func TestUnfinishedRecord(t *testing.T) {
 		slot := ring.take(0)
 		values := []uint64{1<<textShift | 5, uint64(start)<<kindShift | noRing<<ringShift, 9}
 		for i, word := range order {
-			if got, lost := collect(t, r, 10); len(got) != 0 || lost != 0 || i > 0 && !r.holding() {
+			if got, lost := collect(t, r, 10); len(got) != 0 || lost != 0 || i > 0 && !holding(r) {
 				t.Errorf("%v, before word %d: %+v, lost %d", order, i, got, lost)
 			}
-			if !r.pending(SpanID(slot)) {
+			if r.fate(SpanID(slot)) != toCome {
 				t.Errorf("%v: the start is not waited for", order)
 			}
 			ring.put(0, slot, word, values[word])
 		}
 		got, lost := collect(t, r, 10)
-		if len(got) != 1 || lost != 0 || r.holding() || r.pending(SpanID(slot)) {
+		if len(got) != 1 || lost != 0 || holding(r) || r.fate(SpanID(slot)) != seen {
 			t.Errorf("%v: %+v, lost %d", order, got, lost)
 		}
 	}
@@ -112,7 +123,7 @@ func TestWriterALapLate(t *testing.T) {
 func TestSeenAndLostAreAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ring := newFakeRing(rapid.IntRange(1, 3).Draw(t, "rings"), minLogSlots)
-		r, err := open(ring, ring.address, 0)
+		r, err := open(ring, ring.address, 0, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +135,7 @@ func TestSeenAndLostAreAll(t *testing.T) {
 		var under []writing
 		fired, seen, lost := uint64(0), uint64(0), uint64(0)
 		read := func() {
-			gone, err := r.records(1<<39, func(rec *record) {
+			gone, err := r.records(1<<39, math.MaxUint64, func(rec *record) {
 				seen++
 				if rec.time != int64(rec.process) {
 					t.Fatalf("words of two records: %+v", rec)
@@ -181,7 +192,7 @@ func TestSeenAndLostAreAll(t *testing.T) {
 				read()
 			}
 		}
-		if seen+lost != fired || r.holding() {
+		if seen+lost != fired || holding(r) {
 			t.Fatalf("seen %d and lost %d of %d", seen, lost, fired)
 		}
 	})
@@ -239,7 +250,7 @@ func TestHostileRing(t *testing.T) {
 	} {
 		ring := newFakeRing(1, minLogSlots)
 		test.change(ring)
-		if _, err := open(ring, ring.address, 0); !errors.Is(err, ErrLayout) {
+		if _, err := open(ring, ring.address, 0, 0); !errors.Is(err, ErrLayout) {
 			t.Errorf("%s: error %v", test.what, err)
 		}
 	}
@@ -254,7 +265,7 @@ func TestHostileRing(t *testing.T) {
 		ring := newFakeRing(1, minLogSlots)
 		r := ring.open(t)
 		test.change(ring)
-		if _, err := r.records(1, func(*record) {}); !errors.Is(err, ErrBroken) {
+		if _, err := r.records(1, math.MaxUint64, func(*record) {}); !errors.Is(err, ErrBroken) {
 			t.Errorf("%s: error %v", test.what, err)
 		}
 	}
@@ -266,8 +277,8 @@ func TestSlotsThatAreNeverWritten(t *testing.T) {
 	r := ring.open(t)
 	for _, n := range []uint64{10 << 20, 10<<20 + 1<<(minLogSlots+6)} { // empty slots are of lap 0 then, and not
 		ring.words[wordHeads] += n
-		if got, lost := collect(t, r, 1); len(got) != 0 || lost+uint64(len(r.holes[0])) != n || len(r.holes[0]) > maxHoles {
-			t.Errorf("%d records, lost %d, %d holes", len(got), lost, len(r.holes[0]))
+		if got, lost := collect(t, r, 1); len(got) != 0 || lost+uint64(len(r.parts[0].holes)) != n || len(r.parts[0].holes) > maxHoles {
+			t.Errorf("%d records, lost %d, %d holes", len(got), lost, len(r.parts[0].holes))
 		}
 	}
 }

@@ -37,7 +37,7 @@ type state uint8
 
 const (
 	whole  state = iota
-	hole         // its record is being written, or never will be
+	torn         // its record is being written, or never will be
 	lapped       // a later record has taken its place
 )
 
@@ -87,7 +87,7 @@ func stateOf(word, lap uint64) state {
 	case ahead <= lapMask/2:
 		return lapped
 	}
-	return hole
+	return torn
 }
 
 func worse(a, b state) state { return max(a, b) }

@@ -11,13 +11,16 @@ import (
 	"sync"
 	"time"
 
+	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/price"
 	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/ring"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/snapshot"
+	"github.com/beamscope/beamscope/internal/vm"
 	"github.com/beamscope/beamscope/internal/wrapper"
 )
 
@@ -152,6 +155,9 @@ func Open(ctx context.Context, c config.Config, o Options) (*Session, error) {
 		source = &findingSource{opened.all, s.finder}
 		observers = append(observers, s.finder)
 	}
+	if opened.vms == nil {
+		o.Look = nil
+	}
 	if o.Limit != (price.Limit{}) || len(o.Look) > 0 {
 		s.thrift = newThrift(s, o.Limit, o.Look)
 		if opened.vms != nil {
@@ -161,6 +167,7 @@ func Open(ctx context.Context, c config.Config, o Options) (*Session, error) {
 		observers = append(observers, s.thrift)
 	}
 	missing := newMissing(s)
+	missing.notices = opened.notices
 	source = &noticingSource{source, missing}
 	observers = append(observers, missing)
 	if s.scope, err = scope.New(source, system, plan, observers...); err != nil {
@@ -173,8 +180,10 @@ func Open(ctx context.Context, c config.Config, o Options) (*Session, error) {
 type sources struct {
 	all      *outcome.Joint
 	vms      *outcome.VMSource // nil where there is none
+	rings    *ring.Source      // likewise
 	wrappers *wrapper.Source   // likewise
 	scripted bool              // they are the output of a script
+	notices  []outcome.Notice  // of opening them
 }
 
 // errNothing says that there is nothing to do.
@@ -209,13 +218,14 @@ func open(ctx context.Context, c config.Config, plan outcome.Plan, o Options) (s
 		parts = append(parts, outcome.Part{Source: s.wrappers, Wants: overTCP})
 	}
 	if spans := plan.Only(inKernel); len(spans.Specs) > 0 || o.Discover {
-		s.vms, err = outcome.NewVMSource(ctx, outcome.VMConfig{
-			Target: c.Target, Plan: spans, Discover: o.Discover, Explain: o.Discover && c.Explain, Progress: o.Progress,
-		})
-		if err != nil {
+		if err := s.openVMs(ctx, c, plan, spans, o); err != nil {
 			return closeAll(err)
 		}
-		parts = append(parts, outcome.Part{Source: s.vms, Wants: inKernel})
+		// The VMs' source comes last: it may refuse a plan, and cannot take one back.
+		parts = append(parts, outcome.Part{Source: s.rings, Wants: isSpan})
+		if s.vms != nil {
+			parts = append(parts, outcome.Part{Source: s.vms, Wants: inKernel})
+		}
 	}
 	if len(parts) == 0 {
 		return sources{}, errNothing
@@ -224,6 +234,30 @@ func open(ctx context.Context, c config.Config, plan outcome.Plan, o Options) (s
 		return closeAll(err)
 	}
 	return s, nil
+}
+
+func isSpan(s outcome.Spec) bool { return s.Span != "" }
+
+// openVMs opens the sources of VMs. Where no programs can be attached, because the kernel or
+// the user's rights do not allow it, or no VM has probes, spans are read from the VMs' memory
+// alone, as long as nothing else is asked for.
+func (s *sources) openVMs(ctx context.Context, c config.Config, plan, inKernel outcome.Plan, o Options) (err error) {
+	s.vms, err = outcome.NewVMSource(ctx, outcome.VMConfig{
+		Target: c.Target, Plan: inKernel, Discover: o.Discover, Explain: o.Discover && c.Explain, Progress: o.Progress,
+	})
+	onlySpans := !slices.ContainsFunc(inKernel.Specs, func(s outcome.Spec) bool { return !isSpan(s) })
+	switch {
+	case err == nil:
+	case onlySpans && (errors.Is(err, vm.ErrNoProbes) || errors.Is(err, bpf.ErrPermission) || errors.Is(err, bpf.ErrKernel)):
+		s.notices = append(s.notices, outcome.Notice{Time: monotonic.Now(), Text: fmt.Sprintf("only spans of the application beamscope are observed, from the memory of the VM: %v", err)})
+	default:
+		return err
+	}
+	s.rings, err = ring.New(ctx, ring.Config{Target: c.Target, Plan: plan.Only(isSpan), Discover: o.Discover, Kernel: s.vms != nil})
+	if err != nil && s.vms != nil {
+		err = errors.Join(err, s.vms.Close())
+	}
+	return err
 }
 
 // Run observes until the context is done, for so long (0: without end), or until

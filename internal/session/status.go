@@ -1,9 +1,11 @@
 package session
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/ring"
 	"github.com/beamscope/beamscope/internal/wrapper"
 )
 
@@ -35,6 +37,9 @@ func (s *Session) Status() Status {
 	if s.sources.vms != nil {
 		st.VMs = s.sources.vms.Status()
 	}
+	if s.sources.rings != nil {
+		st.VMs = withRings(st.VMs, s.sources.rings.Status())
+	}
 	if w := s.sources.wrappers; w != nil {
 		st.Wrappers = &WrapperStatus{Listen: w.Addr().String(), Started: w.Started(), Peers: w.Peers(), Refused: w.Refused()}
 	}
@@ -45,6 +50,24 @@ func (s *Session) Status() Status {
 		st.Spans = f.spans.Load()
 	}
 	return st
+}
+
+// withRings adds what is known of the VMs' rings.
+func withRings(vms []outcome.VMStatus, rings []ring.Status) []outcome.VMStatus {
+	all := slices.Clone(vms)
+	for _, r := range rings {
+		if !r.Found {
+			continue
+		}
+		i := slices.IndexFunc(all, func(v outcome.VMStatus) bool { return v.VM == r.VM })
+		if i < 0 {
+			i = len(all)
+			all = append(all, outcome.VMStatus{VM: r.VM, Exe: r.Exe, Since: r.Since, Stopped: r.Stopped, Ended: r.Ended, Refused: r.Refused})
+		}
+		all[i].Ring = r.Refused == ""
+	}
+	slices.SortStableFunc(all, func(a, b outcome.VMStatus) int { return cmp.Compare(a.VM.PID, b.VM.PID) })
+	return all
 }
 
 // HasWrappers reports whether wrappers are waited for.

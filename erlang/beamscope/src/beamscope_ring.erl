@@ -68,17 +68,19 @@ make(Log) ->
     try atomics:new(Words, [{signed, false}]) of
         Array ->
             Birth = os:perf_counter(),
+            Probes = beamscope_facilities:probes(),
             [ok = atomics:put(Array, At, Value) ||
                 {At, Value} <- [{?W_MAGIC, ?MAGIC_1}, {?W_MAGIC + 1, ?MAGIC_2}, {?W_VERSION, ?RING_VERSION},
                                 {?W_WORDS, Words}, {?W_RINGS, Rings}, {?W_LOG_SLOTS, Log},
                                 {?W_TEXTS, Texts}, {?W_MAX_TEXTS, ?MAX_TEXTS}, {?W_SLOTS, First},
                                 {?W_UNIT, 1000000000}, {?W_OS_PID, list_to_integer(os:getpid())},
-                                {?W_BIRTH, Birth}]],
+                                {?W_BIRTH, Birth},
+                                {?W_PROBES, if Probes -> 1; true -> 0 end}]],
             %% The first slot is that of lap 1: an empty one is of lap 0.
             [ok = atomics:put(Array, ?W_HEADS + R * ?HEAD_STRIDE, (1 bsl Log) - 1) || R <- lists:seq(0, Rings - 1)],
             ok = atomics:put(Array, ?W_READY, 1),
             Ring = #ring{array = Array, birth = Birth, rings = Rings, log = Log, first = First,
-                         probes = beamscope_facilities:probes()},
+                         probes = Probes},
             ok = persistent_term:put(?KEY, Ring),
             {ok, Ring}
     catch

@@ -17,6 +17,7 @@
 -define(W_UNIT, 10).                   % of os:perf_counter() in a second
 -define(W_OS_PID, 11).
 -define(W_BIRTH, 12).                  % os:perf_counter() when the ring was made
+-define(W_PROBES, 13).                 % 1: spans that are to be explained fire the VM's probes
 -define(W_READY, 16).                  % 1, written last
 -define(W_CONTROL, 33).                % written by collectors
 -define(W_TEXT_COUNT, 49).

@@ -137,4 +137,6 @@ options(Options) ->
 %% @doc The Id of a span, 0 if nobody watches it.
 -spec id(beamscope:handle()) -> non_neg_integer().
 id(ignore) -> 0;
+id({skip, _Class}) -> 0;
+id({ring, _Birth, Id, _Name}) -> Id;
 id(Span) -> element(1, Span).
