@@ -41,7 +41,7 @@ func run(ctx context.Context, duration time.Duration, w io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	beam, err := erlang.StartVM(ctx, otp, erlang.Options{})
+	beam, err := erlang.StartVM(ctx, otp, erlang.Options{Probes: true})
 	if err != nil {
 		return err
 	}
