@@ -47,7 +47,7 @@ const (
 	// busyPeriod and idlePeriod are how often a ring is read: while there is something in
 	// it, and while there was nothing the last time.
 	busyPeriod = 10 * time.Millisecond
-	idlePeriod = 40 * time.Millisecond
+	idlePeriod = 20 * time.Millisecond
 
 	// searchPeriod is how often VMs without a ring are looked for, and looked at.
 	searchPeriod = time.Second
