@@ -40,7 +40,7 @@ const (
 // argument that comes out at the other end of the stream: the integers in place
 // of the parent, the strings in place of the class.
 func TestAllArguments(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	const i4 = -(1 << 40)
 	strings := map[int]string{argTag: "the tag", argS1: "load", argS2: "two", argS3: "three", argS4: "four"}
 	integers := map[int]int64{argI1: 77, argI2: 1, argI3: 1, argI4: i4}
@@ -114,7 +114,7 @@ func moved(t *testing.T, probes []usdt.Probe, from map[int]int) []usdt.Probe {
 // receiver as its class, and if it is of the outcome with the sender's name.
 func TestArgumentsInRegistersAndConstants(t *testing.T) {
 	const n = 50
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	sink := vmtest.Eval(t, vm, "P = spawn(timer, sleep, [infinity]), register(sink, P), P")
 	self := vmtest.Eval(t, vm, fmt.Sprintf(`
 		P = spawn(fun() -> receive go ->

@@ -35,7 +35,7 @@ func load1(name string, n int) string {
 // asked for, is ignored.
 func TestNamesOnOneLabel(t *testing.T) {
 	names := sameLabel(3)
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{
 		named(names[0], 300*time.Millisecond), named(names[1], 300*time.Millisecond),
 	}})
@@ -61,7 +61,7 @@ func TestNamesOnOneLabel(t *testing.T) {
 // Open instances that are given up are no timeouts, and their ends are no
 // instances either.
 func TestEndsAfterCut(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}})
 	c.Observe(vm)
 
@@ -85,7 +85,7 @@ func TestEndsAfterCut(t *testing.T) {
 // A VM that is detached from, and a collector that is closed, leave its
 // semaphores at 0.
 func TestDetachLowersSemaphores(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{exitFails(load(endless))}})
 	for _, probe := range []string{probeOf("load"), "process__exit"} {
 		a, err := c.Attach(t.Context(), vmtest.Target(t, vm))
@@ -121,7 +121,7 @@ func semaphore(t *testing.T, vm *erlang.VM, name string) uint16 {
 // A path that leads to another file than the one its probes were read from is
 // refused: offsets mean something else there.
 func TestAttachToReplacedFile(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}})
 	target := vmtest.Target(t, vm)
 	target.Inode = 1
@@ -142,7 +142,7 @@ func expr(t *testing.T, text string) dtrace.Expr {
 
 // What is not known to be harmless on the VM's release is not attached to.
 func TestRefused(t *testing.T) {
-	beam := vmtest.StartFiring(t, erlang.Options{})
+	beam := vmtest.Start(t, erlang.Options{})
 	applied := ruled(dtrace.Rule{
 		Start: expr(t, "global-function-entry"), End: expr(t, "process-exit"), Key: dtrace.Key{Start: "pid", End: "pid"},
 	}, endless)
@@ -203,7 +203,7 @@ func TestClosed(t *testing.T) {
 // Programs are loaded all together, and how far that is shows: each number comes once, in
 // order, up to that of all.
 func TestLoadingShowsItsProgress(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	var outcomes []bpf.Outcome
 	for _, b := range dtrace.Builtins() {
 		outcomes = append(outcomes, builtin(t, b.Name, ""))

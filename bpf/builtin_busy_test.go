@@ -15,7 +15,7 @@ import (
 // waits, and at least from when its queue is seen to be full until somebody reads.
 func TestBusyPortsAgainstWriter(t *testing.T) {
 	const times = 3
-	vm := vmtest.StartFiring(t, oneClock())
+	vm := vmtest.Start(t, oneClock())
 	c, streamed := collected(t, vm, builtin(t, "port-busy", "port"))
 	var writes []interval
 	var least []int64
@@ -47,8 +47,8 @@ func TestBusyDistributionAgainstSender(t *testing.T) {
 	distributed := func(name string, args ...string) erlang.Options {
 		return oneClock(append(args, "-sname", name, "-setcookie", "beamscope", "-start_epmd", "false", "-erl_epmd_port", "43711")...)
 	}
-	other := vmtest.StartFiringOn(t, otp, distributed("other@localhost"))
-	sender := vmtest.StartFiringOn(t, otp, distributed("sender@localhost", "-dist_listen", "false", "+zdbbl", "64"))
+	other := vmtest.StartOn(t, otp, distributed("other@localhost"))
+	sender := vmtest.StartOn(t, otp, distributed("sender@localhost", "-dist_listen", "false", "+zdbbl", "64"))
 	if got := vmtest.Call(t, sender, "net_kernel", "connect_node", "[other@localhost]"); got != "true" {
 		t.Fatalf("the nodes do not connect: %s", got)
 	}

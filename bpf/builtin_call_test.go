@@ -15,7 +15,7 @@ import (
 // timeout and without one. One that times out ends when its caller gives up.
 func TestCallsAgainstProgram(t *testing.T) {
 	const each = 100
-	vm := vmtest.StartFiring(t, oneClock())
+	vm := vmtest.Start(t, oneClock())
 	c, streamed := collected(t, vm, builtin(t, "call", bpf.GroupByPID))
 	var calls []string
 	calls = append(calls, slices.Repeat([]string{"{0,infinity}"}, each)...)
@@ -47,7 +47,7 @@ func TestCallsAgainstProgram(t *testing.T) {
 // taken for its end.
 func TestCallsOfTheDead(t *testing.T) {
 	const n = 10
-	vm := vmtest.StartFiring(t, oneClock())
+	vm := vmtest.Start(t, oneClock())
 	o := builtin(t, "call", bpf.GroupByPID)
 	o.DMax, o.BinWidth = int64(time.Second/2), int64(time.Second/2)/int64(o.Bins)
 	c, streamed := collected(t, vm, o)

@@ -29,7 +29,7 @@ func (a *answer) collections() []collection {
 // exactly, and each within the trace's times, for the VM fires its probes between the two
 // messages of the trace.
 func TestCollectionsAgainstTrace(t *testing.T) {
-	vm := vmtest.StartFiring(t, oneClock())
+	vm := vmtest.Start(t, oneClock())
 	names := []string{"gc", "gc-minor", "gc-major"}
 	var outcomes []bpf.Outcome
 	for _, name := range names {

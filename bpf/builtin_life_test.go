@@ -19,7 +19,7 @@ func TestLifetimesAgainstProgram(t *testing.T) {
 	const short, long = 10000, 5
 	for _, schedulers := range []string{"1:1", "2:2"} {
 		t.Run(schedulers, func(t *testing.T) {
-			vm := vmtest.StartFiring(t, oneClock("+S", schedulers))
+			vm := vmtest.Start(t, oneClock("+S", schedulers))
 			o := builtin(t, "lifetime", bpf.GroupByMFA)
 			const dMax = time.Second
 			o.DMax, o.BinWidth = int64(dMax), int64(dMax)/int64(o.Bins)
@@ -47,7 +47,7 @@ func TestLifetimesAgainstProgram(t *testing.T) {
 // too.
 func TestFileOperationsAgainstProgram(t *testing.T) {
 	const n = 300
-	vm := vmtest.StartFiring(t, oneClock())
+	vm := vmtest.Start(t, oneClock())
 	c, streamed := collected(t, vm, builtin(t, "dirty-nif", bpf.GroupByMFA), builtin(t, "file-io", bpf.GroupByMFA))
 	a := vmLoad(t, c, vm, "reads", fmt.Sprintf("[%q,%d]", filepath.ToSlash(t.TempDir()), n))
 	instances := streamed()

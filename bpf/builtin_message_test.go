@@ -45,7 +45,7 @@ func messageKinds() map[string]messageKind {
 // messages.
 func TestKindsOfMessages(t *testing.T) {
 	const n = 20
-	vm := vmtest.StartFiring(t, oneClock())
+	vm := vmtest.Start(t, oneClock())
 	kinds := slices.Sorted(maps.Keys(messageKinds()))
 	a := newAnswer(t, vmtest.Call(t, vm, "vm_load", "receivers", "[["+strings.Join(kinds, ",")+"]]"))
 	pids := make([]string, len(kinds))
@@ -129,7 +129,7 @@ func inferredBacklog(t *testing.T, n int, order string) (backlog, [3][]bpf.Insta
 // three outcomes, and how many messages of the VM are not inferred.
 func backlogOf(t *testing.T, n int, order string, label int) (b backlog, instances [3][]bpf.Instance, exact [3]uint64) {
 	t.Helper()
-	vm := vmtest.StartFiring(t, oneClock())
+	vm := vmtest.Start(t, oneClock())
 	var outcomes []bpf.Outcome
 	for _, name := range []string{"hop", "mailbox", "message"} {
 		outcomes = append(outcomes, builtin(t, name, "receiver"))
@@ -213,7 +213,7 @@ func TestOrderIsInferred(t *testing.T) {
 // timeouts.
 func TestOrderIsNotTrustedForLong(t *testing.T) {
 	const rounds, dMax = 30, 100 * time.Millisecond
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	o := builtin(t, "mailbox", "receiver")
 	o.DMax, o.BinWidth = int64(dMax), int64(dMax/1000)
 	c, streamed := collected(t, vm, o)
@@ -237,7 +237,7 @@ func TestOrderIsNotTrustedForLong(t *testing.T) {
 // are paired in their order.
 func TestMessagesThatNobodyTakesTimeOut(t *testing.T) {
 	const messages, dMax = 10, 100 * time.Millisecond
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	o := builtin(t, "mailbox", "receiver")
 	o.DMax, o.BinWidth = int64(dMax), int64(dMax/1000)
 	c, streamed := collected(t, vm, o)

@@ -17,7 +17,7 @@ import (
 // counts itself, within 5 %: two VMs share one processor.
 func TestOSWaitAgainstSchedstat(t *testing.T) {
 	otp := vmtest.Private(t)
-	vm, rival := vmtest.StartFiringOn(t, otp, oneClock("+S", "2:2")), vmtest.StartFiringOn(t, otp, oneClock("+S", "2:2"))
+	vm, rival := vmtest.StartOn(t, otp, oneClock("+S", "2:2")), vmtest.StartOn(t, otp, oneClock("+S", "2:2"))
 	pin(t, vm.PID())
 	pin(t, rival.PID())
 	c, streamed := collected(t, vm, builtin(t, "os-wait", ""))

@@ -28,7 +28,7 @@ func TestRunAgainstSchedulerWallTime(t *testing.T) {
 		{"slices of microseconds", 0, false}, // erts_schedule and our programs take a larger part
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			vm := vmtest.StartFiring(t, oneClock("+S", "1:1"))
+			vm := vmtest.Start(t, oneClock("+S", "1:1"))
 			c, streamed := collected(t, vm, builtin(t, "run", ""), builtin(t, "run-wait", ""), builtin(t, "os-wait", ""))
 			a := vmLoad(t, c, vm, "busy", fmt.Sprintf("[#{procs=>3,for_ms=>1500,cells=>%d}]", test.cells))
 			active, elapsed := a.number(), a.number()
@@ -56,7 +56,7 @@ func TestRunAgainstSchedulerWallTime(t *testing.T) {
 // // meanwhile, or the operating system. A process that gives way by erlang:yield, as this one
 // does in the end, has no wait.
 func TestTurnsAgainstTrace(t *testing.T) {
-	vm := vmtest.StartFiring(t, oneClock("+S", "1:1"))
+	vm := vmtest.Start(t, oneClock("+S", "1:1"))
 	c, streamed := collected(t, vm, builtin(t, "run", bpf.GroupByPID), builtin(t, "run-wait", bpf.GroupByPID), builtin(t, "os-wait", ""))
 	a := vmLoad(t, c, vm, "turns", "[#{others=>3,rounds=>60000,cells=>1000}]")
 	instances := streamed()

@@ -32,7 +32,7 @@ func settle(c *vmtest.Collector, from int64) { c.ReadTo(from) }
 // twice, and each is in the window of its end.
 func TestWindowsChange(t *testing.T) {
 	const n = 300_000
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	o := streamed(load(endless))
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{o}, RingBytes: 64 << 20})
 	c.Observe(vm)
@@ -74,7 +74,7 @@ func TestWindowsChange(t *testing.T) {
 // window; and another outcome notices nothing.
 func TestGridChanges(t *testing.T) {
 	const n, kept, left = 200_000, 300, 50
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	other, before, after := named("other", 2*time.Second), named("load", 2*time.Second), named("load", time.Second)
 	after.Bins, after.BinWidth = 37, 50_000_000
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{other, before}})
@@ -128,7 +128,7 @@ func TestGridChanges(t *testing.T) {
 // was when they started, and counted once.
 func TestGridChangesWithManyOpen(t *testing.T) {
 	const n = 40_000 // more than the table of recent spans has
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}, Window: int64(time.Second)})
 	c.Observe(vm)
 	emit(t, vm, "load", "start", 1, n)
@@ -147,7 +147,7 @@ func TestGridChangesWithManyOpen(t *testing.T) {
 // Outcomes come and go while others are counted on. One that has gone costs the VM
 // nothing when its windows are read; when it comes back, it is counted again.
 func TestOutcomesComeAndGo(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	a, b := named("a", time.Second), named("b", time.Second)
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{a}, Window: int64(150 * time.Millisecond)})
 	c.Observe(vm)
@@ -183,7 +183,7 @@ func TestOutcomesComeAndGo(t *testing.T) {
 
 // Names that share a label come and go without the others being lost.
 func TestChangesOnOneLabel(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	var outcomes []bpf.Outcome
 	for _, name := range sameLabel(8) {
 		outcomes = append(outcomes, named(name, 100*time.Millisecond))
@@ -212,7 +212,7 @@ func TestChangesOnOneLabel(t *testing.T) {
 // Entries and cells of outcomes that have gone are used again, and what was counted
 // in them before does not show.
 func TestRoomIsUsedAgain(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	with := func(bins int) bpf.Outcome {
 		return bpf.Outcome{Name: "load", DMax: int64(50 * time.Millisecond), BinWidth: int64(time.Millisecond), Bins: bins}
 	}
@@ -230,7 +230,7 @@ func TestRoomIsUsedAgain(t *testing.T) {
 
 // What cannot be done says why, and leaves everything as it was.
 func TestChangeRefused(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	o := load(endless)
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{o}})
 	c.Observe(vm)
@@ -265,7 +265,7 @@ func TestChangeRefused(t *testing.T) {
 
 // An outcome whose death is a failure from now on has exits attached to.
 func TestExitFailsFromNowOn(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(time.Minute)}})
 	c.Observe(vm)
 	settle(c, change(t, c, 250*time.Millisecond, exitFails(load(time.Minute))))
@@ -276,7 +276,7 @@ func TestExitFailsFromNowOn(t *testing.T) {
 // A target that lacks what a new outcome needs is named, and the others are
 // observed all the same.
 func TestChangeWhereProbeIsMissing(t *testing.T) {
-	a, b := vmtest.StartFiring(t, erlang.Options{}), vmtest.StartFiring(t, erlang.Options{})
+	a, b := vmtest.Start(t, erlang.Options{}), vmtest.Start(t, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{named("a", endless)}})
 	target := vmtest.Target(t, a)
 	for i := range target.Probes {
@@ -307,7 +307,7 @@ func TestChangeWhereProbeIsMissing(t *testing.T) {
 // more; they really are the worst.
 func TestStreamWorst(t *testing.T) {
 	const n, timeouts = 100_000, 1000
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	worst := named("load", 100*time.Millisecond)
 	worst.Stream = bpf.StreamWorst
 	short := named("short", 100*time.Millisecond)

@@ -50,7 +50,7 @@ func TestTrapsCost(t *testing.T) {
 // where they run.
 func TestKindsOfHits(t *testing.T) {
 	vmtest.OnEach(t, func(t *testing.T, otp erlang.OTP) {
-		vm := vmtest.StartFiringOn(t, otp, erlang.Options{})
+		vm := vmtest.StartOn(t, otp, erlang.Options{})
 		hits := func(change func(*bpf.Target), outcomes ...bpf.Outcome) bpf.Hits {
 			c := vmtest.NewCollector(t, bpf.Options{Outcomes: outcomes})
 			target := vmtest.Target(t, vm)

@@ -64,7 +64,7 @@ func discovered(t *testing.T, c *vmtest.Collector, vm *erlang.VM) []string {
 // Names are found whole, whatever they are made of and whichever labels they share,
 // each once, and only those of no outcome.
 func TestDiscover(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	c := discoverer(t, vm, named("known", endless))
 	names := append(sameLabel(12), // more than are compared on one label
 		"x", "größe", "日本語", "a b\n\"c\"", "\xff\xfe", strings.Repeat("ä", 127)+"x")
@@ -93,7 +93,7 @@ func TestDiscover(t *testing.T) {
 // What is not the wrapper's, or has no name that an outcome could have, is no name
 // that was found, and is counted.
 func TestDiscoverIgnores(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	c := discoverer(t, vm)
 	vmtest.Eval(t, vm, `
 		Long = binary:copy(<<"x">>, 256),
@@ -116,7 +116,7 @@ func TestDiscoverIgnores(t *testing.T) {
 // whose places are taken are counted by their starts.
 func TestDiscoverTooMany(t *testing.T) {
 	const names, flood = bpf.MaxNames + 200, 20_000
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	c := discoverer(t, vm)
 	run := func(n int) {
 		vmtest.Eval(t, vm, fmt.Sprintf(`[beamscope:start_span(<<"name_", (integer_to_binary(I))/binary>>) || I <- lists:seq(1, %d)], ok`, n))
@@ -144,7 +144,7 @@ func TestDiscoverTooMany(t *testing.T) {
 // lost and none counted twice, and nothing is counted that was before.
 func TestDiscoveredIsObserved(t *testing.T) {
 	const n = 20_000
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	c := discoverer(t, vm)
 	keep(t, vm, "load", 10)
 	c.Call(vm, "span_load", "run", spans(2, n))
@@ -169,7 +169,7 @@ func TestDiscoveredIsObserved(t *testing.T) {
 // Discovery holds the semaphores of all labels, through changes too, and lets go of
 // them when it ends.
 func TestDiscoverHoldsSemaphores(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{Discover: true})
 	a, err := c.Attach(t.Context(), vmtest.Target(t, vm))
 	if err != nil {

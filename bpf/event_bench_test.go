@@ -14,7 +14,7 @@ import (
 // explained of which none is open, and within such a span. The time in our programs is
 // shown as well, for each of their runs.
 func BenchmarkDetails(b *testing.B) {
-	vm := vmtest.StartFiring(b, oneScheduler())
+	vm := vmtest.Start(b, oneScheduler())
 	vmtest.Call(b, vm, "vm_spans", "pairs", "[10]")
 	for _, bench := range []struct {
 		name     string

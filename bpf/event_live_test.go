@@ -135,7 +135,7 @@ func oneScheduler() erlang.Options { return oneClock("+S", "1:1", "+SDcpu", "1:1
 // Everything that happens to a process while its span is open is recorded, in order, and to
 // those that it sends messages; nothing before and after, nor of others.
 func TestEvents(t *testing.T) {
-	vm := vmtest.StartFiring(t, oneScheduler())
+	vm := vmtest.Start(t, oneScheduler())
 	r, _ := explaining(t, vm, bpf.Options{})
 	r.call("story", "[1]") // threads that were waiting when we attached begin to run unseen
 
@@ -407,7 +407,7 @@ func testTokens(t *testing.T, r *recorder, label int, want int32) {
 // A process that finds no room to be watched is told of, and counted, once for many
 // messages.
 func TestEventsUnwatched(t *testing.T) {
-	vm := vmtest.StartFiring(t, oneScheduler())
+	vm := vmtest.Start(t, oneScheduler())
 	r, _ := explaining(t, vm, bpf.Options{Watched: 1})
 	a, events := r.call("crowd", "[3]")
 	for i, want := range []string{"watch start out ready in queued receive end", "unwatched start end", "unwatched start end"} {
@@ -433,7 +433,7 @@ func TestEventsUnwatched(t *testing.T) {
 func TestEventsOfTwoVMs(t *testing.T) {
 	const n = 5000
 	otp := vmtest.Private(t)
-	vms := []*erlang.VM{vmtest.StartFiringOn(t, otp, oneScheduler()), vmtest.StartFiringOn(t, otp, oneScheduler())}
+	vms := []*erlang.VM{vmtest.StartOn(t, otp, oneScheduler()), vmtest.StartOn(t, otp, oneScheduler())}
 	large, _ := explaining(t, vms[0], bpf.Options{})
 	small, _ := explaining(t, vms[0], bpf.Options{Events: 512})
 	attachExplained(t, large.Collector, vms[1])
@@ -501,7 +501,7 @@ func TestEventsOfTwoVMs(t *testing.T) {
 // Nothing is attached for what is not to be explained, and a collector that was made
 // without room for events has none later. What the file lacks is said.
 func TestDetailsAttached(t *testing.T) {
-	vm := vmtest.StartFiring(t, oneScheduler())
+	vm := vmtest.Start(t, oneScheduler())
 	plain := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}})
 	a := attachExplained(t, plain, vm)
 	only := []string{fmt.Sprintf("user_trace__n%d", bpf.Label("load"))}
@@ -552,7 +552,7 @@ func TestDetailsAttached(t *testing.T) {
 // Where one of the details cannot be attached to, the others are, and it is said which.
 // Later changes do not make it forgotten.
 func TestDetailsOneFails(t *testing.T) {
-	vm := vmtest.StartFiring(t, oneScheduler())
+	vm := vmtest.Start(t, oneScheduler())
 	o := explained(load(endless))
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{o}})
 	target := vmtest.Target(t, vm)
@@ -592,7 +592,7 @@ func TestDetailsOneFails(t *testing.T) {
 // Nobody is watched on from before a time in which nothing was to be explained: what
 // happened then is not known.
 func TestEventsAfterDarkTime(t *testing.T) {
-	vm := vmtest.StartFiring(t, oneScheduler())
+	vm := vmtest.Start(t, oneScheduler())
 	r, _ := explaining(t, vm, bpf.Options{})
 	vmtest.Eval(t, vm, `register(sleeper, spawn(fun() ->
 		_ = beamscope:start_span(<<"load">>),
@@ -628,7 +628,7 @@ func TestEventsAfterDarkTime(t *testing.T) {
 // Where the layout of processes is not known, their state is not either, and of the token
 // of a message to an alias only the label.
 func TestEventsWithoutLayout(t *testing.T) {
-	vm := vmtest.StartFiring(t, oneScheduler())
+	vm := vmtest.Start(t, oneScheduler())
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{explained(load(endless))}, Window: int64(time.Second)})
 	c.Observe(vm)
 	r := &recorder{c, t, vm}
@@ -668,7 +668,7 @@ func probeNames(a *bpf.Attachment) []string {
 // of, but for the short ones and those of a VM that has no spans.
 func TestEventsWaitForProcessor(t *testing.T) {
 	otp := vmtest.Private(t)
-	vm, rival := vmtest.StartFiringOn(t, otp, oneClock("+S", "2:2")), vmtest.StartFiringOn(t, otp, oneClock("+S", "2:2"))
+	vm, rival := vmtest.StartOn(t, otp, oneClock("+S", "2:2")), vmtest.StartOn(t, otp, oneClock("+S", "2:2"))
 	pin(t, vm.PID())
 	pin(t, rival.PID())
 	r, _ := explaining(t, vm, bpf.Options{Outcomes: []bpf.Outcome{streamed(builtin(t, "os-wait", ""))}, RingBytes: 1 << 24})
@@ -723,7 +723,7 @@ func TestEventsWaitForProcessor(t *testing.T) {
 // The log has an event, with a reason, for a scheduler's thread that sleeps while it runs a
 // process, or is stopped: meanwhile, and when it goes on. It has none for an idle thread.
 func TestEventsOffCPU(t *testing.T) {
-	vm := vmtest.StartFiring(t, oneScheduler())
+	vm := vmtest.Start(t, oneScheduler())
 	r, _ := explaining(t, vm, bpf.Options{})
 	if err := r.ObserveThreads(vm.PID()); err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ const waiter = `
 // The function of a process is known as long as it lives, however many others come and go
 // meanwhile: those are forgotten when they exit.
 func TestFunctionsOfProcessesThatLast(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	vmtest.Eval(t, vm, waiter)
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{builtin(t, "mailbox", bpf.GroupByMFA)}})
 	c.Observe(vm)
@@ -40,7 +40,7 @@ func TestFunctionsOfProcessesThatLast(t *testing.T) {
 // New processes of OTP's behaviours are told of, and are counted by the function that is
 // then set.
 func TestSetFunction(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{builtin(t, "mailbox", bpf.GroupByMFA)}, Window: int64(time.Hour)})
 	c.Observe(vm)
 	born := func() (all []uint64) {

@@ -45,7 +45,7 @@ func TestMapFull(t *testing.T) {
 			Starts: n, Timeouts: n - lost, MapFull: lost}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			vm := vmtest.StartFiring(t, erlang.Options{})
+			vm := vmtest.Start(t, erlang.Options{})
 			c := vmtest.NewCollector(t, bpf.Options{
 				Outcomes:  []bpf.Outcome{load(test.dMax)},
 				Window:    int64(time.Second),
@@ -68,7 +68,7 @@ func TestMapFull(t *testing.T) {
 // window is counted as stray, and no window gets what is another's. Once the
 // reader has caught up, nothing is stray.
 func TestLateReader(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}, Window: int64(time.Second)})
 	c.Observe(vm)
 	burst := func(name string, n int) int {
@@ -110,7 +110,7 @@ func TestLateReader(t *testing.T) {
 // itself, under no pid, and does not mix with the other; it gets a slot when the
 // other is forgotten.
 func TestMoreVMsThanSlots(t *testing.T) {
-	a, b := vmtest.StartFiring(t, erlang.Options{}), vmtest.StartFiring(t, erlang.Options{})
+	a, b := vmtest.Start(t, erlang.Options{}), vmtest.Start(t, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}, VMs: 1})
 	c.Observe(a, b)
 
@@ -133,7 +133,7 @@ func TestMoreVMsThanSlots(t *testing.T) {
 // What a VM without a slot did is read in its window, also where another VM is
 // forgotten in between and leaves its slot free.
 func TestCrowdedAndForgotten(t *testing.T) {
-	a, b := vmtest.StartFiring(t, erlang.Options{}), vmtest.StartFiring(t, erlang.Options{})
+	a, b := vmtest.Start(t, erlang.Options{}), vmtest.Start(t, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}, VMs: 1})
 	c.Observe(a, b)
 
@@ -150,7 +150,7 @@ func TestCrowdedAndForgotten(t *testing.T) {
 // Two VMs that use the same ids keep apart: the end of a span in one does not end
 // the span of that id in the other.
 func TestSameIDsInTwoVMs(t *testing.T) {
-	a, b := vmtest.StartFiring(t, erlang.Options{}), vmtest.StartFiring(t, erlang.Options{})
+	a, b := vmtest.Start(t, erlang.Options{}), vmtest.Start(t, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(2 * time.Second)}})
 	c.Observe(a, b)
 
@@ -169,7 +169,7 @@ func TestSameIDsInTwoVMs(t *testing.T) {
 // Events on our labels of another version of the wrapper, or of none, are
 // ignored and counted as foreign.
 func TestForeignEvents(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}})
 	c.Observe(vm)
 
@@ -191,7 +191,7 @@ func TestForeignEvents(t *testing.T) {
 // Names are compared whole, at every length that an outcome's name can have at
 // the edges of the pieces in which they are compared.
 func TestNamesAreComparedWhole(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	var outcomes []bpf.Outcome
 	for _, n := range []int{1, 7, 8, 9, 62, 63, 64, 65, 127, 128, 129, 254, 255} {
 		outcomes = append(outcomes, named(strings.Repeat("x", n), endless))

@@ -27,7 +27,7 @@ func TestVMOutsideOurNamespace(t *testing.T) {
 		collectInNamespace(t, path)
 		return
 	}
-	outside := vmtest.StartFiring(t, erlang.Options{})
+	outside := vmtest.Start(t, erlang.Options{})
 	vmtest.NeedEBPF(t)
 	cmd := exec.Command(os.Args[0], "-test.run=^TestVMOutsideOurNamespace$", "-test.v")
 	cmd.Env = append(os.Environ(), executable+"="+vmtest.Target(t, outside).Path)

@@ -30,7 +30,7 @@ func messageOutcomes(t *testing.T, dMax time.Duration) []bpf.Outcome {
 // messages behind: of many more than there is room for at a time, nothing is lost.
 func TestReceiversThatEnd(t *testing.T) {
 	const rounds, each, taken = 300, 40, 2
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{
 		Outcomes: messageOutcomes(t, 200*time.Millisecond),
 		Queues:   1 << 15, // of 48,000 that are needed one after the other
@@ -57,7 +57,7 @@ func TestReceiversThatEnd(t *testing.T) {
 // when some have gone, there is room again.
 func TestMoreReceiversThanRoom(t *testing.T) {
 	const crowd, room, times = 500, 64, 3
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	vmtest.Call(t, vm, "vm_load", "crowd", fmt.Sprintf("[%d]", crowd))
 	c := vmtest.NewCollector(t, bpf.Options{
 		Outcomes: messageOutcomes(t, 10*time.Second)[:1],
@@ -86,7 +86,7 @@ func TestMoreReceiversThanRoom(t *testing.T) {
 // joined a queue that was about to be deleted, it found no room.
 func TestQueuesDeletedWhileUsed(t *testing.T) {
 	const crowd, times = 1000, 12
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	vmtest.Call(t, vm, "vm_load", "crowd", fmt.Sprintf("[%d]", crowd))
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: messageOutcomes(t, 10*time.Second), Window: int64(time.Second / 4)})
 	c.Observe(vm)

@@ -105,7 +105,7 @@ func observeMessages(t *testing.T, c *vmtest.Collector, vm *erlang.VM) {
 // The programs count random events that have the address of their message as the model
 // does. Some messages wait, some never started, and some addresses are used again.
 func TestMessagesAreAsTheModel(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	plain := dtrace.Rule{
 		Start: messageSignals(pairing.Start), End: messageSignals(pairing.End),
 		Key: dtrace.Key{Start: "key", End: "key"}, Pairing: dtrace.FIFO,
@@ -169,7 +169,7 @@ func counted(r dtrace.Rule, events []pairing.Event) bpf.Counters {
 
 // Random events of every kind of rule are counted as the model counts them.
 func TestRulesAreAsTheModel(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	key := dtrace.Key{Start: "key", End: "key"}
 	plain := dtrace.Rule{Start: signals(pairing.Start), End: signals(pairing.End), Key: key}
 	with := func(change func(r *dtrace.Rule)) dtrace.Rule {
@@ -252,7 +252,7 @@ func otherKinds(rule dtrace.Rule, events []pairing.Event) (n uint64) {
 // Instances that nothing ends time out, and what comes then is late; in a queue it takes
 // nobody else's place.
 func TestRulesTimeOut(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	for name, p := range map[string]dtrace.Pairing{"last": dtrace.Last, "fifo": dtrace.FIFO} {
 		t.Run(name, func(t *testing.T) {
 			const dMax = 300 * time.Millisecond
@@ -283,7 +283,7 @@ func TestRulesTimeOut(t *testing.T) {
 // what came after it and worked on it: then it is given up, and the others are right.
 func TestQueuesGetInStepAgain(t *testing.T) {
 	const syncs = 9 // a kind of signals
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	rule := dtrace.Rule{
 		Start: signals(pairing.Start), End: signals(pairing.End), Sync: signals(syncs),
 		Key: dtrace.Key{Start: "key", End: "key"}, Pairing: dtrace.FIFO,
@@ -321,7 +321,7 @@ func TestQueuesGetInStepAgain(t *testing.T) {
 // A deadline that is past counts also where no sweep has come by since: a start finds a
 // timeout in its place, and not an instance that it replaces or joins.
 func TestDeadlinesBetweenSweeps(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	for name, p := range map[string]dtrace.Pairing{"first": dtrace.First, "last": dtrace.Last} {
 		t.Run(name, func(t *testing.T) {
 			const dMax = 200 * time.Millisecond
@@ -391,7 +391,7 @@ func conditions() map[string]struct {
 // Of what fires every event is counted once: it satisfies the condition, and is a start,
 // or it does not, and is dropped.
 func TestConditionsDropExactly(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	long := strings.Repeat("abcdefgh", 15) + "abcdefg"
 	keys := []int{-3, 0, 5, 1 << 40}
 	texts := []string{"", "a", "lists:", "lists:seq/2", "lists:seq/22", "lists:map/2", "abcdefgh", long, long + "h", long[:100]}
@@ -472,7 +472,7 @@ func groupsOf(c *vmtest.Collector, outcome int) map[any]bpf.Group {
 // Every built-in outcome loads, attaches, grouped and not, and its groups are all of its
 // instances.
 func TestBuiltinsAttach(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	for _, b := range dtrace.Builtins() {
 		for _, group := range []string{"", bpf.GroupByPID} {
 			o := builtin(t, b.Name, group)
@@ -505,7 +505,7 @@ func TestBuiltinsAttach(t *testing.T) {
 
 // More groups than there is room for: the rest is counted together, and nothing is lost.
 func TestGroupsAreBounded(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	rule := dtrace.Rule{
 		Start: signals(pairing.Start), End: signals(pairing.End),
 		Key: dtrace.Key{Start: "key", End: "key"},

@@ -30,7 +30,7 @@ func withoutSemaphores(sites []usdt.Site) []usdt.Site {
 // Spans are seen because their semaphore is raised: attached to without it, the
 // same probes stay silent.
 func TestNoSpansWithoutSemaphore(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}})
 	target := vmtest.Target(t, vm)
 	bare := target
@@ -63,7 +63,7 @@ func TestNoSpansWithoutSemaphore(t *testing.T) {
 func TestNoStringsWithoutSemaphore(t *testing.T) {
 	vmtest.NeedEBPF(t)
 	const sends = 500
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	path, probes := vmtest.Probes(t, vm.PID())
 	exe, err := link.OpenExecutable(path)
 	if err != nil {

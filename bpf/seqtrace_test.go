@@ -37,7 +37,7 @@ func tokenRule(t *testing.T, name string, pairing dtrace.Pairing, key dtrace.Key
 // that was sent, and what comes back the numbers of what it answers. Answers to aliases
 // are received only.
 func TestTokensOfACall(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	same := func(arg string) dtrace.Key { return dtrace.Key{Start: arg, End: arg} }
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{
 		tokenRule(t, "label", dtrace.FIFO, same("label")),
@@ -64,7 +64,7 @@ func TestTokensOfACall(t *testing.T) {
 
 // The token of a probe goes with it through both queues, and with nothing else.
 func TestTokensOfMM1K(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{Main: []string{"mm1k", "rate=0", "k=2", "loops=10000", "seq_trace=true", "seed=1"}})
+	vm := vmtest.Start(t, erlang.Options{Main: []string{"mm1k", "rate=0", "k=2", "loops=10000", "seq_trace=true", "seed=1"}})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{
 		tokenRule(t, "tokens", dtrace.FIFO, dtrace.Key{Start: "label", End: "label"}),
 		{Name: "probe", DMax: int64(time.Minute), BinWidth: int64(time.Second), Bins: 60},
@@ -103,7 +103,7 @@ func TestTokensOfMM1K(t *testing.T) {
 // and with none.
 func BenchmarkToken(b *testing.B) {
 	vmtest.NeedEBPF(b)
-	vm := vmtest.StartFiring(b, erlang.Options{Args: []string{"+S", "1:1"}})
+	vm := vmtest.Start(b, erlang.Options{Args: []string{"+S", "1:1"}})
 	target := vmtest.Target(b, vm)
 	i := slices.IndexFunc(target.Probes, func(p usdt.Probe) bool {
 		return p.Name == fmt.Sprintf("user_trace__n%d", bpf.Label("load"))

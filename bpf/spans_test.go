@@ -46,7 +46,7 @@ func checkNoOthers(t *testing.T, c *vmtest.Collector) {
 // A million spans of four processes, as fast as they can: every one is counted,
 // once, and nothing else is.
 func TestMillionSpans(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}, Window: int64(time.Second)})
 	c.Observe(vm)
 
@@ -62,7 +62,7 @@ func TestMillionSpans(t *testing.T) {
 // The hits of each VM are counted, also those that are of no outcome.
 func TestHitsOfVMs(t *testing.T) {
 	otp := vmtest.Private(t)
-	a, b := vmtest.StartFiringOn(t, otp, erlang.Options{}), vmtest.StartFiringOn(t, otp, erlang.Options{})
+	a, b := vmtest.StartOn(t, otp, erlang.Options{}), vmtest.StartOn(t, otp, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}, Window: int64(time.Second), Discover: true})
 	c.Observe(a, b)
 
@@ -86,7 +86,7 @@ func TestHitsOfVMs(t *testing.T) {
 // and dMax. The VM measures the starts itself.
 func TestTimeoutsInTheirWindows(t *testing.T) {
 	const window = 400 * time.Millisecond
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	clock := vmtest.NewClock(t, vm)
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(window)}, Window: int64(window)})
 	c.Observe(vm)
@@ -128,7 +128,7 @@ func timedCall(t *testing.T, vm *erlang.VM, clock vmtest.Clock, expression strin
 
 // fail_span, and an exception in with_span: failures, with their class.
 func TestFailures(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	for _, test := range []struct{ function, class string }{
 		{"failing", "load"},
 		{"raising", "error:load"},
@@ -158,7 +158,7 @@ func TestFailures(t *testing.T) {
 // An instance ends once. Whatever comes second is late, once for each event.
 func TestLateEnds(t *testing.T) {
 	const n = 200
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	for _, test := range []struct {
 		name, ends string
 		want       bpf.Counters
@@ -185,7 +185,7 @@ func TestLateEnds(t *testing.T) {
 
 // A span whose process dies times out, at start + dMax.
 func TestDeathIsTimeout(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(300 * time.Millisecond)}})
 	c.Observe(vm)
 
@@ -200,7 +200,7 @@ func TestDeathIsTimeout(t *testing.T) {
 // message; it belongs to the window of that moment.
 func TestDeathIsFailure(t *testing.T) {
 	const n = 20
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	clock := vmtest.NewClock(t, vm)
 	c := vmtest.NewCollector(t, bpf.Options{
 		Outcomes: []bpf.Outcome{streamed(exitFails(load(10 * time.Second)))},
@@ -245,7 +245,7 @@ func TestDeathIsFailure(t *testing.T) {
 // nothing else.
 func TestSweepWithinWindow(t *testing.T) {
 	const n = 200
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{
 		Outcomes: []bpf.Outcome{exitFails(load(endless))},
 		Window:   int64(3 * time.Second),
@@ -292,7 +292,7 @@ func endKept(t *testing.T, vm *erlang.VM) {
 // A collector that attaches in the middle of running spans counts their ends as
 // orphans and makes no instances of them, while the one that saw them start does.
 func TestAttachInTheMiddle(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	opts := bpf.Options{Outcomes: []bpf.Outcome{load(endless)}}
 	first := vmtest.NewCollector(t, opts)
 	first.Observe(vm)
@@ -320,7 +320,7 @@ func TestEndAfterDMax(t *testing.T) {
 		window = 200 * time.Millisecond
 		dMax   = 2 * window
 	)
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	for _, test := range []struct {
 		name      string
 		readFirst bool
@@ -367,7 +367,7 @@ func TestEndAfterDMax(t *testing.T) {
 // the start; and it is in the bin of its delay.
 func TestEndWithinDMax(t *testing.T) {
 	const dMax = 10 * time.Second
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{
 		Outcomes: []bpf.Outcome{streamed(load(dMax))},
 		Window:   int64(200 * time.Millisecond), // so long that attaching takes less than there are windows
@@ -391,7 +391,7 @@ func TestEndWithinDMax(t *testing.T) {
 
 // A file without the probe of an outcome is refused, with the outcome's name.
 func TestAttachWithoutProbe(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}})
 	target := vmtest.Target(t, vm)
 	target.Probes = nil
@@ -404,7 +404,7 @@ func TestAttachWithoutProbe(t *testing.T) {
 // The windows that a reader gives up leave nothing behind in those that have their rows
 // after them: as many successes are in bins as there are.
 func TestSkippedWindowsLeaveNothing(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}, Window: int64(300 * time.Millisecond)})
 	c.Observe(vm)
 	vmtest.Call(t, vm, "span_load", "run", spans(1, 1000))

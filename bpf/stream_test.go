@@ -19,7 +19,7 @@ import (
 // instance by instance: their median difference is at most 50 µs.
 func TestDelaysAgree(t *testing.T) {
 	const n = 5000
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{streamed(load(endless))}})
 	c.Observe(vm)
 	stop := c.Streamed()
@@ -56,7 +56,7 @@ type tally struct {
 // The histograms and the stream of one run are the same numbers: by window, by
 // status and by bin.
 func TestStreamIsHistogram(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	o := streamed(exitFails(load(40 * time.Millisecond)))
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{o}, Window: int64(100 * time.Millisecond)})
 	c.Observe(vm)
@@ -128,7 +128,7 @@ func countsOf(w vmtest.Window, pid int) bpf.Counts {
 
 // An instance carries the id of its parent and the process that started it.
 func TestParentAndProcess(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{
 		streamed(named("outer", endless)), streamed(named("inner", endless)),
 	}})
@@ -184,7 +184,7 @@ func long() time.Duration {
 
 // Probes fired from both cores, as fast as they go: the histograms lose nothing.
 func TestHistogramsAtFullSpeed(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}, Window: int64(time.Second)})
 	c.Observe(vm)
 
@@ -209,7 +209,7 @@ func TestStreamAtFullSpeed(t *testing.T) {
 		{"large ring", 128 << 20, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			vm := vmtest.StartFiring(t, erlang.Options{})
+			vm := vmtest.Start(t, erlang.Options{})
 			c := vmtest.NewCollector(t, bpf.Options{
 				Outcomes:  []bpf.Outcome{streamed(load(endless))},
 				Window:    int64(time.Second),

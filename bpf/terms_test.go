@@ -36,7 +36,7 @@ func onEachTable(t *testing.T, test func(t *testing.T, otp erlang.OTP, args []st
 func TestPidsInTerms(t *testing.T) {
 	onEachTable(t, func(t *testing.T, otp erlang.OTP, args []string) {
 		const spawned = 2000
-		vm := vmtest.StartFiringOn(t, otp, erlang.Options{Args: args})
+		vm := vmtest.StartOn(t, otp, erlang.Options{Args: args})
 		lifetime, run := builtin(t, "lifetime", bpf.GroupByPID), builtin(t, "run", bpf.GroupByPID)
 		c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{lifetime, run}, Window: int64(time.Second / 2)})
 		c.Observe(vm)
@@ -85,7 +85,7 @@ func pidText(process uint64) string {
 func TestCallsOnEachRelease(t *testing.T) {
 	onEachTable(t, func(t *testing.T, otp erlang.OTP, args []string) {
 		const n = 50
-		vm := vmtest.StartFiringOn(t, otp, erlang.Options{Args: append([]string{"+C", "multi_time_warp"}, args...)})
+		vm := vmtest.StartOn(t, otp, erlang.Options{Args: append([]string{"+C", "multi_time_warp"}, args...)})
 		c, streamed := collected(t, vm, builtin(t, "call", bpf.GroupByPID))
 		var calls string
 		for range n {
@@ -105,7 +105,7 @@ func TestCallsOnEachRelease(t *testing.T) {
 // A condition on a process that is a term chooses the one of this pid.
 func TestTermConditions(t *testing.T) {
 	vmtest.OnEach(t, func(t *testing.T, otp erlang.OTP) {
-		vm := vmtest.StartFiringOn(t, otp, erlang.Options{})
+		vm := vmtest.StartOn(t, otp, erlang.Options{})
 		pids := newAnswer(t, vmtest.Eval(t, vm, `
 			[spawn(fun F() -> receive {From, go} -> From ! gone, F() end end) || _ <- lists:seq(1, 3)]`))
 		var outcomes []bpf.Outcome

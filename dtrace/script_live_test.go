@@ -23,7 +23,7 @@ import (
 func TestBPFtraceScript(t *testing.T) {
 	vmtest.NeedEBPF(t)
 	vmtest.NeedProgram(t, "bpftrace")
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	spawn := func() string {
 		return strings.Trim(vmtest.Eval(t, vm, "pid_to_list(spawn(fun F() -> receive _ -> F() end end))"), `"`)
 	}

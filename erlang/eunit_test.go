@@ -22,14 +22,15 @@ func TestEUnit(t *testing.T) {
 
 	const noRuntimeTools = "code:del_path(runtime_tools)"
 	probes := []string{"-beamscope", "carrier", "probes"}
+	ring := []string{"-beamscope", "carrier", "ring", "-beamscope", "ring_slots", "256"}
 	for _, test := range []struct {
 		name, module string
 		first        []string // code paths in front of all others
 		before       string
 		args         []string // for erl besides
 	}{
-		{"ring", "beamscope_ring_tests", []string{listening}, "ok", []string{"-beamscope", "ring_slots", "256"}},
-		{"ring without probes", "beamscope_ring_tests", []string{silent}, "ok", []string{"-beamscope", "ring_slots", "256"}},
+		{"ring", "beamscope_ring_tests", []string{listening}, "ok", ring},
+		{"ring without probes", "beamscope_ring_tests", []string{silent}, "ok", ring},
 		{"VM with probes", "beamscope_vm_tests", nil, "ok", nil},
 		{"encoding", "beamscope_listening_tests", []string{listening}, "ok", probes},
 		{"built without probes", "beamscope_silent_tests", []string{silent}, "ok", probes},

@@ -33,9 +33,8 @@ type Options struct {
 	Main []string
 	// Args are further arguments of erl, such as "+S", "2:2", "-sname", "a".
 	Args []string
-	// Probes has spans fire the VM's probes. Otherwise they are recorded in the ring, as
-	// they are by default.
-	Probes bool
+	// Ring has spans recorded in the ring, also where the VM has probes for them to fire.
+	Ring bool
 	// Paths are further code paths, put before those of the applications.
 	Paths []string
 	// Env is the environment, or nil for that of this process.
@@ -74,8 +73,8 @@ func StartVM(ctx context.Context, otp OTP, opts Options) (*VM, error) {
 	// Logs must not get between the answers on stdout.
 	args = append(args, "-kernel", "logger",
 		`[{handler,default,logger_std_h,#{config=>#{type=>standard_error}}}]`)
-	if opts.Probes {
-		args = append(args, "-beamscope", "carrier", "probes")
+	if opts.Ring {
+		args = append(args, "-beamscope", "carrier", "ring")
 	}
 	args = append(args, opts.Args...)
 	args = append(args, "-run", "beamscope_demo", "main")

@@ -8,11 +8,11 @@ import (
 
 func TestInnerPID(t *testing.T) {
 	for status, want := range map[string]int{
-		"Name:\tx\nNSpid:\t7\n":          7,
+		"Name:\tx\nNSpid:\t7\n":           7,
 		"Name:\tx\nNSpid:\t4711\t12\t1\n": 1,
-		"Name:\tx\nNSpid:\n":             0,
-		"Name:\tx\nNSpid:\tseven\n":      0,
-		"":                               0,
+		"Name:\tx\nNSpid:\n":              0,
+		"Name:\tx\nNSpid:\tseven\n":       0,
+		"":                                0,
 	} {
 		got, err := innerPID([]byte(status))
 		if got != want || (err == nil) != (want != 0) {

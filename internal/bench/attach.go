@@ -25,7 +25,7 @@ func benchAttach(ctx context.Context, rounds int) error {
 	if err != nil {
 		return err
 	}
-	beam, err := erlang.StartVM(ctx, otp, erlang.Options{Probes: true})
+	beam, err := erlang.StartVM(ctx, otp, erlang.Options{})
 	if err != nil {
 		return err
 	}

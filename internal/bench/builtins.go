@@ -60,7 +60,7 @@ func benchBuiltins(ctx context.Context, rounds int) error {
 	if err != nil {
 		return err
 	}
-	beam, err := erlang.StartVM(ctx, otp, erlang.Options{Probes: true, Args: []string{"+S", "1:1"}})
+	beam, err := erlang.StartVM(ctx, otp, erlang.Options{Args: []string{"+S", "1:1"}})
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ type crowdSeen struct {
 }
 
 func observeCrowd(ctx context.Context, otp erlang.OTP, load crowdLoad, length time.Duration) (seen crowdSeen, err error) {
-	beam, err := erlang.StartVM(ctx, otp, erlang.Options{Probes: true})
+	beam, err := erlang.StartVM(ctx, otp, erlang.Options{})
 	if err != nil {
 		return seen, err
 	}

@@ -106,7 +106,7 @@ func startSynthetic(ctx context.Context) (system, func() error, error) {
 	if err != nil {
 		return system{}, nil, err
 	}
-	beam, err := erlang.StartVM(ctx, otp, erlang.Options{Probes: true, Args: []string{"+S", "1:1"}})
+	beam, err := erlang.StartVM(ctx, otp, erlang.Options{Args: []string{"+S", "1:1"}})
 	if err != nil {
 		return system{}, nil, err
 	}

@@ -74,7 +74,7 @@ func benchEdges(ctx context.Context, length time.Duration) error {
 
 // listen has the system run for some time in a VM of this OTP.
 func (s chatter) listen(ctx context.Context, otp erlang.OTP, length time.Duration) (_ *chat, err error) {
-	beam, err := erlang.StartVM(ctx, otp, erlang.Options{Probes: true})
+	beam, err := erlang.StartVM(ctx, otp, erlang.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func benchSpans(ctx context.Context, rounds, spans int) error {
 	if err != nil {
 		return err
 	}
-	beam, err := erlang.StartVM(ctx, otp, erlang.Options{Probes: true})
+	beam, err := erlang.StartVM(ctx, otp, erlang.Options{})
 	if err != nil {
 		return err
 	}

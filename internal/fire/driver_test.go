@@ -29,7 +29,7 @@ func TestOwnDriver(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	beam := vmtest.StartFiringOn(t, otp, erlang.Options{})
+	beam := vmtest.StartOn(t, otp, erlang.Options{})
 	vmtest.Eval(t, beam, fmt.Sprintf(`
 		ok = erl_ddll:load(%q, "own_drv"),
 		Port = open_port({spawn_driver, "own_drv"}, []),

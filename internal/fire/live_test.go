@@ -66,7 +66,7 @@ func agrees(t *testing.T, otp erlang.OTP) {
 func TestOthersUntouched(t *testing.T) {
 	vmtest.NeedEBPF(t)
 	otp := vmtest.Private(t)
-	other := vmtest.StartFiringOn(t, otp, erlang.Options{})
+	other := vmtest.StartOn(t, otp, erlang.Options{})
 
 	done := make(chan error)
 	go func() {

@@ -21,7 +21,7 @@ func TestCausesUnscheduled(t *testing.T) {
 	vmtest.NeedEBPF(t)
 	otp := knownOTP(t)
 	forgetSymbol(t, otp.Emulator(), "erts_schedule")
-	beam := vmtest.StartFiringOn(t, otp, erlang.Options{})
+	beam := vmtest.StartOn(t, otp, erlang.Options{})
 	s := newSourceEvery(t, vm.Target{PID: beam.PID()}, 500*time.Millisecond, []outcome.Spec{{
 		Name: "slow", Span: "slow", BinWidth: 10 * time.Millisecond, Bins: 1000, Detail: outcome.Worst, Explain: true,
 	}})

@@ -64,7 +64,7 @@ func causes() []cause {
 // Spans that are slow for a known cause are explained by it: its share is the largest,
 // and within a tenth of what the program measured itself.
 func TestKnownCauses(t *testing.T) {
-	beam := vmtest.StartFiringOn(t, knownOTP(t), erlang.Options{})
+	beam := vmtest.StartOn(t, knownOTP(t), erlang.Options{})
 	s := newSourceEvery(t, vm.Target{PID: beam.PID()}, 500*time.Millisecond, []outcome.Spec{{
 		Name: "slow", Span: "slow", BinWidth: 10 * time.Millisecond, Bins: 1000, Detail: outcome.Worst, Explain: true,
 	}})

@@ -52,7 +52,7 @@ func causesAmong() []cause {
 // What keeps a process from going on is found, with seq_trace and without, and while
 // others in the VM work.
 func TestCausesOfVM(t *testing.T) {
-	beam := vmtest.StartFiringOn(t, knownOTP(t), erlang.Options{Args: []string{"+S", "3:3"}})
+	beam := vmtest.StartOn(t, knownOTP(t), erlang.Options{Args: []string{"+S", "3:3"}})
 	s := newSourceEvery(t, vm.Target{PID: beam.PID()}, 500*time.Millisecond, []outcome.Spec{{
 		Name: "slow", Span: "slow", BinWidth: 10 * time.Millisecond, Bins: 1000, Detail: outcome.Worst, Explain: true,
 	}})

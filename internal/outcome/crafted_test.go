@@ -29,7 +29,7 @@ func TestCraftedDebugInfo(t *testing.T) {
 		".debug_info":   append(append(header, 4, 0, 0, 0, 0, 0, 8), entries...),
 		".debug_abbrev": {1, 0x11, 1, 0, 0, 2, 0x0b, 1, 0, 0, 0},
 	})
-	beam := vmtest.StartFiringOn(t, otp, erlang.Options{})
+	beam := vmtest.StartOn(t, otp, erlang.Options{})
 	s := newSourceOf(t, outcome.VMConfig{Target: vm.Target{PID: beam.PID()}, Plan: outcome.Plan{Window: 200 * time.Millisecond, Specs: []outcome.Spec{{
 		Name: "outcome", Span: "load", BinWidth: 10 * time.Millisecond, Bins: 50, Detail: outcome.Worst, Explain: true,
 	}}}})

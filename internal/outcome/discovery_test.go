@@ -38,7 +38,7 @@ func spanOf(t *testing.T, v *erlang.VM, name string, n int) {
 // Without any spec, a window has no counts, and names are found; each is passed on
 // once, whichever collectors see it.
 func TestDiscovered(t *testing.T) {
-	v := vmtest.StartFiring(t, erlang.Options{})
+	v := vmtest.Start(t, erlang.Options{})
 	s := discoverer(t, v)
 	spanOf(t, v, "a", 3)
 	spanOf(t, v, "b", 3)
@@ -69,7 +69,7 @@ func TestDiscovered(t *testing.T) {
 
 // Names beyond those that are discovered are said to be there, once.
 func TestDiscoveredTooMany(t *testing.T) {
-	v := vmtest.StartFiring(t, erlang.Options{})
+	v := vmtest.Start(t, erlang.Options{})
 	s := discoverer(t, v)
 	start := func(from, to int) {
 		vmtest.Eval(t, v, fmt.Sprintf(`[beamscope:start_span(<<"n", (integer_to_binary(I))/binary>>) || I <- lists:seq(%d, %d)], ok`, from, to))
@@ -99,7 +99,7 @@ func TestDiscoveredTooMany(t *testing.T) {
 // ended.
 func TestStatus(t *testing.T) {
 	otp := vmtest.Private(t)
-	v := vmtest.StartFiringOn(t, otp, erlang.Options{})
+	v := vmtest.StartOn(t, otp, erlang.Options{})
 	exits := spec("b", 10, outcome.CountsOnly)
 	exits.ExitFails = true
 	s := newSourceOf(t, outcome.VMConfig{
@@ -140,7 +140,7 @@ func TestStatus(t *testing.T) {
 
 // A VM that cannot be observed is there with why, as long as it runs.
 func TestStatusOfRefused(t *testing.T) {
-	v := vmtest.StartFiring(t, erlang.Options{})
+	v := vmtest.Start(t, erlang.Options{})
 	target := exe(t, v)
 	s := newSource(t, target)
 	// Something else where its executable was, that has no probes.

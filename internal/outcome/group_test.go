@@ -131,7 +131,7 @@ const receivers = `
 // Groups are the processes, with the names that they have, and all of the instances are
 // in them.
 func TestGroupsByPID(t *testing.T) {
-	v := vmtest.StartFiring(t, erlang.Options{})
+	v := vmtest.Start(t, erlang.Options{})
 	s := newSourceEvery(t, vm.Target{PID: v.PID()}, 200*time.Millisecond, []outcome.Spec{grouped(outcome.GroupPID)})
 	vmtest.Eval(t, v, receivers)
 	s.collectNow()
@@ -161,7 +161,7 @@ func TestGroupsByPID(t *testing.T) {
 
 // Groups are functions: that of an OTP process is the one behind proc_lib.
 func TestGroupsByMFA(t *testing.T) {
-	v := vmtest.StartFiring(t, erlang.Options{})
+	v := vmtest.Start(t, erlang.Options{})
 	s := newSourceEvery(t, vm.Target{PID: v.PID()}, 200*time.Millisecond, []outcome.Spec{grouped(outcome.GroupMFA)})
 	const want = "gen_event:init_it/6"
 	s.collectUntil(fmt.Sprintf("a group %s among groups", want), func() bool {
@@ -199,7 +199,7 @@ func functionsOf(b outcome.Batch) map[string]uint64 {
 // those that are spawned meanwhile as soon as they do anything.
 func TestFunctionsOfManyProcesses(t *testing.T) {
 	const servers, rounds, function = 400, 40, "gen_event:init_it/6"
-	v := vmtest.StartFiring(t, erlang.Options{})
+	v := vmtest.Start(t, erlang.Options{})
 	vmtest.Eval(t, v, fmt.Sprintf(startServers, servers))
 	pinged := make(chan error, 1)
 	go func() {
@@ -228,7 +228,7 @@ func TestFunctionsOfManyProcesses(t *testing.T) {
 
 // Spans are grouped by the processes that start them.
 func TestSpansByPID(t *testing.T) {
-	v := vmtest.StartFiring(t, erlang.Options{})
+	v := vmtest.Start(t, erlang.Options{})
 	spec := outcome.Spec{Name: "outcome", Span: "load", Group: outcome.GroupPID, BinWidth: 100 * time.Millisecond, Bins: 100}
 	s := newSourceEvery(t, vm.Target{PID: v.PID()}, 200*time.Millisecond, []outcome.Spec{spec})
 	vmtest.Call(t, v, "span_load", "run", "[#{spans => 100, procs => 4}]")

@@ -26,7 +26,7 @@ func observed(t *testing.T, v *erlang.VM) bool {
 // those that start later. After some time the VM is observed again.
 func TestLeaveOut(t *testing.T) {
 	otp := vmtest.Private(t)
-	quiet, loud := vmtest.StartFiringOn(t, otp, erlang.Options{}), vmtest.StartFiringOn(t, otp, erlang.Options{})
+	quiet, loud := vmtest.StartOn(t, otp, erlang.Options{}), vmtest.StartOn(t, otp, erlang.Options{})
 	// While another collector is loaded nothing is collected here, and windows may be given up.
 	slow := cmpopts.IgnoreFields(outcome.Counts{}, "Unobserved")
 	user := exe(t, quiet)
@@ -63,7 +63,7 @@ func TestLeaveOut(t *testing.T) {
 			}
 			run(t, quiet, 100)
 			run(t, loud, 100)
-			later := vmtest.StartFiringOn(t, otp, erlang.Options{})
+			later := vmtest.StartOn(t, otp, erlang.Options{})
 			laterID := outcome.VM{PID: later.PID()}
 			s.collectUntil("the later VM", s.noticed("observing "+laterID.String()))
 			run(t, later, 30)
@@ -101,7 +101,7 @@ func TestLeaveOut(t *testing.T) {
 // The cost says what part each VM has in it.
 func TestLoads(t *testing.T) {
 	otp := vmtest.Private(t)
-	a, b, idle := vmtest.StartFiringOn(t, otp, erlang.Options{}), vmtest.StartFiringOn(t, otp, erlang.Options{}), vmtest.StartFiringOn(t, otp, erlang.Options{})
+	a, b, idle := vmtest.StartOn(t, otp, erlang.Options{}), vmtest.StartOn(t, otp, erlang.Options{}), vmtest.StartOn(t, otp, erlang.Options{})
 	s := newSource(t, exe(t, a))
 	run(t, a, 3000)
 	run(t, b, 1000)

@@ -16,7 +16,7 @@ import (
 // Where it does not tell, the messages are unpaired: neither slow nor timed out.
 func TestUnwantedMessages(t *testing.T) {
 	const rounds = 40
-	v := vmtest.StartFiring(t, erlang.Options{})
+	v := vmtest.Start(t, erlang.Options{})
 	mailbox := grouped(outcome.GroupPID)
 	mailbox.BinWidth = time.Millisecond
 	s := newSourceEvery(t, vm.Target{PID: v.PID()}, 200*time.Millisecond, []outcome.Spec{mailbox})

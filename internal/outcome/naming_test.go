@@ -13,7 +13,7 @@ import (
 // Names are being opened before the first window is collected wherever something is
 // explained, or may be later, or grouped; and where a later plan explains, when that is made.
 func TestNamesAreOpenedEarly(t *testing.T) {
-	beam := vmtest.StartFiring(t, erlang.Options{})
+	beam := vmtest.Start(t, erlang.Options{})
 	vmtest.NeedEBPF(t)
 	plan := func(explain bool, group string) Plan {
 		return Plan{From: monotonic.Now() + int64(time.Second), Window: time.Second, Specs: []Spec{{

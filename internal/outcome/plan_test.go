@@ -138,7 +138,7 @@ func load(t *testing.T, v *erlang.VM, names ...string) func() uint64 {
 // is loses nothing; of what changes only what was open is cut; what is not observed
 // is not counted.
 func TestPlansInARow(t *testing.T) {
-	v := vmtest.StartFiring(t, erlang.Options{})
+	v := vmtest.Start(t, erlang.Options{})
 	same := spec("same", 40, outcome.Everything)
 	s := planned(t, v, same, spec("changes", 40, outcome.CountsOnly))
 	rounds := load(t, v, "same", "changes", "comes")
@@ -186,7 +186,7 @@ func (s *source) instances(name string) int {
 // A plan that does not fit has another collector take over: nothing is counted
 // twice, and nothing lost but what was open, which is cut.
 func TestTakeOver(t *testing.T) {
-	v := vmtest.StartFiring(t, erlang.Options{})
+	v := vmtest.Start(t, erlang.Options{})
 	small, large := spec("small", 20, outcome.Everything), spec("large", 4000, outcome.CountsOnly)
 	s := planned(t, v, small)
 	vmtest.Eval(t, v, `persistent_term:put(kept, [beamscope:start_span(<<"small">>) || _ <- lists:seq(1, 70)])`)
@@ -214,7 +214,7 @@ func TestTakeOver(t *testing.T) {
 
 // A plan may follow while windows of before the last one are still to be collected.
 func TestPlansPileUp(t *testing.T) {
-	v := vmtest.StartFiring(t, erlang.Options{})
+	v := vmtest.Start(t, erlang.Options{})
 	s := planned(t, v, spec("load", 20, outcome.CountsOnly))
 	rounds := load(t, v, "load")
 	for bins := 30; bins < 60; bins += 10 {
@@ -234,7 +234,7 @@ func TestPlansPileUp(t *testing.T) {
 
 // A plan of other sources' outcomes alone is kept alive, and gets ours later.
 func TestPlanOfOthers(t *testing.T) {
-	v := vmtest.StartFiring(t, erlang.Options{})
+	v := vmtest.Start(t, erlang.Options{})
 	other := outcome.Spec{Name: "other", Wrapper: "load", BinWidth: 1, Bins: 1}
 	s := planned(t, v, other)
 	if got := vmtest.Eval(t, v, `beamscope:start_span(<<"load">>)`); got != "{undefined,ignore}" {
@@ -251,7 +251,7 @@ func TestPlanOfOthers(t *testing.T) {
 // A plan that begins in the past, or not with a window, is refused, and the one
 // before goes on.
 func TestPlanRefused(t *testing.T) {
-	v := vmtest.StartFiring(t, erlang.Options{})
+	v := vmtest.Start(t, erlang.Options{})
 	s := planned(t, v, spec("load", 10, outcome.CountsOnly))
 	s.collectNow()
 	for _, from := range []int64{s.plan.From, s.plan.At(1).From, s.plan.At(100).From + 1} {
@@ -269,7 +269,7 @@ func TestPlanRefused(t *testing.T) {
 // The worst instances of a window are the worst of all that were counted in it:
 // timeouts, then failures, then successes in the last bins.
 func TestWorstAreTheWorst(t *testing.T) {
-	v := vmtest.StartFiring(t, erlang.Options{})
+	v := vmtest.Start(t, erlang.Options{})
 	s := planned(t, v, spec("load", 50, outcome.Worst))
 	run(t, v, 20_000)
 	vmtest.Call(t, v, "span_load", "failing", "[#{spans => 10}]")
@@ -313,7 +313,7 @@ func TestWorstAreTheWorst(t *testing.T) {
 // as not streamed.
 func TestTooManyInstances(t *testing.T) {
 	const n = 400_000
-	v := vmtest.StartFiring(t, erlang.Options{})
+	v := vmtest.Start(t, erlang.Options{})
 	s := newSourceEvery(t, vm.Target{PID: v.PID()}, 3*time.Second, []outcome.Spec{spec("load", 10, outcome.Everything)})
 	run(t, v, n)
 	s.collectNow()
@@ -334,7 +334,7 @@ func TestTooManyInstances(t *testing.T) {
 // A batch's memory is used for the next: what is allocated does not grow with the
 // outcomes and their bins.
 func TestCollectAllocates(t *testing.T) {
-	v := vmtest.StartFiring(t, erlang.Options{})
+	v := vmtest.Start(t, erlang.Options{})
 	const outcomes = 100
 	var specs []outcome.Spec
 	for i := range outcomes {

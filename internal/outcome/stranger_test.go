@@ -18,8 +18,8 @@ import (
 // plan on. The VMs are observed as before, also those that start later.
 func TestStranger(t *testing.T) {
 	otp := vmtest.Private(t)
-	known := vmtest.StartFiringOn(t, otp, erlang.Options{})
-	stranger := vmtest.StartFiringOn(t, vmtest.Hidden(t, otp), erlang.Options{})
+	known := vmtest.StartOn(t, otp, erlang.Options{})
+	stranger := vmtest.StartOn(t, vmtest.Hidden(t, otp), erlang.Options{})
 	s := newSource(t, exe(t, known))
 	knownID := outcome.VM{PID: known.PID()}
 	run(t, known, 10)
@@ -36,7 +36,7 @@ func TestStranger(t *testing.T) {
 	if observed(t, stranger) || !observed(t, known) {
 		t.Error("the stranger pays, or the VM does not")
 	}
-	later := vmtest.StartFiringOn(t, otp, erlang.Options{})
+	later := vmtest.StartOn(t, otp, erlang.Options{})
 	laterID := outcome.VM{PID: later.PID()}
 	s.collectUntil("the later VM", s.noticed("observing "+laterID.String()))
 	run(t, known, 100)

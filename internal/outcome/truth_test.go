@@ -76,7 +76,7 @@ var causesUnderLoad = strings.Fields(`
 
 // Nor do causes get more time, marked exact, than they took, and nothing else gets theirs.
 func TestKnownCausesUnderLoad(t *testing.T) {
-	beam := vmtest.StartFiringOn(t, knownOTP(t), erlang.Options{Args: []string{"+S", "3:3"}})
+	beam := vmtest.StartOn(t, knownOTP(t), erlang.Options{Args: []string{"+S", "3:3"}})
 	s := newWaits(t, beam)
 	busyBeside(t, beam)
 	all := slices.DeleteFunc(slices.Concat(causes(), causesOfVM()), func(c cause) bool {
@@ -155,7 +155,7 @@ func TestNothingExactIsWrongElsewhere(t *testing.T) {
 var elsewhereScenarios = strings.Fields(`sleep_ticked timeout_ticked pauses reports asleep later hibernated port_answer`)
 
 func nothingExactIsWrongOn(t *testing.T, otp erlang.OTP) {
-	beam := vmtest.StartFiringOn(t, otp, erlang.Options{})
+	beam := vmtest.StartOn(t, otp, erlang.Options{})
 	vmtest.Favour(t, beam)
 	s := newWaits(t, beam)
 	for _, seqTrace := range []bool{false, true} {
@@ -190,8 +190,8 @@ func withPeer(t *testing.T, args ...string) *erlang.VM {
 		return o
 	}
 	otp := knownOTP(t)
-	vmtest.StartFiringOn(t, otp, options("asked@localhost"))
-	beam := vmtest.StartFiringOn(t, otp, options("asking@localhost", append(args, "-dist_listen", "false")...))
+	vmtest.StartOn(t, otp, options("asked@localhost"))
+	beam := vmtest.StartOn(t, otp, options("asking@localhost", append(args, "-dist_listen", "false")...))
 	vmtest.Call(t, beam, "vm_events", "join", "['asked@localhost']")
 	return beam
 }

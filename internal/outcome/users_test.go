@@ -18,8 +18,8 @@ import (
 // Where VMs of two users have the same node name, a notice names both, and a target can select
 // one user's.
 func TestNodeOfAnotherUser(t *testing.T) {
-	own := vmtest.StartFiringOn(t, vmtest.Private(t), node("shop@localhost", 43711))
-	other := vmtest.StartFiringOn(t, vmtest.OfOtherUser(t), node("shop@localhost", 43712))
+	own := vmtest.StartOn(t, vmtest.Private(t), node("shop@localhost", 43711))
+	other := vmtest.StartOn(t, vmtest.OfOtherUser(t), node("shop@localhost", 43712))
 	both := newSource(t, vm.Target{Node: "shop@localhost"})
 	names := []string{fmt.Sprintf("pid %d of user 0", own.PID()), fmt.Sprintf("pid %d of user %d", other.PID(), otheruser.User)}
 	both.watch()

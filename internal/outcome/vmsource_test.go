@@ -221,8 +221,8 @@ func node(name string, port int) erlang.Options {
 // Two VMs that run one executable keep apart, each under the name of its node.
 func TestTwoVMs(t *testing.T) {
 	otp := vmtest.Private(t)
-	a := vmtest.StartFiringOn(t, otp, node("first@localhost", 43701))
-	b := vmtest.StartFiringOn(t, otp, node("second@localhost", 43702))
+	a := vmtest.StartOn(t, otp, node("first@localhost", 43701))
+	b := vmtest.StartOn(t, otp, node("second@localhost", 43702))
 	s := newSource(t, exe(t, a))
 
 	run(t, a, 1000)
@@ -251,8 +251,8 @@ func TestTwoVMs(t *testing.T) {
 // One node is observed alone, and not the other that runs the same executable.
 func TestNodeTarget(t *testing.T) {
 	otp := vmtest.Private(t)
-	a := vmtest.StartFiringOn(t, otp, node("wanted@localhost", 43703))
-	b := vmtest.StartFiringOn(t, otp, node("unwanted@localhost", 43704))
+	a := vmtest.StartOn(t, otp, node("wanted@localhost", 43703))
+	b := vmtest.StartOn(t, otp, node("unwanted@localhost", 43704))
 	s := newSource(t, vm.Target{Node: "wanted@localhost"})
 
 	run(t, a, 70)
@@ -272,7 +272,7 @@ func TestNodeTarget(t *testing.T) {
 // from its first span on. What was open in the old one times out.
 func TestVMComesBack(t *testing.T) {
 	otp := vmtest.Private(t)
-	old := vmtest.StartFiringOn(t, otp, erlang.Options{})
+	old := vmtest.StartOn(t, otp, erlang.Options{})
 	s := newSource(t, exe(t, old))
 	oldID := outcome.VM{PID: old.PID()}
 
@@ -284,7 +284,7 @@ func TestVMComesBack(t *testing.T) {
 	s.collectUntil("the exit", s.noticed(oldID.String()+" has exited"))
 
 	var again *erlang.VM
-	s.collectDuring(func() { again = vmtest.StartFiringOn(t, otp, erlang.Options{}) })
+	s.collectDuring(func() { again = vmtest.StartOn(t, otp, erlang.Options{}) })
 	againID := outcome.VM{PID: again.PID()}
 	run(t, again, 20)
 	s.collectUntil("the new VM", s.noticed("observing "+againID.String()))
@@ -304,7 +304,7 @@ func TestVMComesBack(t *testing.T) {
 
 // Notices say that a VM is stopped, at the start and later, and that it runs again.
 func TestVMStopped(t *testing.T) {
-	v := vmtest.StartFiring(t, erlang.Options{})
+	v := vmtest.Start(t, erlang.Options{})
 	signal := func(s syscall.Signal) {
 		t.Helper()
 		if err := syscall.Kill(v.PID(), s); err != nil {
@@ -328,7 +328,7 @@ func TestVMStopped(t *testing.T) {
 
 // A source of one process ends with it, when nothing can be open any more.
 func TestPIDTargetEnds(t *testing.T) {
-	v := vmtest.StartFiring(t, erlang.Options{})
+	v := vmtest.Start(t, erlang.Options{})
 	s := newSource(t, vm.Target{PID: v.PID()})
 	id := outcome.VM{PID: v.PID()}
 
@@ -358,7 +358,7 @@ func TestPIDTargetEnds(t *testing.T) {
 
 // A batch has every instance where all are wanted, named as in the counts.
 func TestEverything(t *testing.T) {
-	v := vmtest.StartFiringOn(t, vmtest.Private(t), node("streamer@localhost", 43705))
+	v := vmtest.StartOn(t, vmtest.Private(t), node("streamer@localhost", 43705))
 	s := newSource(t, vm.Target{PID: v.PID()})
 
 	vmtest.Call(t, v, "span_load", "failing", "[#{spans => 30, procs => 1}]")
@@ -417,7 +417,7 @@ func TestNothingToObserve(t *testing.T) {
 // window shows the timeouts that are left of them as if they were all that
 // happened.
 func TestLateCollectorInventsNothing(t *testing.T) {
-	vm := vmtest.StartFiring(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{})
 	s := newSource(t, exe(t, vm))
 	run(t, vm, 50)
 	s.collectNow()
@@ -461,7 +461,7 @@ func TestLateCollectorInventsNothing(t *testing.T) {
 // and hold nothing but loss; those after them do not say so.
 func TestFirstWindowsAreNotObserved(t *testing.T) {
 	vmtest.NeedEBPF(t)
-	v := vmtest.StartFiring(t, erlang.Options{})
+	v := vmtest.Start(t, erlang.Options{})
 	spec := outcome.Spec{Name: "outcome", Span: "load", BinWidth: 10 * time.Millisecond, Bins: 50}
 	plan := outcome.Plan{From: monotonic.Now(), Window: 200 * time.Millisecond, Specs: []outcome.Spec{spec}}
 	s, err := outcome.NewVMSource(t.Context(), outcome.VMConfig{Target: vm.Target{PID: v.PID()}, Plan: plan})

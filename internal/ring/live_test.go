@@ -71,7 +71,7 @@ func (r *run) collectTo(at int64) {
 }
 
 func TestSpansAreExact(t *testing.T) {
-	beam := vmtest.Start(t, erlang.Options{Args: []string{"+S", "2:2", "-beamscope", "carrier", "ring"}})
+	beam := vmtest.Start(t, erlang.Options{Ring: true, Args: []string{"+S", "2:2"}})
 	r := observe(t, beam, spec("a", time.Second))
 	vmtest.WaitUntil(r.plan.From)
 	out := vmtest.Call(t, beam, "span_load", "run", `[#{procs => 4, spans => 200000, name => <<"a">>}]`)

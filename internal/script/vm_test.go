@@ -225,7 +225,7 @@ func (r *race) sum(i int, name string, from, to int64) outcome.Counts {
 // the next one.
 func TestAgainstOurs(t *testing.T) {
 	vmtest.NeedEBPF(t)
-	beam := vmtest.StartFiring(t, erlang.Options{})
+	beam := vmtest.Start(t, erlang.Options{})
 	specs := compared()
 	// Both attach while nothing happens: a message of which one of them sees the end
 	// alone would be in the way of all that follow.

@@ -106,20 +106,6 @@ func Start(t testing.TB, opts erlang.Options) *erlang.VM {
 	return StartOn(t, Private(t), opts)
 }
 
-// StartFiring is [Start] of a VM whose spans fire its probes.
-func StartFiring(t testing.TB, opts erlang.Options) *erlang.VM {
-	t.Helper()
-	opts.Probes = true
-	return Start(t, opts)
-}
-
-// StartFiringOn is [StartOn] of a VM whose spans fire its probes.
-func StartFiringOn(t testing.TB, otp erlang.OTP, opts erlang.Options) *erlang.VM {
-	t.Helper()
-	opts.Probes = true
-	return StartOn(t, otp, opts)
-}
-
 // StartOn starts a VM of this OTP that ends with the test. A first span has been
 // in it, which takes longer than others: the wrapper finds out what there is.
 func StartOn(t testing.TB, otp erlang.OTP, opts erlang.Options) *erlang.VM {

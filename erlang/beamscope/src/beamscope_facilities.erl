@@ -36,16 +36,29 @@ decide() ->
     end.
 
 without_ring() ->
-    case from_environment(carrier, ring) of
+    case wanted() of
         probes -> element(1, carrier(probes));
-        _Ring -> none
+        ring -> none
+    end.
+
+%% What spans are to be carried by: the VM's probes, where it has them, or the ring, unless
+%% the environment says which.
+wanted() ->
+    case from_environment(carrier, auto) of
+        probes -> probes;
+        ring -> ring;
+        _Auto ->
+            case probes() of
+                true -> probes;
+                false -> ring
+            end
     end.
 
 keep(Otel) ->
     case ?FACILITIES of
         undecided ->
             Tokens = from_environment(seq_trace, false),
-            {Carrier, Complaint} = carrier(from_environment(carrier, ring)),
+            {Carrier, Complaint} = carrier(wanted()),
             Carrier =:= none orelse load(),
             Facilities = {Carrier, Otel, Tokens =:= true},
             persistent_term:put(?FACILITIES_KEY, Facilities),
@@ -60,7 +73,7 @@ carrier(probes) ->
         true -> {probes, none};
         Why -> {none, Why}
     end;
-carrier(_Ring) ->
+carrier(ring) ->
     case beamscope_ring:open() of
         {ok, Ring} -> {Ring, none};
         {error, Why} ->

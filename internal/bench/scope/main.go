@@ -41,7 +41,7 @@ func run(ctx context.Context, duration time.Duration, w io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	beam, err := erlang.StartVM(ctx, otp, erlang.Options{Probes: true})
+	beam, err := erlang.StartVM(ctx, otp, erlang.Options{})
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func TestMarks(t *testing.T) {
 	otp := vmtest.Private(t)
 	s := sites(t, otp.Emulator(), "user_trace__n1", "user_trace__n2", "user_trace__n3")
 	c := counted(t, otp.Emulator(), Place{Sites: s[0], Mark: Begins}, Place{Sites: s[1], Mark: Ends}, Place{Sites: s[2]})
-	beam := vmtest.StartFiringOn(t, otp, erlang.Options{}) // after it is attached to
+	beam := vmtest.StartOn(t, otp, erlang.Options{}) // after it is attached to
 
 	before := read(t, c) // that starting a VM fires them, none does
 	if diff := cmp.Diff([]Count{{}, {}, {}}, before); diff != "" {
@@ -95,7 +95,7 @@ func TestFunctions(t *testing.T) {
 	}
 	place := []usdt.Site{{Offset: offset}}
 	c := counted(t, otp.Emulator(), Place{Sites: place}, Place{Sites: place, Return: true})
-	vmtest.StartFiringOn(t, otp, erlang.Options{})
+	vmtest.StartOn(t, otp, erlang.Options{})
 	counts := read(t, c)
 	if counts[0].All() == 0 || counts[0] != counts[1] {
 		t.Errorf("entered %+v, returned %+v", counts[0], counts[1])

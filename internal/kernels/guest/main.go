@@ -118,5 +118,5 @@ func startVM(ctx context.Context, args ...string) (*erlang.VM, error) {
 		}
 	}
 	otp := erlang.OTP{Dir: c.Root, Erl: c.Bin + "/erlexec", Version: c.Version, Root: c.Root, Bin: c.Bin}
-	return erlang.StartVM(ctx, otp, erlang.Options{Probes: true, Args: append([]string{"-boot", c.Root + "/bin/start_clean"}, args...)})
+	return erlang.StartVM(ctx, otp, erlang.Options{Args: append([]string{"-boot", c.Root + "/bin/start_clean"}, args...)})
 }
