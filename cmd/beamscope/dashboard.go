@@ -54,6 +54,7 @@ func watch(ctx context.Context, c config.Config, o observation, opts dashboard.O
 		Record:    o.record.create(d.Notify),
 		Discover:  o.discover,
 		Limit:     o.limit,
+		Spare:     o.spare,
 		Look:      o.look,
 		Script:    o.script,
 		Note:      recordedNow(),

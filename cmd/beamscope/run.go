@@ -117,7 +117,7 @@ func (f observeFlags) observation(c config.Config) (observation, config.Config, 
 	if !o.discover {
 		return o, c, nil
 	}
-	o.look = laterLook()
+	o.spare, o.look = firstLook(), laterLook()
 	c, err := withLook(c)
 	return o, c, err
 }
@@ -205,6 +205,7 @@ type observation struct {
 	duration time.Duration   // 0: until the context is done
 	wait     bool            // for a VM, where there is none
 	limit    price.Limit     // of what observing costs; none where it is zero
+	spare    []string        // outcomes of the VM that are left out where it has no probes
 	look     []string        // outcomes of the VM that are added while there are no spans
 	discover bool            // names of spans become outcomes by themselves
 	script   *session.Script // that tells the events, nil where they are observed
@@ -304,6 +305,7 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 		Record:    o.record.create(out.notify),
 		Discover:  o.discover,
 		Limit:     o.limit,
+		Spare:     o.spare,
 		Look:      o.look,
 		Script:    o.script,
 		Note:      recordedNow(),
@@ -314,7 +316,9 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 		return stopped(ctx, err, log)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	sayLater(log, o.look)
+	if s.Attached() {
+		sayLater(log, o.look)
+	}
 	if o.reload != nil {
 		defer reloading(ctx, s, reloads, o.reload, log)()
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/beamscope/beamscope/usdt"
 )
@@ -57,17 +58,33 @@ func newScanner(p usdt.Process, memory io.ReaderAt) (*scanner, error) {
 func (s *scanner) close() error { return s.pages.Close() }
 
 // find returns the address of the ring whose header says that it is of a process with
-// this PID, its own one in its PID namespace. It looks where the VM puts large blocks, and
-// where it is to be thorough everywhere. The error wraps [ErrNone] where there is none.
-func (s *scanner) find(ctx context.Context, pid int, thorough bool) (uint64, error) {
-	ranges, err := s.process.Anonymous()
+// this PID, its own one in its PID namespace. It looks where the VM puts large blocks in
+// memory that is not known, and where it is to be thorough everywhere. It returns what is
+// known then. The error wraps [ErrNone] where there is no ring.
+func (s *scanner) find(ctx context.Context, pid int, known []usdt.Range, thorough bool) (address uint64, looked []usdt.Range, err error) {
+	all, err := s.process.Anonymous()
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	look := s.glance
 	if thorough {
-		look = s.scan
+		address, err = s.findIn(ctx, pid, all, s.scan, thorough)
+	} else {
+		address, err = s.findIn(ctx, pid, without(all, known), s.glance, thorough)
 	}
+	return address, all, err
+}
+
+// without returns the ranges that are not known. A range that has grown is new.
+func without(all, known []usdt.Range) []usdt.Range {
+	was := make(map[usdt.Range]bool, len(known))
+	for _, m := range known {
+		was[m] = true
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(m usdt.Range) bool { return was[m] })
+}
+
+// findIn looks for the ring in some ranges.
+func (s *scanner) findIn(ctx context.Context, pid int, ranges []usdt.Range, look func(context.Context, usdt.Range, int) (uint64, error), thorough bool) (uint64, error) {
 	odd := ErrNone
 	var places, bytes uint64
 	for _, m := range ranges {

@@ -59,10 +59,13 @@ const (
 	scanPatience   = 30 * time.Second
 	firstSearch    = 2 * time.Second
 
-	// firstScan is when a VM's whole memory is searched at first; the time until the next
-	// time is twice as long each time, up to lastScan.
-	firstScan = 3 * time.Second
-	lastScan  = 5 * time.Minute
+	// firstGlance and firstScan are when the likely places and all of a VM's memory are
+	// looked at again; the time until the next time is twice as long each time, up to
+	// lastGlance and lastScan. Memory that is new is looked at each time.
+	firstGlance = searchPeriod
+	lastGlance  = 30 * time.Second
+	firstScan   = 3 * time.Second
+	lastScan    = 5 * time.Minute
 
 	// turnPatience is how long a window waits for a VM whose memory does not answer.
 	turnPatience = 2 * time.Second
@@ -125,8 +128,23 @@ type station struct {
 	ended    bool
 
 	// Of the goroutine that searches.
-	scans time.Duration // until the next search of all of its memory
-	scan  int64         // when that is
+	glances, scans schedule
+	known          []usdt.Range // of memory that was looked at
+}
+
+// A schedule says when something is done again that is done more and more rarely.
+type schedule struct {
+	next   int64 // nanoseconds of CLOCK_MONOTONIC
+	period time.Duration
+}
+
+// due reports whether it is time to, and notes that it is done then.
+func (s *schedule) due(now int64, longest time.Duration) bool {
+	if now < s.next {
+		return false
+	}
+	s.next, s.period = now+int64(s.period), min(2*s.period, longest)
+	return true
 }
 
 var (
@@ -265,7 +283,8 @@ func (s *Source) admit(_ context.Context, vms []vm.VM) {
 		if old := s.vms[v.PID()]; old != nil {
 			s.drop(old)
 		}
-		s.vms[v.PID()] = &station{vm: v, id: outcome.VM{PID: v.PID(), Node: v.Node}, exit: exit, scans: firstScan, scan: s.now() + int64(firstScan)}
+		s.vms[v.PID()] = &station{vm: v, id: outcome.VM{PID: v.PID(), Node: v.Node}, exit: exit,
+			glances: schedule{s.now(), firstGlance}, scans: schedule{s.now() + int64(firstScan), firstScan}}
 	}
 }
 
@@ -310,7 +329,11 @@ func (s *Source) searched() []*station {
 
 // searchOne looks for the ring of a VM, at the likely places and now and then everywhere.
 func (s *Source) searchOne(ctx context.Context, st *station) {
-	thorough := s.now() >= st.scan
+	now := s.now()
+	thorough := st.scans.due(now, lastScan)
+	if st.glances.due(now, lastGlance) {
+		st.known = nil
+	}
 	patience := searchPatience
 	if thorough {
 		patience = scanPatience
@@ -318,9 +341,6 @@ func (s *Source) searchOne(ctx context.Context, st *station) {
 	o, err := guard.Do(ctx, &s.guard, st.vm.User, patience, func(ctx context.Context) (*observed, error) {
 		return s.find(ctx, st, thorough)
 	})
-	if thorough {
-		st.scan, st.scans = s.now()+int64(st.scans), min(2*st.scans, lastScan)
-	}
 	switch {
 	case err == nil:
 		s.follow(ctx, st, o)
@@ -358,7 +378,8 @@ func (s *Source) find(ctx context.Context, st *station, thorough bool) (o *obser
 		return nil, err
 	}
 	defer scanner.close()
-	address, err := scanner.find(ctx, pid, thorough)
+	address, looked, err := scanner.find(ctx, pid, st.known, thorough)
+	st.known = looked
 	if err != nil {
 		return nil, err
 	}

@@ -45,6 +45,10 @@ type Options struct {
 	// [ErrPrice].
 	Limit price.Limit
 
+	// Spare are names of outcomes of the configuration, built into the VM, that are left out
+	// where no programs can be attached to the VMs.
+	Spare []string
+
 	// Look are outcomes built into the VM that are added by themselves, one after the
 	// other, while no spans are discovered and observing costs little.
 	Look []string
@@ -126,6 +130,24 @@ const attaching = 700 * time.Millisecond
 // Open attaches to what a configuration names. Where the context is done before that has
 // been done, the error is its cause. The caller closes the session.
 func Open(ctx context.Context, c config.Config, o Options) (*Session, error) {
+	s, err := openSession(ctx, c, o)
+	if unattached(err) && len(o.Spare) > 0 {
+		c.Outcomes = slices.DeleteFunc(slices.Clone(c.Outcomes), func(out config.Outcome) bool { return slices.Contains(o.Spare, out.VM.Builtin) })
+		o.Spare = nil
+		return openSession(ctx, c, o)
+	}
+	return s, err
+}
+
+// unattached reports whether an error says that programs cannot be attached to the VMs.
+func unattached(err error) bool {
+	return errors.Is(err, vm.ErrNoProbes) || errors.Is(err, bpf.ErrPermission) || errors.Is(err, bpf.ErrKernel)
+}
+
+// Attached reports whether programs are attached to VMs. Otherwise only spans are observed.
+func (s *Session) Attached() bool { return s.sources.vms != nil }
+
+func openSession(ctx context.Context, c config.Config, o Options) (*Session, error) {
 	system, err := c.System()
 	if err != nil {
 		return nil, err
@@ -248,7 +270,7 @@ func (s *sources) openVMs(ctx context.Context, c config.Config, plan, inKernel o
 	onlySpans := !slices.ContainsFunc(inKernel.Specs, func(s outcome.Spec) bool { return !isSpan(s) })
 	switch {
 	case err == nil:
-	case onlySpans && (errors.Is(err, vm.ErrNoProbes) || errors.Is(err, bpf.ErrPermission) || errors.Is(err, bpf.ErrKernel)):
+	case onlySpans && unattached(err):
 		s.notices = append(s.notices, outcome.Notice{Time: monotonic.Now(), Text: fmt.Sprintf("only spans of the application beamscope are observed, from the memory of the VM: %v", err)})
 	default:
 		return err
