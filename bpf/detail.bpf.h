@@ -204,6 +204,7 @@ struct pid_ref {
 };
 
 /* A seq_trace token: a tuple of 5. */
+#define TUPLE4_HEADER (4ULL << 6)
 #define TUPLE5_HEADER (5 << 6)
 
 struct token {
@@ -304,6 +305,26 @@ static __always_inline bool is_down(__u64 term)
 	       (d.ref & TERM_BOXED_MASK) == TERM_BOXED_TAG && TERM_IS_ATOM(d.type);
 }
 
+/* What the VM sends when a file descriptor is ready that a native function has selected, unless
+ * that gave it another message: {select, Obj, Ref, ready_input}; of the module socket
+ * {'$socket', Socket, select, Ref}. */
+struct four {
+	__u64 header;
+	__u64 tag;
+};
+
+/* The index of the atom with which a tuple of four begins, 0 where the term is none. */
+static __always_inline __u32 tag_of_four(__u64 term)
+{
+	struct four t;
+
+	if ((term & TERM_BOXED_MASK) != TERM_BOXED_TAG ||
+	    bpf_probe_read_user(&t, sizeof(t), (void *)(term - TERM_BOXED_TAG)) || t.header != TUPLE4_HEADER ||
+	    !TERM_IS_ATOM(t.tag))
+		return 0;
+	return t.tag >> TERM_ATOM_BITS;
+}
+
 /* Reads where the message comes from that the process takes which runs on this thread. */
 static __always_inline void read_origin(const struct detail *d, struct message *m)
 {
@@ -323,7 +344,7 @@ static __always_inline void read_origin(const struct detail *d, struct message *
 		m->receiver = term_port(words[2], d->tables);
 		m->origin = ORIGIN_PORT;
 	} else if (TERM_IS_ATOM(words[2])) {
-		m->receiver = words[2] >> TERM_ATOM_BITS;
+		m->receiver = (__u32)(words[2] >> TERM_ATOM_BITS) | (__u64)tag_of_four(words[0]) << 32;
 		m->origin = ORIGIN_ATOM;
 	}
 }

@@ -115,6 +115,7 @@ type Event struct {
 	Text       string
 
 	Origin Origin // of EventReceive
+	Tag    uint32 // of EventReceive from OriginAtom: the index of the atom with which the message begins if it is a tuple of four, 0 if it is none
 
 	Off OffReason // of EventOffCPU; where it is OffBlocked, Text names the system call, and is "" for none
 }

@@ -44,7 +44,8 @@ enum origin {
 	ORIGIN_UNKNOWN,
 	ORIGIN_PROCESS, /* a process of this node, or the VM for its sake */
 	ORIGIN_PORT,    /* the number of a port */
-	ORIGIN_ATOM,    /* the index of an atom: a part of the VM, or another node */
+	ORIGIN_ATOM,    /* the index of an atom: a part of the VM, or another node; in the upper half that
+			 * of the atom with which the message begins if it is a tuple of four */
 	ORIGIN_DOWN,    /* the process whose end a monitor tells of */
 };
 

@@ -2,6 +2,7 @@ package bpf
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -233,6 +234,9 @@ func decodeEvent(r *kernelRecord, texts *textReader) (Event, bool) {
 		e.Cur, e.Inner = int32(r.Details[1]), uint32(r.Details[1]>>32)
 		e.Alias, e.Unwatched = r.Flags&logAlias != 0, r.Flags&logStranger != 0
 		e.Origin = Origin(r.Origin)
+		if e.Origin == OriginAtom {
+			e.Other, e.Tag = r.Other&math.MaxUint32, uint32(r.Other>>32)
+		}
 		if r.Flags&logAddress != 0 {
 			e.Message, e.Label, e.Prev = r.Details[0], 0, 0
 		}

@@ -469,3 +469,17 @@ func FuzzLog(f *testing.F) {
 		}
 	})
 }
+
+// A message that the VM, or another node, sent comes with the atom of its sender and that with
+// which it begins.
+func TestDecodeTag(t *testing.T) {
+	r := kernelRecord{Kind: uint8(EventReceive), Origin: uint16(OriginAtom), Other: 7<<32 | 649}
+	e, ok := decodeEvent(&r, new(textReader))
+	if !ok || e.Other != 649 || e.Tag != 7 {
+		t.Errorf("other %d, tag %d, want 649 and 7", e.Other, e.Tag)
+	}
+	r.Origin, r.Other = uint16(OriginProcess), 1<<33|5
+	if e, ok = decodeEvent(&r, new(textReader)); !ok || e.Other != 1<<33|5 || e.Tag != 0 {
+		t.Errorf("other %d, tag %d, want %d and 0", e.Other, e.Tag, 1<<33|5)
+	}
+}

@@ -319,7 +319,7 @@ func (b *mailbox) lapse(pending []*send, known int64) []*send {
 // receive takes a message out; sent is what the process has sent up to now.
 func (b *mailbox) receive(e *bpf.Event, sent []*send) receipt {
 	b.length(int(e.Inner))
-	r := receipt{at: e.Time, label: e.Label, origin: origin{e.Origin, e.Other}}
+	r := receipt{at: e.Time, label: e.Label, origin: origin{e.Origin, e.Other, e.Tag}}
 	want := queued{size: e.Size, token: tokenOf(e), where: e.Message, origin: r.origin}
 	var q queued
 	older := b.front

@@ -21,7 +21,7 @@ const vmPID = 42
 //	5 in 1 over          9 out 1 timer           the time of a receive: over, not yet, none; untold
 //	5 able 1 over        9 monitor 1>2           a scheduler has it, the time of its receive is over; it monitors 2
 //	5 send 1>2 4         5 send 1>2 alias        size 4; then a token: ~9.1.2; or unwatched
-//	7 receive 2 4 from=1                         or port=1, atom=1, down=1
+//	7 receive 2 4 from=1                         or port=1, atom=1, down=1; a tuple with tag=1
 //	6 queued 2 4 #1 !9   7 receive 2 4 #1 !9     1 in the private queue; at address 9
 //	0 gc+ 1  1 gc- 1  2 nif+ 1 f  3 nif- 1 f     9 exit 1
 //	3 suspend 1 6     port 6, or the function    7 resume 1 2       of 2 suspensions, or 1
@@ -123,6 +123,10 @@ func argument(t testing.TB, e *bpf.Event, arg string) {
 			"dirty": bpf.StateKnown | bpf.StateActive | bpf.StateDirty, "exiting": bpf.StateKnown | bpf.StateExiting,
 		}[arg]
 	default:
+		if tag, ok := strings.CutPrefix(arg, "tag="); ok {
+			e.Tag = number[uint32](t, tag)
+			return
+		}
 		for name, kind := range map[string]bpf.Origin{"from=": bpf.OriginProcess, "port=": bpf.OriginPort, "atom=": bpf.OriginAtom, "down=": bpf.OriginDown} {
 			if of, ok := strings.CutPrefix(arg, name); ok {
 				e.Origin, e.Other = kind, number[uint64](t, of)

@@ -21,11 +21,12 @@ const (
 	reasonMessage  = "the message of a timer ended the wait"
 	reasonSender   = "its message ended the wait, and beamscope did not see it sent"
 	reasonDown     = "it waited for this process to end"
+	reasonExiting  = "it was exiting: the VM cleans up after a process before it tells of its end, as by deleting its tables"
 )
 
 // What the message of the VM is that a process waits for.
 const (
-	fromVM     = "a message of the VM"
+	fromVM     = "a message of the VM or of a native function"
 	fromNative = "a message of a native function"
 	fromItself = "a message that the VM sent in the name of the receiver"
 )
@@ -105,7 +106,7 @@ func (w *walk) unseen(p *process, s segment, k wake, by path) node {
 		case "clock_service":
 			return because(s, p, trace.Timer, mark, "", reasonMessage)
 		case "system":
-			return because(s, p, trace.VMWait, mark, fromVM, "")
+			return w.system(p, s, of, mark)
 		case "undefined":
 			return because(s, p, trace.VMWait, mark, fromNative, "")
 		default:
@@ -113,6 +114,27 @@ func (w *walk) unseen(p *process, s segment, k wake, by path) node {
 		}
 	}
 	return unexplained(s.from, s.to, p.pid, mark, reason)
+}
+
+// What a process waits for where the VM tells it that a file descriptor is ready.
+const (
+	aSocket   = "a socket"
+	aSelected = "a file descriptor that a native function selected"
+)
+
+// system explains a segment in which a process waits for a message that the VM sent in its own
+// name. The VM sends one so when a file descriptor is ready that a native function has selected.
+// It is known from its first element, unless the native function gave the VM another message.
+func (w *walk) system(p *process, s segment, of origin, mark trace.Mark) node {
+	if of.tag != 0 {
+		switch w.log.atom(w.pid, uint64(of.tag)) {
+		case "'$socket'":
+			return because(s, p, trace.External, mark, aSocket, "")
+		case "select":
+			return because(s, p, trace.External, mark, aSelected, "")
+		}
+	}
+	return because(s, p, trace.VMWait, mark, fromVM, "")
 }
 
 // because explains a segment in which a process waits by what no other process does.
@@ -130,6 +152,9 @@ func (w *walk) sender(p *process, s segment, k wake, by path, mark trace.Mark) n
 		asker: p, of: of, from: s.from, to: s.to, by: by,
 		link: trace.Link{From: of, To: p.pid, Received: k.taken, Mark: max(mark, k.mark)},
 	})
+	if k.origin.kind == bpf.OriginDown || k.how == byUnseen {
+		n.exiting()
+	}
 	switch {
 	case k.origin.kind == bpf.OriginDown:
 		n.Reason = also(reasonDown, n.Reason)
@@ -137,6 +162,18 @@ func (w *walk) sender(p *process, s segment, k wake, by path, mark trace.Mark) n
 		n.Reason = also(reasonSender, n.Reason)
 	}
 	return n
+}
+
+// exiting says of a process that had begun to exit, and told of that later, that it was exiting.
+// When it told is not known, as the VM says that the receiver is ready only when a scheduler
+// turns to it.
+func (n *node) exiting() {
+	if n.Reason == reasonExited {
+		n.Mark, n.Reason = max(n.Mark, trace.Inferred), reasonExiting
+	}
+	for i := range n.children {
+		n.children[i].exiting()
+	}
 }
 
 // atom returns the text of an atom of a VM, "" where it is not known.

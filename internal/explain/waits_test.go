@@ -380,7 +380,11 @@ func TestWoken(t *testing.T) {
 	const rest = "\n80000-80005 ready 1\n80005-80010 running 1"
 	for _, s := range []scenario{
 		{name: "by a timer", events: after + "atom=1", want: "20-80000 timer 1: the message of a timer ended the wait"},
-		{name: "by the VM", events: after + "atom=2", want: "20-80000 vm 1 [a message of the VM]"},
+		{name: "by the VM", events: after + "atom=2", want: "20-80000 vm 1 [a message of the VM or of a native function]"},
+		{name: "by the VM, with an atom", events: after + "atom=2 tag=4", want: "20-80000 vm 1 [a message of the VM or of a native function]"},
+		{name: "by a socket", events: after + "atom=2 tag=7", want: "20-80000 external 1 [a socket]"},
+		{name: "by a file descriptor", events: after + "atom=2 tag=6", want: "20-80000 external 1 [a file descriptor that a native function selected]"},
+		{name: "by a native function that sends what looks so", events: after + "atom=3 tag=7", want: "20-80000 vm 1 [a message of a native function]"},
 		{name: "by a native function", events: after + "atom=3", want: "20-80000 vm 1 [a message of a native function]"},
 		{name: "by another node", events: after + "atom=4", want: "20-80000 external 1 [the node other@host]"},
 		{name: "by something else", events: after + "atom=5", want: "20-80000 unexplained 1: " + reasonUnseen},
@@ -397,16 +401,16 @@ func TestWoken(t *testing.T) {
 			31 queued 5 3 #1
 			32 receive 5 3 #1
 			79000 exit 5` + after + "down=5", want: "20-80000 waiting 5 by 5>1 0..80007: " + reasonDown +
-			"\n\t20-30 ready 5\n\t30-32 running 5\n\t32-79000 running 5 inferred\n\t79000-80000 waiting 5 inferred: it had exited"},
+			"\n\t20-30 ready 5\n\t30-32 running 5\n\t32-79000 running 5 inferred\n\t79000-80000 waiting 5 inferred: " + reasonExiting},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			s.start, s.end = 10, 80010
 			s.want = "10-20 running 1\n" + s.want + rest
 			l := Log{Atom: func(vm int, index uint64) string {
-				if vm != vmPID || index > 4 {
+				if vm != vmPID || index > 7 {
 					return ""
 				}
-				return []string{"some", "clock_service", "system", "undefined", "other@host"}[index]
+				return []string{"some", "clock_service", "system", "undefined", "other@host", "", "select", "'$socket'"}[index]
 			}}
 			l.Add(script(t, before+s.events), bpf.Loss{})
 			s.explain(t, &l)

@@ -331,6 +331,7 @@ func (p *process) glanced(at int64) bool {
 type origin struct {
 	kind bpf.Origin
 	of   uint64 // as [bpf.Event.Other]
+	tag  uint32 // as [bpf.Event.Tag]
 }
 
 // process returns the process that a message is from, 0 where it is from none of this node.

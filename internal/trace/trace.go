@@ -38,7 +38,7 @@ const (
 	Blocked                 // its scheduler's thread slept: in native code or the VM's, not for want of work
 	Stopped                 // the operating system had stopped its scheduler's thread, or the VM
 	Timer                   // it waited for a timer: the time of its receive ran out, or a timer sent it a message
-	External                // it waited for a message of a port or of another node
+	External                // it waited for a message of a port, a file descriptor or another node
 	Kinds                   // how many there are
 )
 
