@@ -221,10 +221,10 @@ func TestKilledWriters(t *testing.T) {
 
 // A VM that is killed takes open spans with it: how they would have ended is not known.
 func TestKilledVM(t *testing.T) {
-	beam := vmtest.Start(t, erlang.Options{Ring: true})
-	other := vmtest.Start(t, erlang.Options{Ring: true})
+	otp := vmtest.Private(t)
+	beam, other := vmtest.StartOn(t, otp, erlang.Options{Ring: true}), vmtest.StartOn(t, otp, erlang.Options{Ring: true})
 	p := outcome.Plan{From: monotonic.Now() + int64(window), Window: window, Specs: []outcome.Spec{spec("a", time.Second)}}
-	s, err := New(t.Context(), Config{Plan: p})
+	s, err := New(t.Context(), Config{Target: vm.Target{Exe: otp.Emulator()}, Plan: p})
 	if err != nil {
 		t.Fatal(err)
 	}
