@@ -207,7 +207,10 @@ type Collector struct {
 
 	sweptQueues int64 // when queues were last swept
 
-	crowded bool // all slots were taken at some time
+	crowded   bool           // all slots were taken at some time
+	wasCrowd  bool           // VMs without a slot did something before the last reading
+	displaced []displacement // slots that are handed over, in the order of their times
+	since     map[int]int64  // from when on all that happens in a VM is in its slot, by pid; 0: always
 
 	vmHits map[int]uint64 // see VMHits
 	read   []uint64       // what was read of each cell before, summed over stripes
@@ -267,6 +270,7 @@ func New(opts Options) (*Collector, error) {
 		functions: make(map[uint64]string),
 		read:      make([]uint64, l.stripeCells),
 		vmHits:    make(map[int]uint64),
+		since:     make(map[int]int64),
 		fixed: fixed{
 			stripeMask:  uint32(l.stripes - 1),
 			stripeCells: uint32(l.stripeCells),

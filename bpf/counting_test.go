@@ -46,6 +46,7 @@ func fakeCollector(t rapid.TB, spare int, outcomes ...Outcome) *Collector {
 		read:     make([]uint64, l.stripeCells),
 		programs: make(map[variant]loaded),
 		vmHits:   make(map[int]uint64),
+		since:    make(map[int]int64),
 
 		discovered: make([]int, l.slots),
 		memory: &mappings{

@@ -161,7 +161,8 @@ func (c *Collector) Streams() bool {
 }
 
 // Read returns the counts of window number n of every outcome of its plan and
-// every VM that was seen, and gives the window's room to a later one. Windows are
+// every VM that was seen and had its slot for all of the window, and gives the window's room to
+// a later one. Windows are
 // read in order, each once, when they are over and swept. What is returned holds
 // until the next call that returns counts.
 func (c *Collector) Read(n uint64) ([]Counts, Others, error) {
@@ -173,6 +174,8 @@ func (c *Collector) Read(n uint64) ([]Counts, Others, error) {
 	c.counts = c.counts[:0]
 	row := int(n % windows)
 	entries := c.planOf(n).entries
+	others := c.readOthers()
+	from, _ := c.windowOf(n)
 	for _, i := range entries {
 		for slot := range c.layout.slots {
 			pid, ok := c.vmIn(slot)
@@ -182,13 +185,14 @@ func (c *Collector) Read(n uint64) ([]Counts, Others, error) {
 			counts := Counts{Outcome: c.entries[i].number, PID: pid}
 			counts.Counters, counts.Bins = c.readRow(i, slot, row)
 			counts.Stray = c.readColumns(i, slot, windows)
-			c.counts = append(c.counts, counts)
+			if c.isWhole(pid, from) {
+				c.counts = append(c.counts, counts)
+			}
 		}
 	}
 	c.readReplaced(n)
-	others := c.readOthers()
 	err := c.advance(n + 1)
-	err = errors.Join(err, c.readGroups(n, entries), c.freeDrained())
+	err = errors.Join(err, c.readGroups(n, entries), c.freeDrained(), c.handOver())
 	c.clearWorst(row)
 	return c.counts, others, err
 }
@@ -404,6 +408,7 @@ func (c *Collector) readOthers() Others {
 			c.vmHits[pid] += n
 		}
 	}
+	c.meet(c.isCrowded() && runs[c.opts.VMs] > 0)
 	return Others{
 		Hits: Hits{
 			All:     all,
@@ -445,6 +450,7 @@ func (c *Collector) Forget(pid int) error {
 		return err
 	}
 	c.isCrowded() // or nobody would know that it was
+	c.disinherit(pid)
 	var slot uint32
 	err := c.maps.Vms.LookupAndDelete(uint32(pid), &slot)
 	if errors.Is(err, ebpf.ErrKeyNotExist) {

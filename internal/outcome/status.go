@@ -84,6 +84,9 @@ func (s *VMSource) updateStatus() {
 	probes := make(map[file][]ProbeStatus)
 	for _, v := range s.vms {
 		st := VMStatus{VM: v.id, Exe: v.exe, Since: v.since, Ended: v.died != 0, Stopped: v.stopped}
+		if s.placeless[v.id.PID] && !st.Ended {
+			st.Refused = "other VMs have all the room"
+		}
 		if !st.Ended {
 			if _, listed := probes[v.file]; !listed {
 				probes[v.file] = s.probesOf(v.file)

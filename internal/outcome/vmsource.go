@@ -88,6 +88,9 @@ type VMSource struct {
 
 	batch assembly
 
+	placeless map[int]bool // pids of VMs that have no place
+	toldCrowd map[int]int  // how many of a user's VMs have no place, as was said
+
 	crowded       map[string]lossRun // of events that found no room, by outcome
 	unrecorded    lossRun            // of events for explanations
 	toldUnwatched bool               // that there was no room to watch a process
@@ -166,6 +169,7 @@ func NewVMSource(ctx context.Context, cfg VMConfig) (*VMSource, error) {
 
 		functions: new(registry),
 		crowded:   make(map[string]lossRun),
+		toldCrowd: make(map[int]int),
 
 		preparing: make(map[usdt.Process]bool),
 		prepared:  make(chan *preparedVM),
@@ -480,6 +484,9 @@ func (s *VMSource) Collect(_ context.Context, w Window) (Batch, error) {
 	read, s.cut = append(read, s.cut...), s.cut[:0]
 	read = slices.DeleteFunc(read, func(c bpf.Counts) bool { return s.isLeftOut(c.PID) })
 	s.adoptAll(read)
+	if err := s.shareOut(o, read); err != nil {
+		s.note("%v", err)
+	}
 	read = slices.DeleteFunc(read, func(c bpf.Counts) bool { return s.isLeftOut(c.PID) })
 	streamed.instances = slices.DeleteFunc(streamed.instances, func(i bpf.Instance) bool { return s.isLeftOut(i.PID) })
 	s.batch.assemble(st, s.vms, read, streamed)
