@@ -32,6 +32,7 @@ func configOf(s *scope.System, p outcome.Plan) *recording.Config {
 type recorder struct {
 	create func() (*recording.Writer, error)
 	w      *recording.Writer // nil before the first configuration
+	failed error             // that a write has returned already
 }
 
 // Configured implements [scope.Observer].
@@ -41,20 +42,32 @@ func (r *recorder) Configured(s *scope.System, p outcome.Plan) (err error) {
 			return err
 		}
 	}
-	return r.w.Config(configOf(s, p))
+	return r.returned(r.w.Config(configOf(s, p)))
+}
+
+// returned notes that an error is returned.
+func (r *recorder) returned(err error) error {
+	if err != nil {
+		r.failed = err
+	}
+	return err
 }
 
 // Framed implements [scope.Observer].
-func (r *recorder) Framed(b *outcome.Batch, _ *scope.Frame) error { return r.w.Batch(b) }
+func (r *recorder) Framed(b *outcome.Batch, _ *scope.Frame) error { return r.returned(r.w.Batch(b)) }
 
 // Noticed implements [scope.Observer].
-func (r *recorder) Noticed(n outcome.Notice) error { return r.w.Notice(&n) }
+func (r *recorder) Noticed(n outcome.Notice) error { return r.returned(r.w.Notice(&n)) }
 
 func (r *recorder) close() error {
 	if r == nil || r.w == nil {
 		return nil
 	}
-	return r.w.Close()
+	err := r.w.Close()
+	if r.failed != nil && errors.Is(err, r.failed) {
+		return nil // the run has ended with it
+	}
+	return err
 }
 
 // A keeper makes snapshots of what a scope is told. That one cannot be made is no

@@ -8,6 +8,7 @@ import (
 	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/internal/autorange"
 	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
 )
@@ -62,6 +63,7 @@ func (f *found) exceeded() bool {
 type fit struct {
 	*found
 	outcome       string
+	at            origin
 	before, after dq.Grid
 	fitting       autorange.Fitting
 	timeouts, of  uint64 // how many instances
@@ -74,13 +76,18 @@ func (f *fit) settle() {
 	f.begin(dq.Grid{}, 0)
 }
 
+// called names the outcome, with the name of its spans where that is another one.
+func (f *fit) called() string {
+	return figures.Called(f.outcome, outcome.Spec{Name: f.outcome, Span: f.at.span, VM: outcome.Events{Builtin: f.at.builtin}}.Alias())
+}
+
 // String says what was fitted.
 func (f *fit) String() string {
 	why := fmt.Sprintf("99 %% took up to %v, the slowest %v", f.fitting.Quantile, f.fitting.Slowest)
 	if f.fitting.Quantile == 0 {
 		why = fmt.Sprintf("%d of %d took longer than %v", f.timeouts, f.of, f.before.DMax())
 	}
-	return fmt.Sprintf("%s: fitted to %v, up to %v: %s", f.outcome, f.after, f.after.DMax(), why)
+	return fmt.Sprintf("%s: fitted to %v, up to %v: %s", f.called(), f.after, f.after.DMax(), why)
 }
 
 // Framed implements [scope.Observer]: it takes note of what was seen.
@@ -194,6 +201,6 @@ func (f *finder) fitOf(now config.Config, o *config.Outcome) (*fit, bool) {
 	if err != nil || found.fits >= maxFits && after.DMax() <= grid.DMax() {
 		return nil, false
 	}
-	return &fit{found: found, outcome: o.Name, before: grid, after: after, fitting: fitting,
+	return &fit{found: found, outcome: o.Name, at: originOf(*o), before: grid, after: after, fitting: fitting,
 		timeouts: found.timeouts, of: found.instances}, true
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -124,5 +125,17 @@ func TestSlowWhileTheScaleChanges(t *testing.T) {
 	r.window(times(1, 8*time.Millisecond)...)
 	if got := r.fit(); got < 1800*time.Millisecond {
 		t.Errorf("up to %v where 900ms were seen", got)
+	}
+}
+
+// Names that letters make alike are told apart by those of their spans.
+func TestFitNamesSpans(t *testing.T) {
+	r := newRanging(t)
+	r.config.Outcomes[0] = config.Outcome{Name: "a_", Span: "a", Scale: r.config.Outcomes[0].Scale}
+	r.window(times(50, 8*time.Millisecond)...)
+	r.window(times(50, 8*time.Millisecond)...)
+	fit, ok := r.finder.fitOf(r.config, &r.config.Outcomes[0])
+	if !ok || !strings.HasPrefix(fit.String(), "a_ «a»: fitted to ") {
+		t.Errorf("%v, %v", fit, ok)
 	}
 }

@@ -87,6 +87,9 @@ func Find(dir, id string) (path string, err error) {
 	}
 	// A name begins with a date, of 8 digits.
 	if n, err := strconv.Atoi(id); err == nil && len(id) < 8 {
+		if len(files) == 0 {
+			return "", fmt.Errorf("%w: there are none in %s", ErrNotFound, dir)
+		}
 		if n < 1 || n > len(files) {
 			return "", fmt.Errorf("%w: number %d of %d in %s", ErrNotFound, n, len(files), dir)
 		}

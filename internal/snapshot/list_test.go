@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/beamscope/beamscope/internal/recording"
@@ -26,6 +27,10 @@ func TestFind(t *testing.T) {
 		if path, err := snapshot.Find(dir, id); err != nil || path != filepath.Join(dir, want) {
 			t.Errorf("%s: got %s, %v", id, path, err)
 		}
+	}
+	empty := t.TempDir()
+	if _, err := snapshot.Find(empty, "1"); !errors.Is(err, snapshot.ErrNotFound) || !strings.HasSuffix(err.Error(), "there are none in "+empty) {
+		t.Errorf("error %v where there are none", err)
 	}
 	for _, id := range []string{"", "0", "5", "-1", "20261121", "2027", "../x", "x"} {
 		if path, err := snapshot.Find(dir, id); !errors.Is(err, snapshot.ErrNotFound) {

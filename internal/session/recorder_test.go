@@ -1,0 +1,56 @@
+package session
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/scope"
+)
+
+var errFull = errors.New("no space left on device")
+
+// A full is a disk on which there is room for so many writes.
+type full struct{ room int }
+
+func (f *full) Write(p []byte) (int, error) {
+	if f.room--; f.room < 0 {
+		return 0, errFull
+	}
+	return len(p), nil
+}
+
+// The recorder says once that the disk is full.
+func TestRecorderOnFullDisk(t *testing.T) {
+	r := &recorder{create: func() (*recording.Writer, error) {
+		return recording.NewWriter(&full{room: 2}, recording.Header{})
+	}}
+	err := r.Configured(&scope.System{}, outcome.Plan{Window: time.Second})
+	for n := 0; err == nil && n < 10; n++ {
+		err = r.Noticed(outcome.Notice{Text: "x"})
+	}
+	if !errors.Is(err, errFull) {
+		t.Fatalf("error %v, want %v", err, errFull)
+	}
+	if err := r.close(); err != nil {
+		t.Errorf("%v is said again at the end", err)
+	}
+	if err := (&recorder{create: r.create}).close(); err != nil {
+		t.Errorf("%v where nothing was recorded", err)
+	}
+}
+
+// What the last write finds out is said.
+func TestRecorderOnDiskFullAtTheEnd(t *testing.T) {
+	r := &recorder{create: func() (*recording.Writer, error) {
+		return recording.NewWriter(&full{room: 2}, recording.Header{})
+	}}
+	if err := r.Configured(&scope.System{}, outcome.Plan{Window: time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.close(); !errors.Is(err, errFull) {
+		t.Errorf("error %v, want %v", err, errFull)
+	}
+}
