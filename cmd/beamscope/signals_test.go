@@ -54,11 +54,16 @@ func TestSignalWhileAPipeIsOpened(t *testing.T) {
 	}
 }
 
-// opening reports whether a thread of a process waits for the other end of a pipe.
+// opening reports whether a process has a pipe with a name open, and so waits for its other
+// end.
 func opening(pid int) bool {
-	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/wchan", pid))
-	for _, task := range tasks {
-		if at, err := os.ReadFile(task); err == nil && strings.Contains(string(at), "wait_for_partner") {
+	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	for _, link := range links {
+		name, err := os.Readlink(link)
+		if err != nil || !filepath.IsAbs(name) {
+			continue
+		}
+		if info, err := os.Stat(link); err == nil && info.Mode().Type() == os.ModeNamedPipe {
 			return true
 		}
 	}
