@@ -385,6 +385,13 @@ func (c *Collector) Close() error {
 	return errors.Join(errs...)
 }
 
+// InHostPIDs reports whether this process is in the pid namespace of the host. Where it is
+// not, processes that it cannot see may run the executables that it attaches to.
+func InHostPIDs() (bool, error) {
+	dev, ino, err := pidNamespace()
+	return dev == 0 && ino == 0, err
+}
+
 // pidNamespace identifies our pid namespace for the programs; zeros for the
 // initial one, whose pids they get more cheaply.
 func pidNamespace() (dev, ino uint64, err error) {

@@ -328,7 +328,7 @@ func (e *examination) pidNamespace() {
 	case link == initialPIDNamespace:
 		e.add("pid namespace", OK, "that of the host", "")
 	default:
-		e.add("pid namespace", OK, "a container's: only its own VMs are seen, under its pids", "")
+		e.add("pid namespace", OK, "a container's: only its own VMs are seen, under its pids, and attached to one by one", "")
 	}
 }
 

@@ -57,7 +57,7 @@ type VMSource struct {
 	loud  map[usdt.Process]int // how often running VMs were left out
 
 	strangers strangers
-	oneByOne  bool // VMs are attached to one by one: one was left out, or there was a stranger
+	oneByOne  bool // VMs are attached to one by one: one was left out, there was a stranger, or others may be hidden
 
 	refused map[usdt.Process]VMStatus // VMs that cannot be observed, which was noted
 	gone    []VMStatus                // VMs that have ended and were given up, the last ones
@@ -176,6 +176,13 @@ func NewVMSource(ctx context.Context, cfg VMConfig) (*VMSource, error) {
 		turns:     make(chan struct{}, prepareMost),
 		guesses:   make(map[file]guesses),
 	}
+	// In a container, VMs outside may run the same executable. They cannot be seen, and are
+	// not to pay for what happens here.
+	host, err := bpf.InHostPIDs()
+	if err != nil {
+		return nil, err
+	}
+	s.oneByOne = !host
 	s.running, s.stop = context.WithCancel(context.Background())
 	vms, skipped, err := s.finder.Find(ctx, cfg.Target)
 	if err != nil {
