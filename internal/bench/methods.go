@@ -16,6 +16,7 @@ import (
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/ring"
 	"github.com/beamscope/beamscope/internal/vm"
 	"github.com/beamscope/beamscope/usdt"
 )
@@ -82,31 +83,52 @@ func attachBeamscope(cfg outcome.VMConfig) attach {
 	return func(ctx context.Context, v vm.VM, load func() error) (detach, error) {
 		cfg.Target = vm.Target{PID: v.PID()}
 		cfg.Plan.From = monotonic.Now() + int64(time.Second)
-		plan := cfg.Plan
 		source, err := outcome.NewVMSource(ctx, cfg)
 		if err != nil {
 			return nil, err
 		}
-		c := &collecting{source: source, plan: plan, observing: make(chan struct{}), end: make(chan int64, 1), last: monotonic.Now()}
-		c.observes = sync.OnceFunc(func() { close(c.observing) })
-		done := make(chan error, 1)
-		go func() { done <- c.run(ctx) }()
-		end := func() (seen, error) {
-			c.end <- monotonic.Now()
-			err := <-done
-			return c.seen, errors.Join(err, source.Close())
-		}
-		time.Sleep(time.Duration(plan.From - monotonic.Now()))
-		if err := load(); err != nil {
-			_, derr := end()
-			return nil, errors.Join(err, derr)
+		c, end, err := collectFrom(ctx, source, cfg.Plan, load)
+		if err != nil {
+			return nil, err
 		}
 		select {
 		case <-c.observing:
 			return end, nil
-		case err := <-done:
+		case err := <-c.done:
 			return nil, errors.Join(err, source.Close())
 		}
+	}
+}
+
+// collectFrom collects the windows of a source from now on, and has the VM do some of what is
+// observed.
+func collectFrom(ctx context.Context, source outcome.Source, plan outcome.Plan, load func() error) (*collecting, detach, error) {
+	c := &collecting{source: source, plan: plan, observing: make(chan struct{}), end: make(chan int64, 1), last: monotonic.Now(), done: make(chan error, 1)}
+	c.observes = sync.OnceFunc(func() { close(c.observing) })
+	go func() { c.done <- c.run(ctx) }()
+	end := func() (seen, error) {
+		c.end <- monotonic.Now()
+		err := <-c.done
+		return c.seen, errors.Join(err, source.Close())
+	}
+	time.Sleep(time.Duration(plan.From - monotonic.Now()))
+	if err := load(); err != nil {
+		_, derr := end()
+		return nil, nil, errors.Join(err, derr)
+	}
+	return c, end, nil
+}
+
+// attachRing reads the ring of a VM, as `beamscope run` does.
+func attachRing(plan outcome.Plan) attach {
+	return func(ctx context.Context, v vm.VM, load func() error) (detach, error) {
+		plan.From = monotonic.Now() + int64(time.Second)
+		source, err := ring.New(ctx, ring.Config{Target: vm.Target{PID: v.PID()}, Plan: plan})
+		if err != nil {
+			return nil, err
+		}
+		_, end, err := collectFrom(ctx, source, plan, load)
+		return end, err
 	}
 }
 
@@ -129,6 +151,7 @@ type collecting struct {
 	observes  func()        // closes it
 	end       chan int64    // takes a time, after whose window it ends
 	last      int64         // when a window was last read
+	done      chan error    // gets how it ended
 	seen      seen
 }
 

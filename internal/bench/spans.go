@@ -20,21 +20,36 @@ const spanName = "load"
 
 // The methods whose prices are compared in a line of their own.
 const (
+	nobody          = "nobody attached"
 	counting        = "beamscope"
 	discoveringToo  = "beamscope, with discovery"
 	discoveringOnly = "discovery, of no outcome"
 )
 
+// The methods of spans that are recorded in the VM's memory, in a VM of their own.
+const (
+	ringUnread = "ring: nobody reads"
+	ringRead   = "ring: beamscope"
+)
+
 // spanMethods are the ways to observe spans.
 func spanMethods() []method {
 	return []method{
-		{"nobody attached", attachNothing},
+		{nobody, attachNothing},
 		{"empty eBPF program", attachEmpty},
 		{counting, attachBeamscope(outcome.VMConfig{Plan: planOf(spanSpec(spanName, outcome.CountsOnly))})},
 		{"beamscope, streaming", attachBeamscope(outcome.VMConfig{Plan: planOf(spanSpec(spanName, outcome.Everything))})},
 		{discoveringToo, attachBeamscope(outcome.VMConfig{Plan: planOf(spanSpec(spanName, outcome.CountsOnly)), Discover: true})},
 		{discoveringOnly, attachBeamscope(outcome.VMConfig{Plan: planOf(spanSpec("another", outcome.CountsOnly)), Discover: true})},
 		{"bpftrace histogram", attachBpftrace},
+	}
+}
+
+// ringMethods are the ways to observe spans that are recorded.
+func ringMethods() []method {
+	return []method{
+		{ringUnread, attachNothing},
+		{ringRead, attachRing(planOf(spanSpec(spanName, outcome.CountsOnly)))},
 	}
 }
 
@@ -53,6 +68,15 @@ func benchSpans(ctx context.Context, rounds, spans int) error {
 	if err != nil {
 		return err
 	}
+	recording, err := erlang.StartVM(ctx, otp, erlang.Options{Ring: true})
+	if err != nil {
+		return err
+	}
+	defer recording.Stop()
+	recordingVMs, _, err := vm.Find(ctx, vm.Target{PID: recording.PID()})
+	if err != nil {
+		return err
+	}
 	results := make(map[string][]float64)
 	var idle []float64
 	for round := range rounds {
@@ -63,6 +87,13 @@ func benchSpans(ctx context.Context, rounds, spans int) error {
 		idle = append(idle, ns)
 		for _, m := range spanMethods() {
 			ns, err := measureSpans(ctx, beam, vms[0], m, spans)
+			if err != nil {
+				return fmt.Errorf("%s: %w", m.name, err)
+			}
+			results[m.name] = append(results[m.name], ns)
+		}
+		for _, m := range ringMethods() {
+			ns, err := measureSpans(ctx, recording, recordingVMs[0], m, spans)
 			if err != nil {
 				return fmt.Errorf("%s: %w", m.name, err)
 			}
@@ -115,7 +146,7 @@ func reportSpans(results map[string][]float64, rounds, spans int) error {
 	fmt.Printf("start_span + end_span in one process, medians of %d rounds of %d spans, without the load generator\n\n", rounds, spans)
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "attached\tns a pair\tlowest\thighest\t÷ empty program\t÷ bpftrace\t")
-	for _, m := range spanMethods() {
+	for _, m := range slices.Concat(spanMethods(), ringMethods()) {
 		ns := results[m.name]
 		fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f\t\n", m.name, median(ns), slices.Min(ns), slices.Max(ns), median(ns)/empty, median(ns)/bpftrace)
 	}
@@ -125,5 +156,7 @@ func reportSpans(results map[string][]float64, rounds, spans int) error {
 	price := func(name string) float64 { return median(results[name]) / median(results[counting]) }
 	fmt.Printf("\ndiscovery: a span of an outcome costs %.2f of what it does without; one of no outcome, whose name is known, %.2f\n",
 		price(discoveringToo), price(discoveringOnly))
+	fmt.Printf("ring: %.2f of what a probe costs where nobody watches, %.2f of what it costs with beamscope\n",
+		median(results[ringUnread])/median(results[nobody]), price(ringRead))
 	return nil
 }

@@ -219,10 +219,10 @@ func (p *part) take(counts []Counts, spec Spec) []Counts {
 	return append(counts, p.batch.Counts[before:p.taken]...)
 }
 
-// combine adds the counts of each VM of an outcome, of several parts. Counts without a VM are
-// there only where no part has one. Of a VM that one part has not observed for all of the
-// window, what others have counted is only a part of what happened: it is loss, and noted in
-// blind.
+// combine adds the counts that several parts have of an outcome, VM by VM. It keeps counts
+// without a VM only where no part has a VM. If one part has not observed a VM for all of the
+// window, the counts of the others are a part of what happened there: they become loss, and
+// blind notes the VM.
 func combine(counts []Counts, blind map[rankingKey]bool) []Counts {
 	var all []Counts
 	var sums []int // of those, the ones that several parts have counted

@@ -35,7 +35,7 @@ const (
 
 	// maxPlaces and maxScan bound what is looked at of a process's memory.
 	maxPlaces = 1 << 22
-	maxScan   = 64 << 30
+	maxScan   = 4 << 30
 )
 
 // A scanner looks for rings in the memory of a process.

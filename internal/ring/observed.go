@@ -29,7 +29,7 @@ type observed struct {
 	user   int
 	memory io.Closer
 	from   int64         // it is read since
-	turn   chan struct{} // has room for one: whoever uses what follows
+	turn   chan struct{} // holds a value while somebody uses the fields below
 
 	reader  *reader
 	pairer  *pairer
@@ -62,8 +62,8 @@ type row struct {
 // An overrun counts records that were lost.
 type overrun struct {
 	records uint64 // that were lost
-	told    uint64 // of those, the ones that were said to be
-	known   uint64 // of those, the ones that are counted as loss of their outcome
+	told    uint64 // those of them that a notice has counted
+	known   uint64 // those of them that are counted as loss of their outcome
 	at      int64  // when the last ones were found to be lost
 }
 
@@ -161,7 +161,7 @@ func (o *observed) renew(now int64) error {
 	return nil
 }
 
-// gap notes a time in which the VM was not observed.
+// gap records a time in which the VM was not observed.
 func (o *observed) gap(from, to int64) {
 	if n := len(o.gaps); n == maxGaps {
 		o.gaps[n-1].To = to
@@ -170,7 +170,7 @@ func (o *observed) gap(from, to int64) {
 	o.gaps = append(o.gaps, outcome.Window{From: from, To: to})
 }
 
-// giveUp notes that the ring cannot be read any more. How its open spans end is not known.
+// giveUp records that the ring cannot be read any more. The ends of its open spans are not known.
 func (o *observed) giveUp(err error, now int64) {
 	o.err = err
 	o.pairer.abandon()
@@ -221,8 +221,8 @@ func (o *observed) isBlind(w outcome.Window) bool {
 	return blind
 }
 
-// settleOverrun accounts for instances of which both records were lost, once all others that
-// lost one have been: nobody knows of which outcome they were, so they count for each.
+// settleOverrun accounts for instances that lost both of their records, after those that lost
+// one are accounted for. Their outcome is not known, so they count as loss of each.
 func (o *observed) settleOverrun(w outcome.Window) {
 	if o.overrun.records == 0 || len(o.schedule) == 0 {
 		return

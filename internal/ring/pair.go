@@ -144,8 +144,8 @@ func (p *pairer) settle() {
 	}
 }
 
-// sweep has spans time out that reach their dMax before a time up to which all records were
-// read.
+// sweep times out spans that reach their dMax before the horizon. All records up to the horizon
+// were read.
 func (p *pairer) sweep(horizon int64) {
 	p.each(func(s *span) (keep bool) {
 		deadline, wanted := p.sink.deadline(s)
@@ -157,7 +157,7 @@ func (p *pairer) sweep(horizon int64) {
 	})
 }
 
-// abandon has all open spans time out: nothing more can be read of them.
+// abandon times out all open spans, as doubtful: their ends cannot be read any more.
 func (p *pairer) abandon() {
 	p.each(func(s *span) (keep bool) {
 		if _, wanted := p.sink.deadline(s); wanted {

@@ -60,7 +60,7 @@ const (
 	firstSearch    = 2 * time.Second
 
 	// firstGlance and firstScan are when the likely places and all of a VM's memory are
-	// looked at again; the time until the next time is twice as long each time, up to
+	// looked at again; the time until the next time is four times as long each time, up to
 	// lastGlance and lastScan. Memory that is new is looked at each time.
 	firstGlance = searchPeriod
 	lastGlance  = 30 * time.Second
@@ -91,8 +91,8 @@ type Config struct {
 	Discover bool
 
 	// Kernel says that programs in the kernel observe the same outcomes by the VMs' probes.
-	// Spans that only they can follow, because they are to be explained or grouped or to fail
-	// when their process exits, fire those probes then and are not recorded.
+	// Then spans that only these programs can follow fire the probes and are not recorded: spans
+	// that are explained, grouped, or fail when their process exits.
 	Kernel bool
 }
 
@@ -143,7 +143,7 @@ func (s *schedule) due(now int64, longest time.Duration) bool {
 	if now < s.next {
 		return false
 	}
-	s.next, s.period = now+int64(s.period), min(2*s.period, longest)
+	s.next, s.period = now+int64(s.period), min(4*s.period, longest)
 	return true
 }
 
@@ -345,6 +345,7 @@ func (s *Source) searchOne(ctx context.Context, st *station) {
 	case err == nil:
 		s.follow(ctx, st, o)
 	case ctx.Err() != nil, errors.Is(err, usdt.ErrProcessGone):
+	case errors.Is(err, ErrTooLarge) && s.cfg.Kernel: // as a rule its spans fire probes
 	case errors.Is(err, ErrNone) && !errors.Is(err, ErrLayout) && !errors.Is(err, ErrTooLarge):
 	default:
 		s.mu.Lock()
@@ -443,8 +444,8 @@ func (s *Source) read(ctx context.Context, o *observed) {
 	}
 }
 
-// hold calls do while nothing else uses what is observed. Where its memory does not answer
-// that is never the case.
+// hold calls do while nothing else uses what is observed. It reports false, and do is not
+// called, where the VM's memory does not answer.
 func (s *Source) hold(st *station, do func(*observed)) (ok bool) {
 	if st.stuck {
 		return false
