@@ -36,6 +36,7 @@ const (
 type leftVM struct {
 	*observedVM
 	until int64
+	why   string // it is left out
 }
 
 // ofAll returns the file for all processes that run it.
@@ -58,7 +59,7 @@ func (s *VMSource) LeaveOut(v VM) (length time.Duration, next bool, err error) {
 	}
 	length = min(leaveFirst<<min(s.loud[o.process.Process], 10), leaveMost)
 	s.loud[o.process.Process]++
-	s.left[v.PID] = &leftVM{observedVM: o, until: monotonic.Now() + int64(length)}
+	s.left[v.PID] = &leftVM{observedVM: o, until: monotonic.Now() + int64(length), why: "observing it costs too much"}
 	err = s.giveUp(v.PID)
 	s.updateStatus()
 	return length, len(s.toSeparate()) > 0, err
@@ -145,7 +146,7 @@ func (s *VMSource) readmit(now int64) error {
 func (s *VMSource) leftStatus() []VMStatus {
 	var all []VMStatus
 	for _, l := range s.left {
-		all = append(all, VMStatus{VM: l.id, Exe: l.exe, Ended: l.died != 0, Refused: "left out: observing it costs too much"})
+		all = append(all, VMStatus{VM: l.id, Exe: l.exe, Ended: l.died != 0, Refused: "left out: " + l.why})
 	}
 	return all
 }

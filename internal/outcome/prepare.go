@@ -241,6 +241,11 @@ func (s *VMSource) admit(ctx context.Context, p *preparedVM) error {
 	if s.strangers.doubts[v.PID()] != nil { // it was not known what it is
 		err = errors.Join(err, s.giveUp(v.PID()))
 	}
+	if err == nil {
+		if err = s.admitAlone(v.User); err != nil {
+			err = errors.Join(fmt.Errorf("%v is not observed: %w", id, err), p.Close())
+		}
+	}
 	s.observeThreads(v.PID()) // before it has spans
 	if err == nil && p.file != nil {
 		err = errors.Join(s.attach(ctx, p), p.Close())

@@ -372,6 +372,11 @@ func (s *VMSource) Plan(ctx context.Context, p Plan) error {
 // takeOver has another observation begin with a plan, where the one until now ends. It
 // attaches to the VMs of some executables one by one.
 func (s *VMSource) takeOver(ctx context.Context, old *observation, p Plan, apart []file) (o *observation, missing, err error) {
+	if len(apart) > 0 {
+		if err := s.leaveCrowd(); err != nil {
+			return nil, nil, err
+		}
+	}
 	if o, err = newObservation(p, s.cfg, s.names, len(s.vms)); err != nil {
 		return nil, nil, err
 	}
