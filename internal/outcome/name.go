@@ -76,7 +76,7 @@ func (s *VMSource) namerOf(pid int) func(PID) (procname.Name, bool) {
 	}
 	if err := s.names.err(pid); errors.Is(err, procname.ErrNoLayout) && !s.unnamed[pid] {
 		s.unnamed[pid] = true
-		s.note("%s: processes have no names, only pids: %v", s.vms[pid].id, err)
+		s.note("%s: %v: its processes go by their pids", s.vms[pid].id, err)
 	}
 	return func(p PID) (procname.Name, bool) { return s.names.of(pid, p) }
 }

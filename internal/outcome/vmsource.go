@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -326,12 +327,24 @@ func (s *VMSource) awaitNames(limit time.Duration) {
 	}
 }
 
-// note adds a notice, unless one that says the same waits to be taken.
+// note adds a notice of one line, unless one that says the same waits to be taken.
 func (s *VMSource) note(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
+	text := oneLine(fmt.Sprintf(format, args...))
 	if !slices.ContainsFunc(s.notices, func(n Notice) bool { return n.Text == text }) {
 		s.notices = append(s.notices, Notice{Time: monotonic.Now(), Text: text})
 	}
+}
+
+// oneLine returns the first line of a text, such as that of several errors joined, and how many
+// others it has that differ.
+func oneLine(text string) string {
+	lines := strings.Split(text, "\n")
+	first := lines[0]
+	slices.Sort(lines)
+	if others := len(slices.Compact(lines)) - 1; others > 0 {
+		return fmt.Sprintf("%s (errors beside this one: %d)", first, others)
+	}
+	return first
 }
 
 // Plan implements [Source]. Where a plan needs more room than there is, or comes

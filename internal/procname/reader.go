@@ -46,6 +46,9 @@ func (l *Layouts) Open(ctx context.Context, pid int) (*Reader, error) {
 			}
 		}
 	}
+	if errors.Is(err, ErrNoLayout) { // which names them already
+		return nil, err
+	}
 	return nil, fmt.Errorf("names of processes: %w", err)
 }
 

@@ -1,0 +1,25 @@
+package outcome
+
+import (
+	"errors"
+	"testing"
+)
+
+// A notice is one line, and says nothing twice.
+func TestNoteIsOneLine(t *testing.T) {
+	a, b := errors.New("attach to a file: no such process"), errors.New("attach to a file: no such probe")
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{a, "attach to a file: no such process"},
+		{errors.Join(a, a), "attach to a file: no such process"},
+		{errors.Join(a, b, a), "attach to a file: no such process (errors beside this one: 1)"},
+	} {
+		s := new(VMSource)
+		s.note("%v", test.err)
+		if len(s.notices) != 1 || s.notices[0].Text != test.want {
+			t.Errorf("%+v, want %q", s.notices, test.want)
+		}
+	}
+}
