@@ -49,8 +49,11 @@ const (
 	busyPeriod = 10 * time.Millisecond
 	idlePeriod = 20 * time.Millisecond
 
-	// searchPeriod is how often VMs without a ring are looked for, and looked at.
+	// searchPeriod is how often rings are looked for in VMs that have none yet. VMs are looked
+	// for as often or, where programs in the kernel see most spans, every kernelPeriod: to look
+	// at all processes takes milliseconds.
 	searchPeriod = time.Second
+	kernelPeriod = 3 * time.Second
 
 	// searchPatience bounds a look at the places where the VM puts large blocks, and
 	// scanPatience a look at all of its memory. firstSearch bounds how long [New] waits for
@@ -240,8 +243,10 @@ func (s *Source) once(format string, args ...any) {
 // search looks for VMs and their rings until the context is done. It closes first when it has
 // looked once.
 func (s *Source) search(ctx context.Context, vms []vm.VM, first chan<- struct{}) {
+	looked := s.now() // when VMs were looked for
 	for {
 		s.admit(ctx, vms)
+		vms = nil // they may end at any time
 		for _, st := range s.searched() {
 			s.searchOne(ctx, st)
 		}
@@ -255,6 +260,10 @@ func (s *Source) search(ctx context.Context, vms []vm.VM, first chan<- struct{})
 			return
 		case <-time.After(searchPeriod):
 		}
+		if s.cfg.Kernel && s.now()-looked < int64(kernelPeriod) {
+			continue
+		}
+		looked = s.now()
 		found, _, err := s.finder.Find(ctx, s.cfg.Target)
 		if err != nil && !errors.Is(err, vm.ErrNone) && ctx.Err() == nil {
 			s.notices.Add("%v", err)
