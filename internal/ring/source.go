@@ -281,9 +281,9 @@ func (s *Source) admit(_ context.Context, vms []vm.VM) {
 		if st := s.vms[v.PID()]; st != nil && st.vm.Process == v.Process {
 			continue
 		}
-		if len(s.vms) >= maxVMs {
-			s.once("more than %d VMs: the spans of those that came later are not read", maxVMs)
-			return
+		if why := s.full(v.User); why != "" {
+			s.once("%s: the spans of those that came later are not read", why)
+			continue
 		}
 		exit, err := v.Watch()
 		if err != nil {
@@ -295,6 +295,24 @@ func (s *Source) admit(_ context.Context, vms []vm.VM) {
 		s.vms[v.PID()] = &station{vm: v, id: outcome.VM{PID: v.PID(), Node: v.Node}, exit: exit,
 			glances: schedule{s.now(), firstGlance}, scans: schedule{s.now() + int64(firstScan), firstScan}}
 	}
+}
+
+// full says why there is no room for another VM of a user, "" where there is. Any user can start
+// many, so nobody gets more than half of the room.
+func (s *Source) full(user int) string {
+	n := 0
+	for _, st := range s.vms {
+		if st.vm.User == user {
+			n++
+		}
+	}
+	switch {
+	case n >= maxVMs/2:
+		return fmt.Sprintf("more than %d VMs of user %d", maxVMs/2, user)
+	case len(s.vms) >= maxVMs:
+		return fmt.Sprintf("more than %d VMs", maxVMs)
+	}
+	return ""
 }
 
 // noteStopped notes which VMs are stopped. Programs in the kernel have a source that says so.
@@ -347,12 +365,14 @@ func (s *Source) searchOne(ctx context.Context, st *station) {
 	if thorough {
 		patience = scanPatience
 	}
-	o, err := guard.Do(ctx, &s.guard, st.vm.User, patience, func(ctx context.Context) (*observed, error) {
-		return s.find(ctx, st, thorough)
+	v, id, known := st.vm, st.id, st.known
+	f, err := guard.Do(ctx, &s.guard, v.User, patience, func(ctx context.Context) (finding, error) {
+		return s.find(ctx, v, id, known, thorough)
 	})
+	st.known = f.looked
 	switch {
 	case err == nil:
-		s.follow(ctx, st, o)
+		s.follow(ctx, st, f.observed)
 	case ctx.Err() != nil, errors.Is(err, usdt.ErrProcessGone):
 	case errors.Is(err, ErrTooLarge) && s.cfg.Kernel: // as a rule its spans fire probes
 	case errors.Is(err, ErrNone) && !errors.Is(err, ErrLayout) && !errors.Is(err, ErrTooLarge):
@@ -363,20 +383,29 @@ func (s *Source) searchOne(ctx context.Context, st *station) {
 	}
 }
 
-// find looks for the ring of a VM and takes the first lease.
-func (s *Source) find(ctx context.Context, st *station, thorough bool) (o *observed, err error) {
-	p := st.vm.Process
+// A finding is what a search of a VM's memory has found.
+type finding struct {
+	observed *observed
+	looked   []usdt.Range // memory that was looked at
+}
+
+// Close closes the memory of a VM that is not going to be read.
+func (f finding) Close() error { return f.observed.memory.Close() }
+
+// find looks for the ring of a VM in memory that is not known yet, or in all of it.
+func (s *Source) find(ctx context.Context, v vm.VM, id outcome.VM, known []usdt.Range, thorough bool) (f finding, err error) {
+	p := v.Process
 	pid, err := p.InnerPID()
 	if err != nil {
-		return nil, err
+		return finding{}, err
 	}
 	offset, err := p.ClockOffset()
 	if err != nil {
-		return nil, err
+		return finding{}, err
 	}
 	memory, err := p.WritableMemory()
 	if err != nil {
-		return nil, err
+		return finding{}, err
 	}
 	defer func() {
 		if err != nil {
@@ -385,19 +414,18 @@ func (s *Source) find(ctx context.Context, st *station, thorough bool) (o *obser
 	}()
 	scanner, err := newScanner(p, memory)
 	if err != nil {
-		return nil, err
+		return finding{}, err
 	}
 	defer scanner.close()
-	address, looked, err := scanner.find(ctx, pid, st.known, thorough)
-	st.known = looked
+	address, looked, err := scanner.find(ctx, pid, known, thorough)
 	if err != nil {
-		return nil, err
+		return finding{looked: looked}, err
 	}
 	r, err := open(memory, address, offset, s.now())
 	if err != nil {
-		return nil, err
+		return finding{}, err
 	}
-	return newObserved(st.id, st.vm.User, r, memory), nil
+	return finding{newObserved(id, v.User, r, memory), looked}, nil
 }
 
 // follow has the ring of a VM read from now on.
