@@ -83,7 +83,7 @@ type observed struct {
 	Failed    uint64    `json:"failed"`
 	Timeout   uint64    `json:"timeout"`
 	Success   *float64  `json:"success"`
-	AtLeast   *float64  `json:"success_at_least,omitempty"` // where success is not known, as some took longer than a dMax that beamscope chose
+	AtLeast   bool      `json:"success_is_at_least,omitempty"` // more may have succeeded: some took longer than a dMax that beamscope chose
 	Quantiles quantiles `json:"quantiles_s"`
 }
 
@@ -231,9 +231,7 @@ func observedOf(p *scope.Probe) observed {
 	if success, ok := p.Observed.Success(); ok {
 		o.Success = &success
 	}
-	if p.Slower() > 0 {
-		o.Success, o.AtLeast = nil, o.Success
-	}
+	o.AtLeast = o.Success != nil && p.Slower() > 0
 	for _, q := range scope.Quantiles() {
 		var seconds *float64
 		if d, ok := p.Observed.QuantileFigure(q); ok {
