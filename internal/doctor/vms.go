@@ -65,8 +65,8 @@ func (e *examination) vm(ctx context.Context, v VM) []Check {
 	c := Check{Name: "Erlang VM", PID: v.PID, Status: OK, Found: e.describe(v)}
 	switch {
 	case errors.Is(v.Err, vm.ErrNoProbes):
-		c.Status, c.Found, c.Do = Missing, c.Found+", without probes", withProbes
-		e.must(onVM, fmt.Sprintf("pid %d has no probes: %s", v.PID, withProbes))
+		c.Status, c.Found, c.Do = Missing, c.Found+", without probes: only its spans can be observed", "for all else "+withProbes
+		e.must(onVM, fmt.Sprintf("pid %d has no probes: only its spans can be observed; for all else %s", v.PID, withProbes))
 		return []Check{c}
 	case v.Err != nil:
 		c.Status, c.Found = Unknown, c.Found+": "+v.Err.Error()
