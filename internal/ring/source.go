@@ -672,6 +672,13 @@ type Status struct {
 	Refused string // why its ring is not read any more, "" where it is
 }
 
+// Found reports whether the ring of a VM is read.
+func (s *Source) Found() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.stations()) > 0
+}
+
 // Status returns the VMs, by pid. It may be called from any goroutine.
 func (s *Source) Status() []Status {
 	s.mu.Lock()

@@ -275,11 +275,18 @@ func (s *sources) openVMs(ctx context.Context, c config.Config, plan, inKernel o
 	default:
 		return err
 	}
+	why := err
 	s.rings, err = ring.New(ctx, ring.Config{Target: c.Target, Plan: plan.Only(isSpan), Discover: o.Discover, Kernel: s.vms != nil})
-	if err != nil && s.vms != nil {
-		err = errors.Join(err, s.vms.Close())
+	switch {
+	case err != nil && s.vms != nil:
+		return errors.Join(err, s.vms.Close())
+	case err != nil:
+		return err
+	case why != nil && !errors.Is(why, vm.ErrNoProbes) && !s.rings.Found():
+		// Spans of VMs with probes fire these as a rule, and nothing would be seen of them.
+		return errors.Join(fmt.Errorf("%w (and no VM has recorded spans that could be read without)", why), s.rings.Close())
 	}
-	return err
+	return nil
 }
 
 // Run observes until the context is done, for so long (0: without end), or until
