@@ -280,7 +280,7 @@ func TestCompileOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "{modules, [beamscope, beamscope_facilities, beamscope_otel, beamscope_token]}"; !bytes.Contains(app, []byte(want)) {
+	if want := "{modules, [beamscope, beamscope_facilities, beamscope_otel, beamscope_ring, beamscope_token]}"; !bytes.Contains(app, []byte(want)) {
 		t.Errorf("beamscope.app has no %s:\n%s", want, app)
 	}
 	otp.Erlc = "/nonexistent" // and is not needed any more

@@ -7,7 +7,7 @@ defmodule Beamscope.MixProject do
     [
       app: :beamscope,
       version: "0.1.0",
-      description: "Spans for the beamscope oscilloscope, by way of the VM's own probes",
+      description: "Spans for the beamscope oscilloscope",
       language: :erlang,
       erlc_options: [:debug_info, :warnings_as_errors, :warn_missing_spec],
       deps: []
@@ -18,7 +18,7 @@ defmodule Beamscope.MixProject do
     [
       applications: [:kernel, :stdlib, :runtime_tools, :opentelemetry_api],
       optional_applications: [:runtime_tools, :opentelemetry_api],
-      env: [seq_trace: false]
+      env: [seq_trace: false, carrier: :auto]
     ]
   end
 end
