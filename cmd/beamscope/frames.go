@@ -65,7 +65,7 @@ func (f *framePrinter) Framed(_ *outcome.Batch, frame *scope.Frame) error {
 // none: in the first one names of spans are still being found.
 const leastWhole = 2
 
-// tooShort says why nothing is said to be missing.
+// tooShort says why the command does not report spans as missing.
 const tooShort = "it ended before two whole windows were observed: let it run for some seconds"
 
 // Noticed implements [scope.Observer].

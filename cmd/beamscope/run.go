@@ -382,7 +382,7 @@ func (f *framePrinter) sayMissing() error {
 	return err
 }
 
-// missing returns the outcomes of which nothing was seen.
+// missing returns the outcomes that had no instances.
 func (f *framePrinter) missing() (specs []outcome.Spec, err error) {
 	if f.system == nil {
 		return nil, nil

@@ -196,7 +196,8 @@ func groupQuantile(g *outcome.Group, q float64, dMax time.Duration) string {
 	return "∞"
 }
 
-// groupRows returns the rows of a probe's groups, of which there are some, for a space.
+// groupRows returns the rows of a probe's groups that fit into a space. There is at least one
+// group.
 func groupRows(p *scope.Probe, width, height int) []row {
 	columns := groupColumns(p, width)
 	head := row{cells: []cell{{text: "by " + groupWord(p.Spec.Group), tone: dim}}}

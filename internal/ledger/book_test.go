@@ -40,7 +40,7 @@ func mustPlan(t testing.TB, s Schedule, p outcome.Plan) Schedule {
 	return s
 }
 
-// An account is a book of which windows are collected in turn.
+// An account is a book whose windows are collected in turn.
 type account struct {
 	*Book
 	t        *testing.T

@@ -67,7 +67,7 @@ func TestVMOutsideOfAContainer(t *testing.T) {
 	}
 }
 
-// observeInContainer observes all VMs of an executable, of which it sees one.
+// observeInContainer observes all VMs of an executable that it can see, which is one.
 func observeInContainer(t *testing.T, otp erlang.OTP) {
 	inside := vmtest.StartOn(t, otp, erlang.Options{})
 	s := newSource(t, exe(t, inside))

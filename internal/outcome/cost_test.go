@@ -9,8 +9,8 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// What observing costs is told with the window in which it was paid, and not with the one that
-// passes while that one is collected.
+// The cost of observing belongs to the window in which the VM paid it, not to the one during
+// which that window is collected.
 func TestCostIsOfItsWindow(t *testing.T) {
 	v := vmtest.Start(t, erlang.Options{})
 	s := newSourceEvery(t, exe(t, v), time.Second, []outcome.Spec{{

@@ -26,25 +26,39 @@ type lease struct {
 	until   int64  // when it ends, nanoseconds of CLOCK_MONOTONIC
 }
 
-// renew writes what is wanted from now on. silent reports whether the lease had run out,
-// or was taken back, so that spans since then may not have been recorded. Another
-// collector's wishes stay in force for as long as it renews them.
-func (r *reader) renew(l *lease, c control, now int64) (silent bool, err error) {
+// A hindrance says why spans may not have been recorded since a lease was written.
+type hindrance uint8
+
+const (
+	none    hindrance = iota
+	silence           // the lease had run out, or was taken back
+	probes            // another collector had spans fire the VM's probes instead
+)
+
+// renew writes what is wanted from now on, and returns what has kept spans from being
+// recorded since the last time. Another collector's wishes stay in force for as long as it
+// renews them.
+func (r *reader) renew(l *lease, c control, now int64) (since hindrance, err error) {
 	var data [wordSize]byte
 	if err := r.readWords(data[:], wordControl); err != nil {
-		return false, err
+		return none, err
 	}
 	found := binary.LittleEndian.Uint64(data[:])
-	silent = l.written != 0 && (found == 0 || now >= l.until)
+	switch {
+	case l.written != 0 && (found == 0 || now >= l.until):
+		since = silence
+	case uint16(found>>explainShift)&^c.explain != 0:
+		since = probes
+	}
 	word := c.word(now + r.offset)
 	if found != 0 && found != l.written {
 		word |= found &^ leaseMask // another collector's
 	}
 	binary.LittleEndian.PutUint64(data[:], word)
 	if _, err := r.memory.WriteAt(data[:], int64(r.address+wordControl*wordSize)); err != nil {
-		return silent, fmt.Errorf("write the lease of a ring: %w", err)
+		return since, fmt.Errorf("write the lease of a ring: %w", err)
 	}
 	l.written = word
 	l.until = ((now+r.offset)>>leaseShift+leaseUnits)<<leaseShift - r.offset
-	return silent, nil
+	return since, nil
 }

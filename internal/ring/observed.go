@@ -43,6 +43,8 @@ type observed struct {
 	schedule ledger.Schedule
 	rows     []row // by text, of the schedule
 	discover bool
+	kernel   bool     // programs in the kernel see spans that fire probes
+	hindered bool     // spans fired probes because another collector wanted that
 	found    []string // names of spans that no outcome has
 	nameless uint64   // spans whose name found no room in the VM's table of texts
 	overrun  overrun
@@ -150,12 +152,16 @@ func (o *observed) poll(now int64) {
 // renew keeps the lease up.
 func (o *observed) renew(now int64) error {
 	until := o.lease.until
-	silent, err := o.reader.renew(&o.lease, o.control, now)
+	since, err := o.reader.renew(&o.lease, o.control, now)
 	if err != nil {
 		return err
 	}
-	if silent {
+	switch {
+	case since == silence:
 		o.gap(min(until, o.renewed), now)
+	case since == probes && !o.kernel:
+		o.gap(o.renewed, now)
+		o.hindered = true
 	}
 	o.renewed = now
 	return nil
@@ -163,7 +169,7 @@ func (o *observed) renew(now int64) error {
 
 // gap records a time in which the VM was not observed.
 func (o *observed) gap(from, to int64) {
-	if n := len(o.gaps); n == maxGaps {
+	if n := len(o.gaps); n == maxGaps || n > 0 && o.gaps[n-1].To >= from {
 		o.gaps[n-1].To = to
 		return
 	}

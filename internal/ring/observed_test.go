@@ -228,6 +228,34 @@ func TestSilenceIsNotObserved(t *testing.T) {
 	}
 }
 
+// While another collector has spans fire the VM's probes, nobody here sees them.
+func TestOtherExplains(t *testing.T) {
+	for _, kernel := range []bool{false, true} {
+		w := newWorld(t, spec("a", 20*time.Millisecond))
+		w.o.kernel = kernel
+		other, err := open(w.fakeRing, w.address, 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var theirs lease
+		for at := int64(0); at < 600; at += 50 {
+			if at >= 300 {
+				if _, err := other.renew(&theirs, control{sample: 0xffff, explain: 0xffff}, at*ms); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.poll(at)
+		}
+		var blind []bool
+		for range 4 {
+			blind = append(blind, w.collect()[0].Unobserved)
+		}
+		if blind[0] || blind[3] == kernel {
+			t.Errorf("programs in the kernel %v: not observed %v", kernel, blind)
+		}
+	}
+}
+
 // Memory that is gone ends it: open spans are lost, and windows from then on not observed.
 func TestMemoryGone(t *testing.T) {
 	w := newWorld(t, spec("a", time.Second))

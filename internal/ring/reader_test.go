@@ -298,38 +298,34 @@ func TestLease(t *testing.T) {
 	r, other := ring.open(t), ring.open(t)
 	var mine, theirs lease
 	const second = int64(1e9)
-	must := func(silent bool, err error, want bool) {
+	renew := func(r *reader, l *lease, c control, now int64, want hindrance) {
 		t.Helper()
-		if err != nil || silent != want {
-			t.Fatalf("silent %v, error %v", silent, err)
+		since, err := r.renew(l, c, now)
+		if err != nil || since != want {
+			t.Fatalf("%v, error %v; want %v", since, err, want)
 		}
-	}
-	renew := func(r *reader, l *lease, c control, now int64, want bool) {
-		t.Helper()
-		silent, err := r.renew(l, c, now)
-		must(silent, err, want)
 	}
 	word := func() control {
 		w := ring.words[wordControl]
 		return control{sample: uint16(w >> sampleShift), explain: uint16(w >> explainShift)}
 	}
-	renew(r, &mine, control{sample: 0xff}, 10*second, false)
+	renew(r, &mine, control{sample: 0xff}, 10*second, none)
 	if got := word(); got != (control{sample: 0xff}) {
 		t.Errorf("%+v", got)
 	}
 	// Another collector's wishes are kept, and go with it.
-	renew(other, &theirs, control{sample: 0xff00, explain: 1}, 10*second+1, false)
-	renew(r, &mine, control{sample: 0xff}, 10*second+second/4, false)
+	renew(other, &theirs, control{sample: 0xff00, explain: 1}, 10*second+1, none)
+	renew(r, &mine, control{sample: 0xff}, 10*second+second/4, probes)
 	if got := word(); got != (control{sample: 0xffff, explain: 1}) {
 		t.Errorf("%+v", got)
 	}
-	renew(r, &mine, control{sample: 0xff}, 10*second+second/2, false)
-	renew(r, &mine, control{sample: 0xff}, 10*second+3*second/4, false)
+	renew(r, &mine, control{sample: 0xff}, 10*second+second/2, probes)
+	renew(r, &mine, control{sample: 0xff}, 10*second+3*second/4, none)
 	if got := word(); got != (control{sample: 0xff}) {
 		t.Errorf("after the other one has gone: %+v", got)
 	}
 	// A lease that ran out, or was taken back, was silent.
-	renew(r, &mine, control{sample: 0xff}, 13*second, true)
+	renew(r, &mine, control{sample: 0xff}, 13*second, silence)
 	ring.words[wordControl] = 0
-	renew(r, &mine, control{sample: 0xff}, 13*second+1, true)
+	renew(r, &mine, control{sample: 0xff}, 13*second+1, silence)
 }

@@ -92,7 +92,7 @@ func stateOf(word, lap uint64) state {
 
 func worse(a, b state) state { return max(a, b) }
 
-// widen returns the time, of which the lower 40 bits are known, that is nearest to now.
+// widen returns the time nearest to now that has these lower 40 bits.
 func widen(low, now int64) int64 {
 	const half = 1 << (timeBits - 1)
 	t := now&^timeMask | low

@@ -436,7 +436,7 @@ func (s *Source) follow(ctx context.Context, st *station, o *observed) {
 		o.memory.Close()
 		return
 	}
-	o.discover = s.cfg.Discover
+	o.discover, o.kernel = s.cfg.Discover, s.cfg.Kernel
 	o.open(ledger.NewBook(st.id, s.next, s.budget))
 	o.plan(s.schedule, s.control())
 	now := s.now()
@@ -565,6 +565,9 @@ func (s *Source) collectOne(st *station, e *ledger.Era, w outcome.Window) (cells
 	ok := s.hold(st, func(o *observed) {
 		o.poll(s.now())
 		lost = o.lost()
+		if o.hindered {
+			s.once("another beamscope explains spans of %v: they fire the VM's probes meanwhile and are not seen here", st.id)
+		}
 		cells = o.collect(e, w)
 		if o.stopped() && st.ended {
 			s.drop(st)
