@@ -455,7 +455,7 @@ func TestOperatorsInRationals(t *testing.T) {
 		failure, _ := a.IntangibleMass()
 		between(t, "failure", failure, ratSub(one, rat(x.Hi)), ratSub(one, rat(x.Lo)))
 	}
-	// What is nearly certain is certain at most, however it is rounded.
+	// Rounding never makes a probability greater than 1.
 	certain, rare := once(Bounds{1, 1}), once(Bounds{0x1p-60, 0x1p-60})
 	for name, d := range map[string]*DeltaQ{
 		"first": m(FirstToFinish(certain, rare)), "last": m(FirstToFinish(rare, certain)), "retry": m(Retry(rare, ms, MaxAttempts)),
@@ -519,8 +519,8 @@ func TestSharesInRationals(t *testing.T) {
 	}
 }
 
-// What is left after some attempts is rounded outwards, and a retry is never worse than its
-// last attempt.
+// Retry rounds the share that remains after some attempts outwards. A retry is never worse than
+// its last attempt.
 func TestLeftAfterAttempts(t *testing.T) {
 	r := rand.New(rand.NewPCG(37, 38))
 	one := big.NewRat(1, 1)
@@ -774,7 +774,8 @@ func TestWidestBaseGrid(t *testing.T) {
 	}
 }
 
-// What is negative in a quotient by rounding only becomes 0; what is more negative is none.
+// A quotient replaces values by 0 that are negative because of rounding alone. With a value
+// that is more negative there is no quotient.
 func TestQuotientIsNotNegative(t *testing.T) {
 	for v, want := range map[float64]bool{-1e-10: true, -1e-9: true, -1.1e-9: false, 0: true} {
 		r := []float64{0.5, v, 0.25}

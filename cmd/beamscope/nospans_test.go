@@ -85,7 +85,7 @@ func TestWholeWindows(t *testing.T) {
 	}
 }
 
-// What is observed only later is named at the beginning.
+// The log names at the beginning the outcomes that are observed only later.
 func TestSayLater(t *testing.T) {
 	var log strings.Builder
 	sayLater(&log, laterLook())

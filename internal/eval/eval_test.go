@@ -378,7 +378,7 @@ func TestBudgetThatBoundsCannotTell(t *testing.T) {
 		{"wait(7ms)", "3ms", "0.8@7ms",
 			"The bounds cannot tell whether the requirement leaves anything for what follows a: it needs success in ≈80% within 7ms, and a alone succeeds in at least 0% and at most 100%: a smaller --base narrows them.\n",
 			`{"part":"a","undecided":"it needs success in ≈80% within 7ms, and a alone succeeds in at least 0% and at most 100%"}`},
-		// One point cannot be told, another one is certainly missed.
+		// The bounds cannot decide one point, and another point is certainly missed.
 		{"uniform(1ms,3ms)", "1ms", "0.6@2500us,0.9@1ms",
 			"The requirement leaves nothing for what follows a: it needs success in ≈90% within 1ms, and a alone succeeds in 50% at most.\n",
 			`{"part":"a","impossible":"it needs success in ≈90% within 1ms, and a alone succeeds in 50% at most"}`},

@@ -118,7 +118,7 @@ type receipt struct {
 	among  []trace.PID
 	origin origin
 	early  bool // it was sent before the process was tracked
-	sure   bool // which one of those that were fetched it is was told by its token or its address
+	sure   bool // its token or its address identifies it among the fetched messages
 }
 
 // A mailbox simulates that of a process: what was sent is fetched in the order of

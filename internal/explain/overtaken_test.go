@@ -73,8 +73,9 @@ func TestMessagesThatOvertake(t *testing.T) {
 	}
 }
 
-// What was fetched after a message came after it. Where that is not known of what was taken
-// before a message that tokens tell, the wait is inferred.
+// A message that was fetched after another one came after it. The wait is inferred where the
+// order of the messages that were taken first is not known, even if tokens identify the message
+// that waited.
 func TestOvertakingIsExactWhereItIsProven(t *testing.T) {
 	token := strings.NewReplacer("20 send 1>2 4", "20 send 1>2 4 ~5.0.1", "20001 queued 2 4 #3 !1", "20001 queued 2 4 #3 !1 ~5.0.1",
 		"40004 receive 2 4 #1 !1", "40004 receive 2 4 #1 !1 ~5.0.1", "50000 send 2>1 alias", "50000 send 2>1 alias ~5.1.2",

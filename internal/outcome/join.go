@@ -57,8 +57,8 @@ type jointPlan struct {
 	owners [][]int
 }
 
-// Join makes one source out of several, each of which was made for the specs of the plan that
-// it wants. The Joint ends when all of them have. The error wraps [ErrNoSource].
+// Join makes one source out of several. Each part's source was made for the specs of the plan
+// that the part wants. The Joint ends when all parts have ended. The error wraps [ErrNoSource].
 func Join(p Plan, parts ...Part) (*Joint, error) {
 	j := &Joint{parts: make([]part, len(parts)), why: ErrEnded}
 	for i, p := range parts {

@@ -136,8 +136,8 @@ func (s *VMSource) tenant(pid int, placed bool) tenant {
 	return t
 }
 
-// noteCrowd says of which users VMs have no place, and how many: again when these are twice as
-// many.
+// noteCrowd adds a notice for each user whose VMs have no place, with their number, and another
+// one when the number has doubled.
 func (s *VMSource) noteCrowd(beyond []tenant, places int) {
 	users := make(map[int]int)
 	s.placeless = make(map[int]bool)

@@ -140,7 +140,7 @@ func TestOpenDescriptor(t *testing.T) {
 	}
 }
 
-// What is read of a pipe ends with the context.
+// Reading from a pipe ends when the context is done.
 func TestReadEnds(t *testing.T) {
 	path := newPipe(t)
 	ctx, stop := context.WithCancelCause(t.Context())

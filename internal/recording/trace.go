@@ -64,9 +64,9 @@ func (e *Encoder) appendTrace(b []byte, i *outcome.Instance) []byte {
 	return b
 }
 
-// appendAhead appends how many messages were taken before the one that waits. Where some
-// overtook it, the number of those that were there before it is told as its complement, and
-// theirs follows.
+// appendAhead appends how many messages were taken before the one that waits. If some overtook
+// it, appendAhead writes the complement of the number that were there first, and then the number
+// that overtook it.
 func appendAhead(b []byte, s *trace.Span) []byte {
 	if s.Overtaken == 0 {
 		return binary.AppendVarint(b, int64(s.Behind))

@@ -116,8 +116,8 @@ func find(t *testing.T, beam *erlang.VM, thorough bool) (*reader, error) {
 	return open(memory, address, 0, monotonic.Now())
 }
 
-// However the VM's allocators are told to take memory, the ring is found: at the likely places
-// as a rule, or where all of the memory is searched.
+// The ring is found with any settings of the VM's allocators: at the likely places as a rule,
+// otherwise by a search of all memory.
 func TestFoundWithAnyAllocator(t *testing.T) {
 	for _, test := range []struct {
 		name  string

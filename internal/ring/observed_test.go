@@ -139,7 +139,7 @@ func TestSpansTimeOut(t *testing.T) {
 	w.want(outcome.Counts{Ends: 1, Lates: 1, Timeouts: 1})
 }
 
-// What was there before the ring was found is an orphan when it ends.
+// A span that started before the ring was found is an orphan when it ends.
 func TestOrphans(t *testing.T) {
 	w := newWorld(t, spec("a", 20*time.Millisecond))
 	w.end(0, SpanID(5<<classShift|200), 1, 10*ms)
@@ -147,8 +147,8 @@ func TestOrphans(t *testing.T) {
 	w.want(outcome.Counts{Ends: 2, Orphans: 2})
 }
 
-// Where a ring was filled before it was read, nothing becomes a timeout: spans that lost one
-// of their records are missed, and so are those that lost both.
+// Records that are overwritten before they are read never become timeouts. Spans that lost one
+// or both of their records count as missed.
 func TestOverrunIsNoTimeout(t *testing.T) {
 	const n = 2 << minLogSlots
 	w := newWorld(t, spec("a", 20*time.Millisecond))

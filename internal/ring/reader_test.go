@@ -55,7 +55,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// What was there before the ring was opened is not read.
+// A reader skips the records from before it opened the ring.
 func TestAttachedLater(t *testing.T) {
 	ring := newFakeRing(1, minLogSlots)
 	ring.start(0, 1, 1)

@@ -110,7 +110,7 @@ func TestIncidentWidensTheScale(t *testing.T) {
 	}
 }
 
-// What was slow in the old scale, while a narrower one was on its way, widens that.
+// Instances that are slow in the old scale widen a narrower scale that is about to come into force.
 func TestSlowWhileTheScaleChanges(t *testing.T) {
 	r := newRanging(t)
 	r.window(times(50, 8*time.Millisecond)...)
@@ -128,7 +128,7 @@ func TestSlowWhileTheScaleChanges(t *testing.T) {
 	}
 }
 
-// Names that letters make alike are told apart by those of their spans.
+// Notices add the names of spans where the names of outcomes look alike.
 func TestFitNamesSpans(t *testing.T) {
 	r := newRanging(t)
 	r.config.Outcomes[0] = config.Outcome{Name: "a_", Span: "a", Scale: r.config.Outcomes[0].Scale}

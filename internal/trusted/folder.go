@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Folder is an open folder to write files into. What is done in it is done there, wherever its
-// path leads by then.
+// A Folder is an open folder to write files into. Its methods act on that folder even if its
+// path leads elsewhere by then.
 type Folder struct {
 	file *os.File // only for what is relative to it
 	path string   // for messages

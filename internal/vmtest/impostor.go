@@ -34,8 +34,8 @@ func Shared(t testing.TB) erlang.OTP {
 	return otp
 }
 
-// StartImpostors starts so many processes of an installation that is [Shared], of which this VM
-// runs. They end with the test.
+// StartImpostors starts n impostors of a VM, from the installation that the VM runs, which is
+// [Shared]. They end with the test.
 func StartImpostors(t testing.TB, otp erlang.OTP, v *erlang.VM, n int, what Impostor) {
 	t.Helper()
 	NeedProgram(t, "gcc")

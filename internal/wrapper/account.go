@@ -67,8 +67,8 @@ func (s *Source) gone(peer string) (n int) {
 	return n
 }
 
-// nameless names a VM of which only the host is known, by the lowest number that is free: so a
-// VM that connects again goes on under its name, if the same peer had it.
+// nameless names a VM when only its host is known, by the lowest free number. A VM that connects
+// again keeps its name if the same peer had it.
 func (s *Source) nameless(host, peer string) outcome.VM {
 	for n := 1; ; n++ {
 		vm := outcome.VM{Node: host}

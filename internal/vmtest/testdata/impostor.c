@@ -37,7 +37,7 @@ static long now_ms(void)
 	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* What is behind the site finds no VM, and ends in a signal. */
+/* Runs the code at a site. The code behind it needs a VM, crashes, and a signal handler resumes. */
 static void jump(unsigned long site, long period, long life)
 {
 	volatile long end = now_ms() + life;
