@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# Installs the tools that are named and missing, where that can be done; else
-# says what to install. Usage: scripts/need.sh go|clang|bpftrace|fftw|gcc|tmux ...
+# Installs the named tools that are missing, if possible; otherwise prints what to install. Usage:
+# scripts/need.sh go|clang|bpftrace|fftw|gcc|tmux ...
 set -euo pipefail
 
 # The packages that a tool comes in, on Debian and its relatives.
 packages_of() {
 	case $1 in
-	go) echo golang-go ;;
+	go) echo ca-certificates curl unzip ;; # what go.sh needs
 	clang) echo clang llvm libbpf-dev linux-libc-dev ;;
 	bpftrace) echo bpftrace ;;
 	tmux) echo tmux ;;
+	erl) echo erlang-base ;;
 	gcc) echo gcc libc6-dev ;;
+	mmdebstrap) echo mmdebstrap ;;
 	qemu-system-x86_64) echo qemu-system-x86 ;;
 	qemu-system-aarch64) echo qemu-system-arm ;;
 	fftw) echo gcc libc6-dev libfftw3-dev ;;
@@ -18,7 +20,7 @@ packages_of() {
 	esac
 }
 
-# Go from 1.21 on fetches the toolchain that go.mod asks for by itself.
+# Go from 1.21 on fetches the toolchain that go.mod asks for by itself. That of Debian 12 is older.
 go_is_there() {
 	local version
 	version=$(go env GOVERSION 2>/dev/null) || return 1
@@ -44,8 +46,11 @@ for tool in "$@"; do
 		# shellcheck disable=SC2086
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >/dev/null
 	fi
+	if [ "$tool" = go ]; then
+		PATH=$("$(dirname "$0")/go.sh"):$PATH
+	fi
 	if ! there "$tool"; then
-		echo "$tool is missing: install $packages (Go: 1.21 or later, from https://go.dev/dl)" >&2
+		echo "$tool is missing: install $packages" >&2
 		exit 1
 	fi
 done

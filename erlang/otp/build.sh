@@ -229,7 +229,17 @@ choose_source() {
     fail "no source of Erlang/OTP $release: neither the system's own suite has it nor ${suites[*]}"
 }
 
-unpack_source() { cd "$work" && own_apt_get source erlang; }
+unpack_source() { cd "$work" && { own_apt_get source erlang || unpack_upstream; }; }
+
+# unpack_upstream: a mirror may lack files of the newest revision that it lists. The archive
+# of upstream's source is the same for all revisions. Debian has removed two scripts of HTML
+# pages from it, which the installation copies.
+unpack_upstream() {
+    own_apt_get --download-only --tar-only source erlang || return 1
+    mkdir erlang-upstream
+    tar -xf erlang_*.orig.tar.* -C erlang-upstream --strip-components=1
+    touch erlang-upstream/lib/common_test/priv/{jquery-latest.js,jquery.tablesorter.min.js}
+}
 
 configure_otp() {
     cd "$ERL_TOP"
@@ -283,6 +293,8 @@ main() {
     version=$(<"$ERL_TOP/OTP_VERSION")
     prefix=$cache/otp-$version
     say "         Erlang/OTP $version"
+    [ ! -d "$work/erlang-upstream" ] ||
+        say "         without Debian's patches: the mirror lacks those of the newest revision"
 
     phase configure configure_otp
     phase compile compile_otp
