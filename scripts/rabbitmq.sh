@@ -12,7 +12,8 @@
 #                                      does so within its VM, in spans: "publish" until
 #                                      a message is confirmed, "delivery" until its
 #                                      consumer is done; see systems/rabbitmq_spans.erl.
-#                                      SEQ_TRACE=1 sets seq_trace tokens too
+#                                      SEQ_TRACE=1 sets seq_trace tokens too. CARRIER=probes,
+#                                      the first time, makes its spans fire the VM's probes
 #   scripts/rabbitmq.sh ctl COMMAND... runs its rabbitmqctl
 #   scripts/rabbitmq.sh stop           stops it and removes its folder
 set -euo pipefail
@@ -40,7 +41,7 @@ environment() {
 	export RABBITMQ_PID_FILE=$dir/pid
 }
 
-# library: compiles what is loaded into its VM, and makes it be found by that and others.
+# library: compiles the modules for its VM, and adds them to the code path of this VM and others.
 library() {
 	local lib=$dir/lib
 	if [ ! -d "$lib" ]; then
@@ -63,7 +64,7 @@ keep_disk_busy() {
 
 # spans SCENARIO AMOUNT RATE: returns when its VM has done so.
 spans() {
-	local tokens=false
+	local tokens=false carrier=${CARRIER-auto}
 	[ "${SEQ_TRACE-0}" = 0 ] || tokens=true
 	if [ "$1" = disk ]; then
 		keep_disk_busy &
@@ -72,6 +73,7 @@ spans() {
 	fi
 	"$home/sbin/rabbitmqctl" -q eval "
 		[code:add_pathz(filename:join([\"$dir/lib\", App, \"ebin\"])) || App <- [\"beamscope\", \"rabbitmq_spans\"]],
+		application:set_env(beamscope, carrier, $carrier),
 		rabbitmq_spans:run(\"$1\", \"$2\", \"$3\", $tokens)." | sed '/^ok$/d' # what it returns
 }
 
@@ -111,7 +113,7 @@ load)
 	server >/dev/null
 	environment
 	library
-	escript "$here/systems/rabbitmq_load.escript" "$amqp" "${2-20s}" "${3-0}"
+	ERL_CRASH_DUMP_SECONDS=0 escript "$here/systems/rabbitmq_load.escript" "$amqp" "${2-20s}" "${3-0}"
 	;;
 spans)
 	server >/dev/null
