@@ -11,16 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Folder is an open folder to write files into. Its methods act on that folder even if its
-// path leads elsewhere by then.
+// A Folder is an open folder for writing files. Its methods act on that folder even if its path
+// leads elsewhere by then.
 type Folder struct {
-	file *os.File // only for what is relative to it
+	file *os.File // serves only as the base of relative paths
 	path string   // for messages
 }
 
-// FileFolder follows the path of a file to be written as Output does, and opens the folder that
-// the file is in. It returns the file's name there, which is not that of a link. The error wraps
-// ErrPrepared also where a link came into the path meanwhile, or is that of the file system.
+// FileFolder follows the path of a file to be written as Output does, and opens the folder of the
+// file. It returns the file's name in that folder, which is not the name of a link. The error
+// wraps ErrPrepared also if a link was put into the path meanwhile. Otherwise it comes from the
+// file system.
 func FileFolder(path string) (*Folder, string, error) {
 	at, err := Output(path)
 	if err != nil {
@@ -46,9 +47,9 @@ func OpenFolder(path string) (*Folder, error) {
 	return openFolder(at, path)
 }
 
-// openFolder opens a folder by a path without links, and gives it a name.
+// openFolder opens a folder by a path without links. name is its name in messages.
 func openFolder(at, name string) (*Folder, error) {
-	file, err := openPlain(at, unix.O_PATH|unix.O_DIRECTORY, name)
+	file, err := openPlain(at, openBase, name)
 	if errors.Is(err, unix.ELOOP) {
 		return nil, fmt.Errorf("%w: a link has taken the place of a folder on the way to %s: use another folder", ErrPrepared, at)
 	}
@@ -58,7 +59,7 @@ func openFolder(at, name string) (*Folder, error) {
 	return &Folder{file, name}, nil
 }
 
-// prepared returns an error where somebody else may have put a file into the folder, or where it
+// prepared returns an error if another user may have put a file into the folder, or if the file
 // is a link.
 func (f *Folder) prepared(name string) error {
 	info, err := f.Lstat(name)
@@ -78,7 +79,7 @@ func (f *Folder) prepared(name string) error {
 	return preparedIn(in, f.shown(name), info)
 }
 
-// private returns an error that wraps ErrPrepared where others can write to the folder.
+// private returns an error that wraps ErrPrepared if others can write to the folder.
 func (f *Folder) private() error {
 	info, err := f.file.Stat()
 	if err != nil {
@@ -87,9 +88,9 @@ func (f *Folder) private() error {
 	return privateTo(f.path, info)
 }
 
-// Lstat describes a file in the folder, and a link as such.
+// Lstat describes a file in the folder. It does not follow a link.
 func (f *Folder) Lstat(name string) (fs.FileInfo, error) {
-	file, err := f.Open(name, unix.O_PATH, 0)
+	file, err := f.Open(name, openDescribe, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -97,8 +98,8 @@ func (f *Folder) Lstat(name string) (fs.FileInfo, error) {
 	return info, errors.Join(err, file.Close())
 }
 
-// Open opens a file in the folder, with flags and permissions of os.OpenFile. A link is not
-// followed.
+// Open opens a file in the folder, with flags and permissions of os.OpenFile. It does not follow
+// a link.
 func (f *Folder) Open(name string, flags int, perm uint32) (*os.File, error) {
 	for {
 		fd, err := unix.Openat(int(f.file.Fd()), name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, perm)
@@ -111,15 +112,15 @@ func (f *Folder) Open(name string, flags int, perm uint32) (*os.File, error) {
 	}
 }
 
-// CreateTemp makes a new file that nobody but its owner can read, with random letters between
-// these two parts of its name. It returns the name, too.
+// CreateTemp makes a new file that only its owner can read, with random letters between the two
+// parts of its name. It also returns the name.
 func (f *Folder) CreateTemp(before, after string) (*os.File, string, error) {
 	name := before + rand.Text() + after
 	file, err := f.Open(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	return file, name, err
 }
 
-// Rename renames a file in the folder, and replaces the one that has the new name.
+// Rename renames a file in the folder, and replaces an existing file with the new name.
 func (f *Folder) Rename(from, to string) error {
 	fd := int(f.file.Fd())
 	return f.failed("rename", to, unix.Renameat(fd, from, fd, to))
@@ -130,7 +131,7 @@ func (f *Folder) Remove(name string) error {
 	return f.failed("remove", name, unix.Unlinkat(int(f.file.Fd()), name, 0))
 }
 
-// Sync has the names in the folder on the disk.
+// Sync writes the names in the folder to the disk.
 func (f *Folder) Sync() error {
 	file, err := f.Open(".", os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -144,7 +145,7 @@ func (f *Folder) Close() error { return f.file.Close() }
 
 func (f *Folder) shown(name string) string { return filepath.Join(f.path, name) }
 
-// failed returns an error that names the file, nil for none.
+// failed returns an error with the file's name, or nil for nil.
 func (f *Folder) failed(op, name string, err error) error {
 	if err == nil {
 		return nil

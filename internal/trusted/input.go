@@ -6,20 +6,20 @@ import (
 	"io/fs"
 	"os"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
-// ErrLed says that another user's link leads a path to a file that is not that user's.
+// ErrLed means that another user's link leads a path to a file that does not belong to that user.
 var ErrLed = errors.New("not safe to read")
 
-// errMagic says that a path leads to an open file or the like of a process, which has no path.
+// errMagic means that a path leads to a special object of a process, such as an open file, which
+// has no path.
 var errMagic = errors.New("a link of the proc file system")
 
-// Open opens a file for reading, with flags of os.OpenFile. What is read of it may be printed,
-// and its owner decides who sees it. So each symbolic link on the way must belong to root, to
-// this process's user, or to the user who called it by sudo, or to the owner of the file. Nobody
-// can change that while it is opened. The error wraps ErrLed, or is that of os.OpenFile.
+// Open opens a file for reading, with flags of os.OpenFile. The caller may print the contents,
+// but the owner of a file decides who may see them. So each symbolic link on the way must belong
+// to root, to this process's user, to the user who called it by sudo, or to the owner of the
+// file. Changes during the opening cannot circumvent this. The error wraps ErrLed, or comes from
+// os.OpenFile.
 func Open(path string, flags int) (*os.File, error) {
 	var leaders []string // users who own links on the way
 	at, err := follow(path, func(_, path string, _ bool) (fs.FileInfo, error) {
@@ -61,24 +61,4 @@ func Open(path string, flags int) (*os.File, error) {
 		}
 	}
 	return file, nil
-}
-
-// openPlain opens a file by a path without links, and gives it a name. Where there is a link
-// now, that is an error.
-func openPlain(path string, flags int, name string) (*os.File, error) {
-	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: unix.RESOLVE_NO_SYMLINKS}
-	for {
-		fd, err := unix.Openat2(unix.AT_FDCWD, path, &how)
-		if errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		var stat unix.Stat_t
-		if err := unix.Fstat(fd, &stat); err == nil && stat.Mode&unix.S_IFMT == unix.S_IFIFO {
-			_ = unix.SetNonblock(fd, true) // or closing it would not end what reads it
-		}
-		return os.NewFile(uintptr(fd), name), nil
-	}
 }

@@ -27,8 +27,8 @@ func contents(path string) (string, error) {
 	return string(data), err
 }
 
-// A link of another user leads to that user's own files only. Files that are named, whoever
-// owns them, and links of one's own are read as ever.
+// A link of another user can lead only to that user's own files. Files that are named directly,
+// whoever owns them, and the user's own links are read as usual.
 func TestOpen(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	must(t, os.WriteFile(secret, []byte("root's"), 0o600))
@@ -60,7 +60,7 @@ func TestOpen(t *testing.T) {
 		}
 	}
 	if _, err := contents(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a file that is not there: %v", err)
+		t.Errorf("a file that does not exist: %v", err)
 	}
 	if _, err := contents("/proc/self/exe"); err != nil {
 		t.Errorf("a link of the proc file system: %v", err)
@@ -71,7 +71,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// The other user swaps a file of its own for a link all the time: what is read is never root's.
+// Another user keeps replacing its own file with a link and back. The contents that are read
+// never belong to root.
 func TestOpenWhileItIsSwapped(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	must(t, os.WriteFile(secret, []byte("root's"), 0o600))
@@ -88,7 +89,7 @@ func TestOpenWhileItIsSwapped(t *testing.T) {
 	}
 }
 
-// To read a pipe ends when it is closed.
+// A blocked read of a pipe ends when the pipe is closed.
 func TestOpenPipe(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	must(t, unix.Mkfifo(pipe, 0o600))

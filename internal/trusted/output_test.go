@@ -11,7 +11,7 @@ import (
 	"github.com/beamscope/beamscope/internal/trusted"
 )
 
-// shared returns a folder of root's that all can write to, sticky or not.
+// shared returns a folder of root that all users can write to, sticky or not.
 func shared(t *testing.T, sticky fs.FileMode) string {
 	t.Helper()
 	dir := otheruser.Dir(t)
@@ -28,7 +28,7 @@ func makeFolder(path string) error {
 	return f.Close()
 }
 
-// What another user has prepared where all can write is not followed.
+// A link or file that another user has prepared in a shared folder is not followed.
 func TestOutputThatOthersPrepared(t *testing.T) {
 	for _, sticky := range []fs.FileMode{0, fs.ModeSticky} {
 		dir := shared(t, sticky)
@@ -54,8 +54,8 @@ func TestOutputThatOthersPrepared(t *testing.T) {
 	}
 }
 
-// Files of one's own are written to, and new ones made, wherever they are.
-func TestOutputOfOnesOwn(t *testing.T) {
+// The user's own files are written to, and new ones are created, anywhere.
+func TestOutputOfOwnFiles(t *testing.T) {
 	dir := shared(t, fs.ModeSticky)
 	link, file := filepath.Join(dir, "link"), filepath.Join(dir, "file")
 	must(t, os.WriteFile(file, nil, 0o600))
@@ -76,7 +76,7 @@ func TestOutputOfOnesOwn(t *testing.T) {
 	}
 }
 
-// The user who called by sudo may write to folders of that user's own.
+// The user who called by sudo may write to that user's own folders.
 func TestOutputBySudo(t *testing.T) {
 	dir := otheruser.Dir(t)
 	must(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))

@@ -1,6 +1,5 @@
-// Package trusted finds out whether others than root and this process's user can change
-// what a path leads to. A program that runs with privileges may only start programs, and
-// load code, of which that is not so.
+// Package trusted determines whether users other than root and this process's user can change the
+// target of a path. A privileged program may start programs and load code only if they cannot.
 package trusted
 
 import (
@@ -14,24 +13,23 @@ import (
 	"syscall"
 )
 
-// ErrUntrusted says that others than root and this process's user can change what a
-// path leads to.
+// ErrUntrusted means that users other than root and this process's user can change the target of
+// a path.
 var ErrUntrusted = errors.New("not safe to run")
 
-// maxLinks is how many symbolic links a path may contain, as in the kernel
+// maxLinks is the largest number of symbolic links in a path, as in the kernel
 // (path_resolution(7)).
 const maxLinks = 40
 
-// MaxFiles is how many files and folders Tree looks at.
+// MaxFiles is the largest number of files and folders that Tree examines.
 const MaxFiles = 200_000
 
-// Path follows a path component by component and returns the same place as an absolute
-// path without symbolic links. Root or this process's user must own each component, the
-// links too, and nobody else may write to it. A folder that everybody can write to is
-// accepted where its sticky bit keeps others from replacing what is in it, as that of
-// /tmp does, and what is in it is a folder.
-//
-// The error wraps ErrUntrusted and names the component, or is that of the file system.
+// Path follows a path component by component and returns the same place as an absolute path
+// without symbolic links. Root or this process's user must own each component, including links,
+// and no other user may have permission to write to it. There is one exception: a folder that
+// everybody can write to, such as /tmp, is accepted if its sticky bit keeps others from replacing
+// the next component, and the next component is a folder.
+// The error wraps ErrUntrusted and names the component, or comes from the file system.
 func Path(path string) (string, error) {
 	if _, err := inspect("/", nil); err != nil {
 		return "", err
@@ -49,12 +47,12 @@ func Path(path string) (string, error) {
 	return at, nil
 }
 
-// follow follows a path component by component and returns the same place as an absolute
-// path without symbolic links. look describes the next component, which is in a folder whose
-// path has no links; last says that no component is left but what it may link to. Where look
-// fails, follow returns the path of that component and the error.
+// follow follows a path component by component and returns the same place as an absolute path
+// without symbolic links. look describes the next component, given its folder as a path without
+// links. last means that no component follows, except those of a link there. If look fails, follow
+// returns the path of that component and the error.
 func follow(path string, look func(folder, path string, last bool) (fs.FileInfo, error)) (string, error) {
-	if !strings.HasPrefix(path, "/") { // filepath.Abs would leave out ".." and what is before it, which may be a link
+	if !strings.HasPrefix(path, "/") { // filepath.Abs would remove ".." together with the component before it, which may be a link
 		here, err := os.Getwd()
 		if err != nil {
 			return "", err
@@ -66,7 +64,7 @@ func follow(path string, look func(folder, path string, last bool) (fs.FileInfo,
 	for links := 0; len(ahead) > 0; {
 		name := ahead[0]
 		ahead = ahead[1:]
-		if name == ".." { // what is behind us has no links
+		if name == ".." { // the path so far has no links
 			at = filepath.Dir(at)
 			continue
 		}
@@ -94,8 +92,8 @@ func follow(path string, look func(folder, path string, last bool) (fs.FileInfo,
 	return at, nil
 }
 
-// Place checks a path as Path does, as far as there is anything: what is missing can then
-// only be made by root and this process's user.
+// Place checks the existing part of a path as Path does, so that only root and this process's
+// user can create the missing part.
 func Place(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -109,7 +107,7 @@ func Place(path string) error {
 	}
 }
 
-// components returns the names in a path, without those that lead nowhere else.
+// components returns the names in a path, without those that have no effect.
 func components(path string) []string {
 	var names []string
 	for name := range strings.SplitSeq(path, "/") {
@@ -120,8 +118,8 @@ func components(path string) []string {
 	return names
 }
 
-// inspect describes a file, a folder or a link that nobody can change who should not.
-// The folder that it is in has been inspected before; it is nil for the root.
+// inspect describes a file, folder or link, and checks that no unauthorised user can change it.
+// Its folder must have been inspected before. in is that folder, or nil for the root.
 func inspect(path string, in fs.FileInfo) (fs.FileInfo, error) {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) && in != nil && othersWrite(in) {
@@ -137,8 +135,8 @@ func inspect(path string, in fs.FileInfo) (fs.FileInfo, error) {
 	if stat.Uid != 0 && int(stat.Uid) != os.Geteuid() {
 		return nil, fmt.Errorf("%w: %s belongs to user %d, who can change it: change its owner", ErrUntrusted, path, stat.Uid)
 	}
-	// Others can put a second name of a file of root's, or a link's, into a folder that
-	// they can write to, but not of a folder.
+	// In a folder that they can write to, others can create a second name for a file or link of
+	// root, but not for a folder.
 	if in != nil && othersWrite(in) && !info.IsDir() {
 		return nil, fmt.Errorf("%w: others can write to the folder %s: remove that permission", ErrUntrusted, filepath.Dir(path))
 	}
@@ -148,17 +146,16 @@ func inspect(path string, in fs.FileInfo) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// othersWrite reports whether a file's permissions let others than its owner write. With
-// an access control list these bits of the group are the most that anybody in the list
-// can have (acl(5)). Those of a link have no meaning.
+// othersWrite reports whether a file's permissions allow others than its owner to write. With an
+// access control list, the bits of the group are the upper limit for everybody in the list
+// (acl(5)). The bits of a link have no meaning.
 func othersWrite(info fs.FileInfo) bool {
 	return info.Mode().Type() != fs.ModeSymlink && info.Mode().Perm()&0o022 != 0
 }
 
-// Tree checks a path as Path does, and everything that is below it or that links below
-// it lead to. There must be nothing but files, folders and links. The error wraps
-// ErrUntrusted also where there are more than MaxFiles, and is the context's cause where
-// that is done before.
+// Tree checks a path as Path does, and everything below it, including the targets of links below
+// it. Only files, folders and links are allowed. The error wraps ErrUntrusted also if there are
+// more than MaxFiles, and is the context's cause if the context ends first.
 func Tree(ctx context.Context, path string) error {
 	root, err := Path(path)
 	if err != nil {
@@ -168,13 +165,13 @@ func Tree(ctx context.Context, path string) error {
 	return w.tree(root)
 }
 
-// A walk goes through a tree and everything that links lead to.
+// A walk traverses a tree and all targets of its links.
 type walk struct {
 	ctx  context.Context
 	seen map[string]bool // by path without links
 }
 
-// tree checks what is at a path that was checked itself.
+// tree checks everything below a path that has been checked itself.
 func (w *walk) tree(path string) error {
 	if w.seen[path] {
 		return nil
@@ -196,7 +193,7 @@ func (w *walk) tree(path string) error {
 	if !info.IsDir() {
 		return fmt.Errorf("%w: %s is neither a file nor a folder", ErrUntrusted, path)
 	}
-	if othersWrite(info) { // Path accepts those with a sticky bit, and nobody knows what comes into them
+	if othersWrite(info) { // Path accepts folders with a sticky bit, but others may add files to them
 		return fmt.Errorf("%w: others can write to the folder %s: remove that permission", ErrUntrusted, path)
 	}
 	entries, err := os.ReadDir(path)

@@ -13,8 +13,8 @@ import (
 	"github.com/beamscope/beamscope/internal/trusted"
 )
 
-// A tree of root's below the folder for temporary files, where everybody can write.
-// Names that begin with "to" are links.
+// tree returns a tree that belongs to root, in the folder for temporary files, where everybody
+// can write. Names that begin with "to" are links.
 func tree(t *testing.T) string {
 	t.Helper()
 	root := otheruser.Dir(t)
@@ -36,7 +36,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// What only root can change is accepted, and its path has no links.
+// A path that only root can change is accepted, and the result has no links.
 func TestPath(t *testing.T) {
 	root := tree(t)
 	for path, want := range map[string]string{"": "", "a/b/file": "a/b/file", "to-b/file": "a/b/file", "./to-b/../b/": "a/b"} {
@@ -62,8 +62,8 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// What another user can change is refused: here that user does change it. The way in is
-// the path that is checked, and the attack is what the user runs in the tree.
+// A path that another user can change is rejected. Here that user really changes it: the test
+// checks the path, and then runs the attack in the tree as that user.
 func TestOthersCanChange(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -105,13 +105,13 @@ func TestOthersCanChange(t *testing.T) {
 			cmd := otheruser.Command("/bin/sh", "-c", test.attack)
 			cmd.Dir = root
 			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Errorf("and yet the attack fails: %v: %s", err, out)
+				t.Errorf("rejected, but the attack fails: %v: %s", err, out)
 			}
 		})
 	}
 }
 
-// Of what does not exist yet, what is there counts.
+// If a path does not exist yet, its existing part is checked.
 func TestPlace(t *testing.T) {
 	root := tree(t)
 	if err := trusted.Place(filepath.Join(root, "a", "x", "y")); err != nil {
@@ -123,7 +123,7 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// Pipes and the like are no part of what is run.
+// Tree rejects pipes and other special files.
 func TestTreeRefusesPipes(t *testing.T) {
 	root := tree(t)
 	must(t, syscall.Mkfifo(filepath.Join(root, "a", "b", "pipe"), 0o644))
