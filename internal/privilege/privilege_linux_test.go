@@ -20,22 +20,22 @@ import (
 	"github.com/beamscope/beamscope/internal/privilege"
 )
 
-// toKeep is the environment variable that makes the test program a process that reduces
-// its privileges, and tells what it finds then.
+// toKeep is the environment variable that makes the test program reduce its privileges and print a
+// finding.
 const toKeep = "TEST_KEEP"
 
-// A finding is what such a process finds.
+// A finding is the state of such a process.
 type finding struct {
 	Error   string
 	Kept    bool // the error is ErrKept
 	Name    string
 	Args    []string
 	Stdin   string
-	Threads []status // each different one
+	Threads []status // without duplicates
 	Child   status   // of a program that it executes
 }
 
-// A status is what /proc/PID/status says.
+// A status contains fields of /proc/PID/status.
 type status struct{ Permitted, Effective, Inheritable, Bounding, Ambient, NoNewPrivs string }
 
 func statusOf(text []byte) status {
@@ -79,8 +79,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// All threads have what is kept and nothing else, and no program that they execute has
-// more. What the process was started with is still there.
+// After Reduce, all threads have exactly the kept capabilities, and programs that they execute have
+// no more. Arguments, environment, files and signals are unchanged.
 func TestReduce(t *testing.T) {
 	program := filepath.Join(otheruser.Dir(t), "program")
 	self, err := os.Executable()
@@ -97,7 +97,7 @@ func TestReduce(t *testing.T) {
 	const user = "--reuid 61234 --clear-groups "
 	for _, test := range []struct {
 		name    string
-		setpriv string // what the process is started with, see setpriv(1)
+		setpriv string // options to start the process with, see setpriv(1)
 		keep    privilege.Set
 		want    status
 	}{
@@ -139,7 +139,7 @@ func TestReduce(t *testing.T) {
 	}
 }
 
-// of returns a status in which what is permitted is effective.
+// of returns a status whose effective set equals the permitted one.
 func of(permitted, inheritable, bounding, ambient privilege.Set, noNewPrivs bool) status {
 	no := "0"
 	if noNewPrivs {
@@ -166,8 +166,8 @@ func current(t *testing.T) privilege.State {
 	return s
 }
 
-// A process that says that it was executed again, and was not, does not execute itself
-// for ever: an error says that it has kept its privileges.
+// A process that is marked as executed again but was not does not execute itself in a loop: Reduce
+// returns ErrKept.
 func TestReduceOnce(t *testing.T) {
 	otheruser.Dir(t) // needs root
 	self, err := os.Executable()
