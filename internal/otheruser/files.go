@@ -1,3 +1,5 @@
+//go:build linux
+
 package otheruser
 
 import (
@@ -14,23 +16,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Files is a file system in user space (FUSE) with one file, as any user can have one. It
-// can stop to answer: everybody who asks for anything then waits until the test ends.
+// Files is a file system in user space (FUSE) with one file, such as any user can have. It can stop
+// answering: then everybody who uses it waits until the test ends.
 type Files struct {
 	Path string // of the file
 
 	device   int
 	content  []byte
-	programs []*exec.Cmd // that run it
+	programs []*exec.Cmd // programs that use the file system
 
 	over chan struct{} // closed when the test ends
 
 	mu      sync.Mutex
 	silent  silence
-	closing chan struct{} // closed when somebody waits for an answer to a close
+	closing chan struct{} // closed when a process waits for an answer to a close
 }
 
-// A silence says what is not answered.
+// A silence says which requests are not answered.
 type silence uint8
 
 const (
@@ -59,7 +61,7 @@ func NewFiles(t testing.TB, name string, content []byte) *Files {
 	t.Cleanup(func() {
 		close(f.over)
 		serving.Wait()
-		if err := errors.Join(unix.Close(device), unix.Unmount(dir, unix.MNT_DETACH)); err != nil { // whoever waits gets an error
+		if err := errors.Join(unix.Close(device), unix.Unmount(dir, unix.MNT_DETACH)); err != nil { // pending requests then fail
 			t.Error(err)
 		}
 		for _, cmd := range f.programs {
@@ -73,13 +75,13 @@ func NewFiles(t testing.TB, name string, content []byte) *Files {
 // returns when it runs.
 func (f *Files) Run(t testing.TB, args string) (pid int) {
 	t.Helper()
-	// Go waits for a program to be loaded without letting go of the processor, which this
-	// file system needs to have it loaded. So another program starts it.
+	// Go does not release the processor while it waits for a program to be loaded, and this file
+	// system needs the processor to serve the program. So another program starts it.
 	cmd := Command("/bin/sh", "-c", "exec "+f.Path+" "+args)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it may only end when the file system does
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it may be able to end only when the file system ends
 	f.programs = append(f.programs, cmd)
 	link := fmt.Sprintf("/proc/%d/exe", cmd.Process.Pid)
 	for deadline := time.Now().Add(time.Minute); ; {
@@ -92,16 +94,16 @@ func (f *Files) Run(t testing.TB, args string) (pid int) {
 	}
 }
 
-// Silence makes the file system stop to answer.
+// Silence makes the file system stop answering.
 func (f *Files) Silence() { f.fall(answersNothing) }
 
-// SilenceContents makes the file system stop to answer who opens the file or reads it.
+// SilenceContents makes the file system stop answering requests to open the file or to read it.
 func (f *Files) SilenceContents() { f.fall(answersNames) }
 
-// RunWithin starts a program of the hostile user that executes another program, and has
-// the file open until then. The file system does not answer when the file is closed. It
-// returns when that has begun: until the test ends, the kernel has everybody wait who asks
-// for what that process runs.
+// RunWithin starts a program of the hostile user that executes another program, and keeps the file
+// open until then. The file system does not answer when the file is closed. RunWithin returns when
+// that has begun: until the test ends, the kernel delays everybody who asks for the executable of
+// that process.
 func (f *Files) RunWithin(t testing.TB) (pid int) {
 	t.Helper()
 	cmd := Command("/usr/bin/perl", "-e", `open(F, "<", $ARGV[0]) or die; exec("sleep", "infinity")`, f.Path)
@@ -109,7 +111,7 @@ func (f *Files) RunWithin(t testing.TB) (pid int) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it may only end when the file system does
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it may be able to end only when the file system ends
 	f.programs = append(f.programs, cmd)
 	select {
 	case <-f.closing:
@@ -125,7 +127,7 @@ func (f *Files) fall(s silence) {
 	f.silent = s
 }
 
-// The protocol's numbers, see linux/fuse.h.
+// Constants of the protocol, see linux/fuse.h.
 const (
 	headerBytes = 40
 	mostBytes   = 1 << 20
@@ -147,7 +149,7 @@ func (f *Files) serve() {
 			return
 		default:
 		}
-		const milliseconds = 20 // a connection does not end a poll
+		const milliseconds = 20 // poll does not return when the connection ends
 		if n, _ := unix.Poll([]unix.PollFd{{Fd: int32(f.device), Events: unix.POLLIN}}, milliseconds); n <= 0 {
 			continue
 		}
@@ -160,7 +162,7 @@ func (f *Files) serve() {
 			return
 		}
 		if err != nil || n < headerBytes {
-			continue // whoever asked has gone
+			continue // the process that asked is gone
 		}
 		if reply := f.answer(request[:n]); reply != nil {
 			_, _ = unix.Write(f.device, reply) // likewise
@@ -174,7 +176,7 @@ func (f *Files) silence() silence {
 	return f.silent
 }
 
-// answer returns the answer to a request, nil where there is to be none.
+// answer returns the reply to a request, or nil to send none.
 func (f *Files) answer(request []byte) []byte {
 	le := binary.LittleEndian
 	op, node, body := le.Uint32(request[4:]), le.Uint64(request[16:]), request[headerBytes:]
@@ -203,7 +205,7 @@ func (f *Files) answer(request []byte) []byte {
 			failure = unix.ENOENT
 			break
 		}
-		out = append(le.AppendUint64(nil, fileNode), make([]byte, 32)...) // nothing is remembered
+		out = append(le.AppendUint64(nil, fileNode), make([]byte, 32)...) // no caching
 		out = f.attributes(out, fileNode)
 	case opGetattr:
 		out = f.attributes(make([]byte, 16), node)
@@ -223,7 +225,7 @@ func (f *Files) answer(request []byte) []byte {
 	return append(append(reply, request[8:16]...), out...)
 }
 
-// attributes appends what stat tells of a node.
+// attributes appends the file attributes of a node.
 func (f *Files) attributes(to []byte, node uint64) []byte {
 	le := binary.LittleEndian
 	size, mode := uint64(len(f.content)), uint32(unix.S_IFREG|0o755)

@@ -1,8 +1,8 @@
-// Package otheruser gives tests what an unprivileged local user can prepare for
-// beamscope: a folder and processes of a user who is neither root nor the caller.
+// Package otheruser gives tests the means of an unprivileged local user against beamscope: a folder
+// and processes of a user who is neither root nor the caller.
 //
-// Only root can start processes of others. Where the environment says CI=true a test
-// without root fails, elsewhere it is skipped.
+// Only root can start processes of other users. Without root, a test fails if the environment
+// contains CI=true, and is skipped otherwise.
 package otheruser
 
 import (
@@ -38,8 +38,8 @@ func Dir(t testing.TB) string {
 	return dir
 }
 
-// Give makes the hostile user the owner of files. A link itself is given, not what it
-// leads to.
+// Give makes the hostile user the owner of files. It changes the owner of a link itself, not of its
+// target.
 func Give(t testing.TB, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
@@ -49,8 +49,7 @@ func Give(t testing.TB, paths ...string) {
 	}
 }
 
-// Program copies a program to a path, for the hostile user to run. The copy belongs to
-// that user.
+// Program copies a program to a path. The copy belongs to the hostile user.
 func Program(t testing.TB, program, path string) {
 	t.Helper()
 	from, err := exec.LookPath(program)
@@ -60,8 +59,8 @@ func Program(t testing.TB, program, path string) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// Another process writes the copy: a program that this process has open for writing
-	// cannot be run, and what other tests start meanwhile inherits what is open.
+	// Another process writes the copy. A program that this process has open for writing cannot be
+	// executed, and processes that other tests start meanwhile would inherit the open file.
 	if out, err := exec.Command("cp", from, path).CombinedOutput(); err != nil {
 		t.Fatalf("copy %s: %v: %s", from, err, out)
 	}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package otheruser
 
 import (
@@ -34,7 +36,7 @@ func NewSwap(t testing.TB) Swap {
 	return s
 }
 
-// Start has the hostile user exchange the two all the time, until the command is stopped.
+// Start makes the hostile user exchange the two continuously until stop is called.
 func (s Swap) Start(t testing.TB) (stop func()) {
 	t.Helper()
 	cmd := Command("/usr/bin/perl", "-e", `$| = 1; print "x"; while (1) { syscall($ARGV[0], -100, $ARGV[1], -100, $ARGV[2], 2) }`,
@@ -43,7 +45,7 @@ func (s Swap) Start(t testing.TB) (stop func()) {
 	return func() { end(cmd) }
 }
 
-// end ends a command. Start waits for it a second time, which does no harm.
+// end ends a command. Start also waits for it, which is harmless.
 func end(cmd *exec.Cmd) {
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
@@ -54,7 +56,7 @@ func (s Swap) Exchange() error {
 	return unix.Renameat2(unix.AT_FDCWD, s.Folder, unix.AT_FDCWD, s.Link, unix.RENAME_EXCHANGE)
 }
 
-// Files returns what is in the folder, wherever it is now.
+// Files returns the files in the folder, wherever the folder is now.
 func (s Swap) Files(t testing.TB) []os.DirEntry {
 	t.Helper()
 	at := s.Folder
@@ -68,7 +70,7 @@ func (s Swap) Files(t testing.TB) []os.DirEntry {
 	return files
 }
 
-// CheckSecret reports an error where the secret folder is not as it was.
+// CheckSecret reports an error if the secret folder has changed.
 func (s Swap) CheckSecret(t testing.TB) {
 	t.Helper()
 	if got, err := os.ReadFile(filepath.Join(s.Secret, "x")); err != nil || string(got) != secretText {
