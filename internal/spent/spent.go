@@ -1,5 +1,5 @@
-// Package spent tells how much a total grew in a window, where the total is read at other times
-// than those at which windows begin and end.
+// Package spent calculates the growth of a total in a window, if the total is read at other times
+// than the beginning and the end of the window.
 package spent
 
 import (
@@ -15,12 +15,12 @@ type reading struct {
 	total float64
 }
 
-// Read says what the total is at a time, in nanoseconds of any clock. Times do not decrease.
+// Read adds the total at a time, in nanoseconds of any clock. Times must not decrease.
 func (t *Total) Read(at int64, total float64) {
 	t.readings = append(t.readings, reading{at, total})
 }
 
-// Grow says that the total has grown since it was last read.
+// Grow records that the total has grown by a number since it was last read.
 func (t *Total) Grow(at int64, by float64) {
 	if n := len(t.readings); n > 0 {
 		by += t.readings[n-1].total
@@ -32,7 +32,7 @@ func (t *Total) Grow(at int64, by float64) {
 // readings. Before the first reading and after the last one it did not grow.
 func (t *Total) Within(from, to int64) float64 { return t.at(to) - t.at(from) }
 
-// Forget forgets readings that do not concern what is after a time.
+// Forget drops readings that are not needed for times from before on.
 func (t *Total) Forget(before int64) {
 	n, found := t.search(before)
 	if !found {

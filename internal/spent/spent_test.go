@@ -29,8 +29,7 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// Windows that follow each other have together what was read, also where earlier readings
-// are forgotten after each.
+// Consecutive windows sum up to the total, even if earlier readings are forgotten after each.
 func TestWindowsHaveAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var total Total
