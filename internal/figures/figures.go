@@ -1,5 +1,5 @@
-// Package figures has the forms in which figures are written, as JSON and for people,
-// and names of what is observed, so that they are the same everywhere.
+// Package figures contains the forms of figures, as JSON and for people, and of names, so that they
+// are the same everywhere.
 package figures
 
 import (
@@ -9,15 +9,15 @@ import (
 	"github.com/beamscope/beamscope/dq"
 )
 
-// A QTA says how a ΔQ stands against the requirement.
+// A QTA describes how a ΔQ compares with its requirement.
 type QTA struct {
-	Met    *bool   `json:"met"`    // null where the bounds cannot tell
+	Met    *bool   `json:"met"`    // null if the bounds do not show it
 	Slack  *Margin `json:"slack"`  // at least; null unless met
 	Hazard *Margin `json:"hazard"` // at most; null if met
 }
 
-// A Margin is a slack or a hazard. Time is null where there is none to speak of: a
-// hazard that no more time would mend.
+// A Margin is a slack or a hazard. Time is null if there is none: no additional time would remove
+// the hazard.
 type Margin struct {
 	Time        *float64 `json:"time_s"`
 	Probability float64  `json:"probability"`
@@ -44,7 +44,7 @@ func margin(m *dq.Margin) *Margin {
 	return out
 }
 
-// Number returns x, or nil for what JSON cannot say.
+// Number returns x, or nil if JSON cannot represent it.
 func Number(x float64) *float64 {
 	if math.IsInf(x, 0) || math.IsNaN(x) {
 		return nil

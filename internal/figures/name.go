@@ -2,8 +2,7 @@ package figures
 
 import "github.com/rivo/uniseg"
 
-// MaxName is how many columns of a terminal a name takes where many are shown: in a
-// table, or in a list.
+// MaxName is the largest number of terminal columns for a name in a table or a list.
 const MaxName = 40
 
 // ShortName returns a name in at most [MaxName] columns.
@@ -12,7 +11,7 @@ func ShortName(name string) string { return Middle(name, MaxName) }
 // Called returns a name with its alias, such as checkout_2 «check-out», in about
 // [MaxName] columns or less. The alias may be "".
 func Called(name, alias string) string {
-	const least = 20 // of an alias
+	const least = 20 // columns for an alias
 	short := ShortName(name)
 	if alias == "" {
 		return short
@@ -20,9 +19,8 @@ func Called(name, alias string) string {
 	return short + " «" + Middle(alias, max(MaxName-uniseg.StringWidth(short), least)) + "»"
 }
 
-// Middle returns a text in at most so many columns of a terminal: of one that is longer,
-// the beginning and the end, with an ellipsis between them. Names that differ only at one
-// end can then still be told apart.
+// Middle shortens a text to a number of columns of a terminal: it keeps the beginning and the end,
+// with an ellipsis between them. So names that differ only at one end stay different.
 func Middle(text string, columns int) string {
 	if uniseg.StringWidth(text) <= columns {
 		return text
@@ -30,12 +28,7 @@ func Middle(text string, columns int) string {
 	if columns < 1 {
 		return ""
 	}
-	var clusters []string
-	for rest := text; rest != ""; {
-		var c string
-		c, rest, _, _ = uniseg.FirstGraphemeClusterInString(rest, -1)
-		clusters = append(clusters, c)
-	}
+	clusters := clustersOf(text)
 	head, tail := "", ""
 	room := columns - 1
 	for first, last := 0, len(clusters)-1; first <= last; {

@@ -32,7 +32,7 @@ func TestMiddle(t *testing.T) {
 	}
 }
 
-// A text is as it is or fits, and is its own beginning and end then.
+// Middle returns either the text itself, or its beginning and its end within the columns.
 func TestMiddleFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOfN(rapid.RuneFrom([]rune("aé日🙂_\u0301")), 0, 300, -1).Draw(t, "text")
@@ -46,7 +46,7 @@ func TestMiddleFits(t *testing.T) {
 		}
 		head, tail, _ := strings.Cut(got, "…")
 		if !strings.HasPrefix(text, head) || !strings.HasSuffix(text, tail) {
-			t.Fatalf("%q is not of %q", got, text)
+			t.Fatalf("%q is not a shortened %q", got, text)
 		}
 	})
 }

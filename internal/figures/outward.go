@@ -5,22 +5,21 @@ import (
 	"strings"
 )
 
-// Near is the distance, relative to a decimal, up to which a table writes a figure as
-// "≈" and that decimal. It is far above what binary rounding adds and far below what
-// the digits of a table show.
+// Near is the relative distance up to which a table writes a figure as "≈" and a decimal. It is far
+// above the error of binary rounding and far below the precision of a table's digits.
 const Near = 1e-9
 
-// Outward writes the interval from lo to hi, with 0 ≤ lo ≤ hi, so that the text
-// contains the interval. Tables round with this function and no other. It has three
-// forms, all with at most so many decimals:
+// Outward writes the interval from lo to hi, with 0 ≤ lo ≤ hi, so that the text contains the
+// interval. Tables use no other function to round. It has three forms, each with a limited number
+// of decimals:
 //
 //	4.031–5.132   from lo, rounded down, to hi, rounded up
 //	4             exactly this number
 //	≈4            all of the interval is within Near of this number
 func Outward(lo, hi *big.Rat, decimals int) string { return outward(lo, hi, decimals, nil) }
 
-// OutwardPercent is Outward for percentages, which are near a number where the rest to
-// 100 is near as well.
+// OutwardPercent is Outward for percentages. A percentage is near a number only if their
+// differences from 100 are near each other too.
 func OutwardPercent(lo, hi *big.Rat, decimals int) string {
 	return outward(lo, hi, decimals, big.NewRat(100, 1))
 }
@@ -36,8 +35,8 @@ func outward(lo, hi *big.Rat, decimals int, whole *big.Rat) string {
 	return RoundDown(lo, decimals) + "–" + RoundUp(hi, decimals)
 }
 
-// near tells whether x is within Near of n, relative to n, and to what is left of the
-// whole where there is one.
+// near reports whether x is within Near of n, relative to n and also relative to whole − n, unless
+// whole is nil.
 func near(x, n, whole *big.Rat) bool {
 	scale := n
 	if whole != nil {
@@ -50,7 +49,7 @@ func near(x, n, whole *big.Rat) bool {
 	return distance.Abs(distance).Cmp(limit) <= 0
 }
 
-// RoundDown and RoundUp write x ≥ 0 with at most so many decimals.
+// RoundDown and RoundUp write x ≥ 0 with a limited number of decimals.
 func RoundDown(x *big.Rat, decimals int) string { return trimmed(floor(x, decimals), decimals) }
 
 // RoundUp is described at [RoundDown].
@@ -69,7 +68,7 @@ func ceil(x *big.Rat, decimals int) *big.Rat {
 
 func nearest(x *big.Rat, decimals int) *big.Rat { return rounded(x, decimals, big.NewRat(1, 2)) }
 
-// rounded is ⌊x·10^decimals + offset⌋ / 10^decimals.
+// rounded returns ⌊x·10^decimals + offset⌋ / 10^decimals.
 func rounded(x *big.Rat, decimals int, offset *big.Rat) *big.Rat {
 	scale := pow10(decimals)
 	scaled := new(big.Rat).Mul(x, scale)
@@ -82,7 +81,7 @@ func pow10(n int) *big.Rat {
 	return new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil))
 }
 
-// trimmed writes a number of at most so many decimals without zeros at its end.
+// trimmed formats a number with at most the given number of decimals, without zeros at its end.
 func trimmed(x *big.Rat, decimals int) string {
 	text := x.FloatString(decimals)
 	if decimals > 0 {

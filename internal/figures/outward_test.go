@@ -1,7 +1,9 @@
 package figures_test
 
 import (
+	"math"
 	"math/big"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -10,7 +12,7 @@ import (
 	"github.com/beamscope/beamscope/internal/figures"
 )
 
-// denoted is the interval that a text of Outward stands for.
+// denoted returns the interval that a text of Outward represents.
 func denoted(t *rapid.T, text string) (lo, hi *big.Rat) {
 	about := strings.HasPrefix(text, "≈")
 	from, to, two := strings.Cut(strings.TrimPrefix(text, "≈"), "–")
@@ -20,7 +22,7 @@ func denoted(t *rapid.T, text string) (lo, hi *big.Rat) {
 	lo, ok := new(big.Rat).SetString(from)
 	hi, ok2 := new(big.Rat).SetString(to)
 	if !ok || !ok2 {
-		t.Fatalf("%q is no interval", text)
+		t.Fatalf("%q is not an interval", text)
 	}
 	if about {
 		near := new(big.Rat).SetFloat64(figures.Near)
@@ -30,8 +32,8 @@ func denoted(t *rapid.T, text string) (lo, hi *big.Rat) {
 	return lo, hi
 }
 
-// What Outward writes contains the interval, and is no wider than one unit of the last
-// digit at each end.
+// The text of Outward represents an interval that contains the given one, and that is at each end
+// at most one unit of the last digit wider.
 func TestOutwardContains(t *testing.T) {
 	number := rapid.OneOf(
 		rapid.Float64Range(0, 1),
@@ -88,7 +90,8 @@ func TestOutward(t *testing.T) {
 	}
 }
 
-// What is within a billionth of 99.9999999 % need not be within a billionth of the rest.
+// A value within a billionth of 99.9999999 % is not always within a billionth of the difference
+// from 100 %.
 func TestOutwardPercent(t *testing.T) {
 	lo, hi := new(big.Rat).SetFloat64(99.9999998999), new(big.Rat).SetFloat64(99.9999999904)
 	if got, want := figures.OutwardPercent(lo, hi, 7), "99.9999998–100"; got != want {
@@ -99,7 +102,7 @@ func TestOutwardPercent(t *testing.T) {
 	}
 }
 
-// A share above 0 is never at most 0 %, and one below 1 never at least 100 %.
+// A share above 0 is never shown as at most 0 %, and a share below 1 never as at least 100 %.
 func TestPercentRoundsOutwards(t *testing.T) {
 	for _, tt := range []struct{ got, want string }{
 		{figures.PercentUp(1e-13), "0.01%"},
@@ -113,4 +116,27 @@ func TestPercentRoundsOutwards(t *testing.T) {
 			t.Errorf("%s, want %s", tt.got, tt.want)
 		}
 	}
+}
+
+// Except for binary rounding, Down returns a number that is no larger, and Up one that is no
+// smaller. The two differ by at most one unit of the last decimal.
+func TestDownAndUpContain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := rapid.OneOf(rapid.Float64Range(0, 1), rapid.Float64Range(0, 1e6),
+			rapid.Map(rapid.IntRange(0, 1e6), func(n int) float64 { return float64(n) / 1000 })).Draw(t, "x")
+		decimals := rapid.IntRange(0, 6).Draw(t, "decimals")
+		lo, hi := number(t, figures.Down(x, decimals)), number(t, figures.Up(x, decimals))
+		unit := math.Pow10(-decimals)
+		if allowed := 1e-11 * x; lo > x+allowed || hi < x-allowed || hi-lo > unit*1.001+allowed {
+			t.Fatalf("%v: Down gives %v and Up gives %v", x, lo, hi)
+		}
+	})
+}
+
+func number(t *rapid.T, text string) float64 {
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
 }

@@ -9,12 +9,11 @@ import (
 	"github.com/beamscope/beamscope/dq"
 )
 
-// PercentDown shows a share as [Percent] does, rounded down: it is at least so much. A
-// share within 1e-12 of a decimal, relative to it, is that decimal, as 0.07 has no exact
-// float64.
-func PercentDown(share float64) string { return percentRounded(share, floor) }
+// PercentDown shows a share like [Percent], rounded down, as a lower bound. A share that differs
+// from a decimal by at most 1e-12 of it counts as that decimal, because 0.07 has no exact float64.
+func PercentDown(share float64) string { return Down(share*100, 2) + "%" }
 
-// AtLeast shows a share that is one at least: of what is not all, less than all.
+// AtLeast shows a share that is a lower bound. A share below 1 is never shown as 100 %.
 func AtLeast(share float64) string {
 	text := PercentDown(share)
 	if share < 1 && text == "100.00%" {
@@ -23,34 +22,51 @@ func AtLeast(share float64) string {
 	return "≥" + text
 }
 
-// PercentUp shows a share as [PercentDown] does, rounded up: it is at most so much.
-func PercentUp(share float64) string { return percentRounded(share, ceil) }
+// PercentUp shows a share like [PercentDown], rounded up, as an upper bound.
+func PercentUp(share float64) string { return Up(share*100, 2) + "%" }
 
-func percentRounded(share float64, round func(*big.Rat, int) *big.Rat) string {
-	x := new(big.Rat).SetFloat64(share)
-	x.Mul(x, big.NewRat(100, 1))
-	n := nearest(x, 2)
+// Down and Up write x ≥ 0 with a fixed number of decimals, as a lower and an upper bound. A number
+// that differs from a decimal by at most 1e-12 of it counts as that decimal.
+func Down(x float64, decimals int) string { return fixed(x, decimals, floor) }
+
+// Up is described at [Down].
+func Up(x float64, decimals int) string { return fixed(x, decimals, ceil) }
+
+func fixed(number float64, decimals int, round func(*big.Rat, int) *big.Rat) string {
+	x := new(big.Rat).SetFloat64(number)
+	n := nearest(x, decimals)
 	limit := new(big.Rat).Mul(n, new(big.Rat).SetFloat64(dq.Tolerance))
 	if d := new(big.Rat).Sub(x, n); d.Abs(d).Cmp(limit) > 0 {
-		n = round(x, 2)
+		n = round(x, decimals)
 	}
-	return n.FloatString(2) + "%"
+	return n.FloatString(decimals)
 }
 
-// DelayDown and DelayUp show a delay as [Delay] does, one that is at least so long, and
-// at most.
+// Probability shows the bounds of a probability: as one figure if both look the same, and otherwise
+// as the lower bound, such as ≥99.98%.
+func Probability(b dq.Bounds) string {
+	if text := Percent(b.Hi); text == Percent(b.Lo) {
+		return text
+	}
+	if text := PercentDown(b.Lo); text == PercentUp(b.Hi) {
+		return text
+	}
+	return AtLeast(b.Lo)
+}
+
+// DelayDown and DelayUp show a delay like [Delay], as a lower and an upper bound.
 func DelayDown(d time.Duration) string {
 	last := lastDigit(d)
 	return Delay(d / last * last)
 }
 
-// DelayUp is told of at [DelayDown].
+// DelayUp shows an upper bound, see [DelayDown].
 func DelayUp(d time.Duration) string {
 	last := lastDigit(d)
 	return Delay((d + last - 1) / last * last)
 }
 
-// lastDigit is what the last digit of a delay of this size stands for.
+// lastDigit returns the value of one unit in the last digit shown for a delay of this size.
 func lastDigit(d time.Duration) time.Duration {
 	last, _ := Unit(d)
 	for range decimals(float64(d) / float64(last)) {
@@ -59,8 +75,8 @@ func lastDigit(d time.Duration) time.Duration {
 	return last
 }
 
-// Between shows an interval of delays, rounded outwards: 3.25…4.50ms, or ≥3.25ms where
-// it has no end. Where both ends are the same, they are one delay.
+// Between shows an interval of delays, rounded outwards: 3.25…4.50ms, or ≥3.25ms if it has no end.
+// If both ends are the same, they are one delay.
 func Between(v dq.Interval) string {
 	if !v.Finite() {
 		return "≥" + DelayDown(v.Lo)

@@ -48,3 +48,16 @@ func Share(share float64) string {
 	}
 	return strconv.FormatFloat(x, 'f', 0, 64)
 }
+
+// ShareDown and ShareUp show a share like [Share], as a lower and an upper bound.
+func ShareDown(share float64) string { return Down(share*100, shareDecimals(share)) }
+
+// ShareUp is described at [ShareDown].
+func ShareUp(share float64) string { return Up(share*100, shareDecimals(share)) }
+
+func shareDecimals(share float64) int {
+	if share == 0 || share >= 0.9995 {
+		return 0
+	}
+	return 1
+}

@@ -11,11 +11,13 @@ func Delay(d time.Duration) string {
 	return significant(float64(d)/float64(unit)) + name
 }
 
-// AtMost shows a delay that something takes at most: ≤6.50ms. It is rounded up,
-// never down.
+// AtMost shows an upper bound of a delay: ≤6.50ms. It is rounded up, never down.
 func AtMost(d time.Duration) string {
 	return "≤" + DelayUp(d)
 }
+
+// Unsure formats a delay that may be longer: ?6.50ms. It is rounded up.
+func Unsure(d time.Duration) string { return "?" + DelayUp(d) }
 
 // Unit returns the unit in which a delay of this size is shown, with its name: s, ms
 // or µs.
@@ -29,8 +31,8 @@ func Unit(d time.Duration) (unit time.Duration, name string) {
 	return time.Microsecond, "µs"
 }
 
-// Percent shows a share in percent, with two decimals and its sign. What is not all is
-// not shown as all, and what is not nothing not as nothing.
+// Percent shows a share in percent, with two decimals and its sign. Only 1 is shown as 100 %, and
+// only 0 as 0 %.
 func Percent(share float64) string {
 	text := percent(share * 100)
 	switch {
@@ -48,7 +50,7 @@ func significant(x float64) string {
 	return strconv.FormatFloat(x, 'f', decimals(x), 64)
 }
 
-// decimals is how many there are in three significant digits.
+// decimals returns the number of decimals that give three significant digits.
 func decimals(x float64) int {
 	switch {
 	case x >= 100:
