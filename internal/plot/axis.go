@@ -8,8 +8,7 @@ import (
 	"github.com/beamscope/beamscope/internal/figures"
 )
 
-// An Axis is a stretch of delays that is shown, From before To. On a logarithmic one
-// From is more than 0.
+// An Axis is a range of delays, From before To. On a logarithmic axis, From is above 0.
 type Axis struct {
 	From, To time.Duration
 	Log      bool
@@ -21,8 +20,8 @@ type Tick struct {
 	Label string // with its unit
 }
 
-// Position returns where a delay is on the axis: 0 at From, 1 at To, and beyond these
-// outside of it.
+// Position returns the place of a delay on the axis: 0 at From and 1 at To. It is below 0 or above
+// 1 for a delay outside the axis.
 func (a Axis) Position(t time.Duration) float64 {
 	if !a.Log {
 		return float64(t-a.From) / float64(a.To-a.From)
@@ -49,7 +48,7 @@ func (a Axis) Ticks(n int) []Tick {
 	if !a.Log {
 		return a.even(n)
 	}
-	const few, far = 3, 20 // multiples of one delay all lie at the end of a longer axis
+	const few, far = 3, 20 // on a longer axis, multiples of one delay all lie near the end
 	at := decades(a.From, a.To, n)
 	if len(at) < few && float64(a.To)/float64(a.From) < far {
 		return a.even(n)
@@ -62,7 +61,7 @@ func (a Axis) Ticks(n int) []Tick {
 	return ticks
 }
 
-// even returns at most n ticks at the multiples of a round delay.
+// even returns at most n ticks, at multiples of a round delay.
 func (a Axis) even(n int) []Tick {
 	unit, _ := figures.Unit(a.To)
 	step := roundUp(float64(a.To-a.From) / float64(n))
@@ -77,8 +76,8 @@ func (a Axis) even(n int) []Tick {
 	return ticks
 }
 
-// tick returns the tick at a delay, in a unit and with the decimals that multiples of
-// a step have. That at 0 has no unit.
+// tick returns the tick at a delay, in a unit and with the decimals that multiples of a step need.
+// The label of 0 has no unit.
 func tick(t, unit, step time.Duration) Tick {
 	if t == 0 {
 		return Tick{Label: "0"}
@@ -106,8 +105,8 @@ func roundUp(x float64) time.Duration {
 	return time.Duration(math.Round(10 * power))
 }
 
-// decades returns at most n powers of ten between from and to, and the numbers 2 and 5
-// or 3 between them where there is room.
+// decades returns at most n delays for ticks: the powers of ten between from and to and, if there
+// is room, 2 and 5 times or 3 times these. If there are too many powers of ten, it skips some.
 func decades(from, to time.Duration, n int) []time.Duration {
 	for _, steps := range [][]float64{{1, 2, 5}, {1, 3}, {1}} {
 		if at := inDecades(from, to, steps, 10); len(at) <= n {
@@ -121,8 +120,8 @@ func decades(from, to time.Duration, n int) []time.Duration {
 	}
 }
 
-// inDecades returns the delays between from and to that are one of the steps times a
-// power of ratio.
+// inDecades returns the delays between from and to that are one of the steps times a power of
+// ratio.
 func inDecades(from, to time.Duration, steps []float64, ratio float64) []time.Duration {
 	var at []time.Duration
 	for power := 1.0; power <= float64(to); power *= ratio {

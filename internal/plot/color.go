@@ -2,8 +2,8 @@ package plot
 
 import "image/color"
 
-// A Paint is a colour of the palette: those of Okabe and Ito, which the colour blind
-// can tell apart, made dark enough for white and light enough for black.
+// A Paint is a colour of the palette: those of Okabe and Ito, which colour-blind people can
+// distinguish, dark enough for white and light enough for black.
 type Paint uint8
 
 // The palette.
@@ -30,21 +30,20 @@ func (p Paint) RGB() color.NRGBA {
 	}[p]
 }
 
-// Paint returns the colour of a curve in a plot of one probe, where it says what the
-// curve is.
+// Paint returns the colour of a curve in a plot of one probe, where the colour shows the role.
 func (r Role) Paint() Paint {
 	return [...]Paint{Earlier: Grey, Mean: Turquoise, CalculatedMean: Green, Calculated: Orange, Observed: Blue}[r]
 }
 
-// ProbePaint returns the colour of the curves of a series in a plot of several, where
-// it says whose they are.
+// ProbePaint returns the colour of the curves of a series in a plot of several probes, where the
+// colour shows the probe.
 func ProbePaint(index int) Paint {
 	paints := [...]Paint{Blue, Vermilion, Green, Purple, Orange, Turquoise}
 	return paints[index%len(paints)]
 }
 
-// Colours of what is not a curve.
+// Colours of everything except curves.
 const (
 	RequiredPaint = Purple    // a QTA
-	HazardPaint   = Vermilion // where it is violated
+	HazardPaint   = Vermilion // violated parts of a QTA
 )

@@ -1,6 +1,6 @@
-// Package plot says what there is to draw of probes: curves of the probability of
-// success over the delay, requirements, dMax and the intangible mass; and how an axis
-// of delays is divided. Whoever draws, on a terminal or into a file, draws the same.
+// Package plot contains what a plot of probes shows: curves of the probability of success over the
+// delay, requirements, dMax and the intangible mass, and the division of an axis of delays. So
+// terminals and files show the same.
 package plot
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// A Role says what a curve is of its probe.
+// A Role is the role of a curve: observed, calculated, or a mean.
 type Role uint8
 
 // The roles of curves, in the order in which they are drawn: later ones lie on top.
@@ -37,14 +37,14 @@ type Curve struct {
 	Role  Role
 	Width time.Duration // between edges
 
-	// Y are the probabilities of success within k·Width, k = 0, 1, …; after the last
-	// the function stays what it is. It is the middle where there are bounds.
+	// Y are the probabilities of success within k·Width, k = 0, 1, …; after the last one the
+	// function is constant. If there are bounds, Y is the middle of them.
 	Y []float64
 
-	// Lo and Hi are bounds at the same edges: of confidence for a mean, guaranteed
-	// ones for what is calculated. They are nil for what is observed, which is exact
-	// at the edges, and for a mean of one window. Between two edges nothing is known but that the function rises
-	// from what it is at one to what it is at the other.
+	// Lo and Hi are bounds at the same edges: confidence bounds of a mean, guaranteed bounds of a
+	// calculated curve. They are nil for an observed curve, which is exact at the edges, and for a
+	// mean of one window. Between two edges, only the rise of the function from one value to the
+	// other is known.
 	Lo, Hi []float64
 
 	label    string
@@ -53,8 +53,7 @@ type Curve struct {
 	reaches  func(float64) time.Duration // of a mean
 }
 
-// Name names the curve for legends: by its role, or where it is of an earlier window
-// by that.
+// Name returns the name of the curve for legends: its role, or the label of an earlier window.
 func (c *Curve) Name() string {
 	if c.label != "" {
 		return c.label
@@ -62,12 +61,11 @@ func (c *Curve) Name() string {
 	return c.Role.String()
 }
 
-// Within bounds the probability of success within t. It is false where that is not
-// known.
+// Within bounds the probability of success within t. It returns false if that is unknown.
 func (c *Curve) Within(t time.Duration) (dq.Bounds, bool) { return c.within(t) }
 
-// Read bounds the probability as a cursor at t does: at an edge it is what is drawn
-// there, which tells nothing of what takes exactly so long; between edges it is Within.
+// Read bounds the probability for a cursor at t. At an edge it is the drawn value, which does not
+// contain instances of exactly that delay. Between edges it is Within.
 func (c *Curve) Read(t time.Duration) (dq.Bounds, bool) {
 	if t < 0 || t%c.Width != 0 || len(c.Y) == 0 {
 		return c.Within(t)
@@ -79,20 +77,20 @@ func (c *Curve) Read(t time.Duration) (dq.Bounds, bool) {
 	return dq.Bounds{Lo: c.Lo[k], Hi: c.Hi[k]}, true
 }
 
-// Quantile bounds the delay within which a share p of all instances succeeds: of a
-// mean it is from the edge at which its upper bound reaches p to that at which the lower
-// one does. It is false where that is never, or not known.
+// Quantile bounds the delay within which a share p of all instances succeeds. For a mean the bounds
+// are the edges at which its upper and its lower bound reach p. It returns false if p is never
+// reached, or if that is unknown.
 func (c *Curve) Quantile(p float64) (dq.Interval, bool) { return c.quantile(p) }
 
 // Middle bounds the middle Y at t by the edges around it. At an edge it is exact.
 func (c *Curve) Middle(t time.Duration) (dq.Bounds, bool) { return meanWithin(c.Y, c.Y, c.Width, t) }
 
-// IsMean tells whether the curve is a mean.
+// IsMean reports whether the curve is a mean.
 func (c *Curve) IsMean() bool { return c.Role == Mean || c.Role == CalculatedMean }
 
-// Reaches returns the delay at which a cursor on the curve finds that a share p
-// succeeds: of a mean the edge at which it does itself, else the end of the quantile.
-// It is false where there is none.
+// Reaches returns the delay at which a cursor on the curve reads a share p: for a mean the edge at
+// which the mean itself reaches p, otherwise the end of the quantile. It returns false if there is
+// none.
 func (c *Curve) Reaches(p float64) (time.Duration, bool) {
 	q, ok := c.Quantile(p)
 	if ok && c.reaches != nil {
@@ -101,18 +99,18 @@ func (c *Curve) Reaches(p float64) (time.Duration, bool) {
 	return q.Hi, ok && q.Finite()
 }
 
-// A Series is what there is to draw of one probe of one VM in one window.
+// A Series is the data to draw for one probe of one VM in one window.
 type Series struct {
 	Name   string
-	Alias  string // as of [outcome.Spec.Alias]
+	Alias  string // from [outcome.Spec.Alias]
 	VM     outcome.VM
-	Curves []Curve // in the order in which they are drawn; none where nothing is known
+	Curves []Curve // in drawing order; none without data
 
 	DMax   time.Duration
 	Fitted bool // beamscope chose dMax
 
-	// Required are the steps of the QTA, by delay, and MinSuccess the share that has
-	// to succeed in the end. Judged says that there is a QTA.
+	// Required are the steps of the QTA, sorted by delay, and MinSuccess is the share that must
+	// succeed in the end. Judged reports whether there is a QTA.
 	Required   []dq.Step
 	MinSuccess float64
 	Judged     bool
@@ -124,17 +122,18 @@ type Series struct {
 	TimedOut  float64 // share of the instances that timed out
 
 	Instances uint64
-	Inferred  bool   // some of them were paired by their order
-	Lost      uint64 // and not among the instances
-	Caveat    string // why the window cannot bear a verdict; "" where it can
+	Inferred  bool   // some instances were paired by order
+	Lost      uint64 // lost instances, which Instances does not include
+	Late      uint64 // ends of instances that had timed out in an earlier window
+	Caveat    string // why the window gives no verdict; "" if it gives one
 
-	// Silent is for how long no instance has ended, up to the end of the window, of a
-	// probe that had some before; 0 where that is not known, or one has.
+	// Silent is the time without an end of an instance, up to the end of the window, for a probe
+	// that had some before; 0 if unknown, or if an instance ended.
 	Silent time.Duration
 }
 
-// NameAmong names a series for those who see it together with others: with its VM, where
-// another one has the same name.
+// NameAmong returns the name of a series among others: with its VM, if another series has the same
+// name.
 func NameAmong(series []Series, i int) string {
 	for j := range series {
 		if j != i && series[j].Name == series[i].Name {
@@ -144,19 +143,14 @@ func NameAmong(series []Series, i int) string {
 	return figures.Called(series[i].Name, series[i].Alias)
 }
 
-// SlowerOnly tells that the instances that did not succeed took longer than a dMax that
-// beamscope chose.
-func (s *Series) SlowerOnly() bool {
-	return s.Fitted && s.TimedOut > 0 && dq.AtLeast(s.TimedOut, s.Failed)
-}
-
-// Of returns what there is to draw of a probe with a requirement, which may be nil.
-// Where earlier is not nil, it is the same probe in an earlier window to be drawn
-// as well, which label names for legends; "" for no name of its own. The series refers to the probes only for what its curves are asked.
+// Of returns the series of a probe with a requirement, which may be nil. If earlier is not nil, it
+// is the same probe in an earlier window, whose curve is drawn too. label is the name of that curve
+// for legends, or "" if it has none. The curves keep references to the probes, which must stay
+// valid.
 func Of(p *scope.Probe, q *dq.QTA, earlier *scope.Probe, label string) Series {
 	s := Series{
 		Name: p.Name, Alias: p.Spec.Alias(), VM: p.VM, DMax: p.Spec.DMax(), Fitted: p.Fitted, Instances: p.Counts.Instances(), Inferred: p.Inferred(),
-		Lost: p.Counts.Loss.Total(), Caveat: p.Insufficient,
+		Lost: p.Counts.Loss.Total(), Late: p.Counts.Lates, Caveat: p.Insufficient,
 	}
 	if p.Seen {
 		s.Silent = p.Silent
@@ -190,9 +184,9 @@ func observed(o *dq.Observed, r Role) Curve {
 	return Curve{Role: r, Width: o.Grid().Width(), Y: o.AppendECDF(nil), within: o.ProbabilityWithin, quantile: o.Quantile}
 }
 
-// calculated returns the curve of a calculated ΔQ. Its bounds for the time from one edge
-// to the next are as far apart as the curve may rise meanwhile; what is known at the
-// edge itself is the lower one that begins there, and the upper one that ends there.
+// calculated returns the curve of a calculated ΔQ. At an edge, its lower bound is that of the bin
+// that begins there, and its upper bound is that of the bin that ends there. From one edge to the
+// next, the curve may rise from the lower bound of the first to the upper bound of the second.
 func calculated(d *dq.DeltaQ) Curve {
 	c := Curve{Role: Calculated, Width: d.Width(), within: d.ProbabilityWithin, quantile: d.Quantile}
 	c.Lo, c.Hi = d.AppendBounds(nil, nil)
@@ -202,14 +196,14 @@ func calculated(d *dq.DeltaQ) Curve {
 	c.Hi[0] = c.Lo[0]
 	c.Y = make([]float64, len(c.Lo))
 	for k := range c.Y {
-		c.Hi[k] = max(c.Lo[k], c.Hi[k]) // a delay of exactly the edge is in the lower one alone
+		c.Hi[k] = max(c.Lo[k], c.Hi[k]) // instances of exactly this delay are in the lower bound only
 		c.Y[k] = dq.Bounds{Lo: c.Lo[k], Hi: c.Hi[k]}.Mid()
 	}
 	return c
 }
 
-// mean returns the curve of a mean. Between two edges it lies between its values
-// there, and so do its bounds.
+// mean returns the curve of a mean. Between two edges, the mean and its bounds lie between their
+// values at these edges.
 func mean(m scope.Mean, r Role) Curve {
 	c := Curve{Role: r, Width: m.Width, Y: m.Band.Mean}
 	lo, hi := c.Y, c.Y

@@ -15,7 +15,7 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// observed has bins of 10 ms with these counts, and timeouts.
+// observed returns an observed ΔQ with these counts in bins of 10 ms, and with timeouts.
 func observed(t testing.TB, timeouts uint64, counts ...uint64) *dq.Observed {
 	t.Helper()
 	g, err := dq.NewGrid(10*ms, len(counts))
@@ -38,7 +38,7 @@ func deltaQ(t testing.TB, o *dq.Observed) *dq.DeltaQ {
 	return d
 }
 
-// probe is one of 10 instances: 2, 4, 0 and 3 in bins of 10 ms, and a timeout.
+// probe returns a probe with 10 instances: 2, 4, 0 and 3 in bins of 10 ms, and a timeout.
 func probe(t testing.TB) *scope.Probe {
 	t.Helper()
 	p := &scope.Probe{Name: "p", Spec: outcome.Spec{BinWidth: 10 * ms, Bins: 4}}
@@ -71,23 +71,23 @@ func TestOf(t *testing.T) {
 	}
 }
 
-func TestOfNothing(t *testing.T) {
+func TestOfWithoutInstances(t *testing.T) {
 	p := &scope.Probe{Name: "p", Observed: observed(t, 0, 0, 0), Calculated: new(dq.DeltaQ), Insufficient: "no instances"}
 	s := plot.Of(p, nil, p, "")
 	if len(s.Curves) > 0 || s.HasFailed || s.Caveat != "no instances" {
 		t.Errorf("%+v", s)
 	}
 	if s.Curve(plot.Observed) != nil || s.Requirement() != nil {
-		t.Error("something is drawn of nothing")
+		t.Error("there is a curve or a requirement without instances")
 	}
 }
 
-// A ΔQ that is calculated from an observed one and nothing else is that: what is
-// drawn of the two is the same.
+// A ΔQ that is calculated from nothing but one observed ΔQ equals it, and its curve has the same
+// values.
 func TestCurves(t *testing.T) {
 	s := plot.Of(probe(t), nil, nil, "")
 	ecdf := []float64{0, 0.2, 0.6, 0.6, 0.9}
-	more := append(slices.Clone(ecdf), 0.9) // an edge after the last, where it stays
+	more := append(slices.Clone(ecdf), 0.9) // one more edge after the last, where the value stays the same
 	want := map[plot.Role][3][]float64{
 		plot.Observed:       {ecdf},
 		plot.Calculated:     {more, more, more},
@@ -103,7 +103,7 @@ func TestCurves(t *testing.T) {
 	}
 }
 
-// In two steps one after the other, delays of 10 to 20 ms each take 20 to 40 ms.
+// A sequence of two steps of 10 to 20 ms each takes 20 to 40 ms.
 func TestCurveOfTwoSteps(t *testing.T) {
 	leaf := deltaQ(t, observed(t, 0, 0, 1))
 	both, err := dq.Sequential(leaf, leaf)
@@ -149,7 +149,7 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// At an edge the curve is read as it is drawn: exactly, where it is exact there.
+// At an edge, Read returns the drawn value of the curve. That value is exact if the curve is.
 func TestRead(t *testing.T) {
 	s := plot.Of(probe(t), nil, nil, "")
 	for _, tt := range []struct {
@@ -201,7 +201,7 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// The mean of a single window has no bounds: nothing tells how much others deviate.
+// The mean of a single window has no bounds, because it does not show how much windows differ.
 func TestMeanOfOneWindow(t *testing.T) {
 	p := probe(t)
 	p.Mean.Windows = 1
@@ -218,8 +218,8 @@ func TestMeanOfOneWindow(t *testing.T) {
 	}
 }
 
-// A cursor on a mean is where the mean is, not where its bounds are; of what is
-// observed and calculated at the end of the bin.
+// On a mean, the cursor is where the mean itself reaches the share, not where its bounds do. On an
+// observed or calculated curve, it is at the end of the bin.
 func TestReaches(t *testing.T) {
 	s := plot.Of(probe(t), nil, nil, "")
 	for role, want := range map[plot.Role]time.Duration{plot.Mean: 20 * ms, plot.Observed: 20 * ms, plot.Calculated: 20 * ms} {
@@ -228,11 +228,11 @@ func TestReaches(t *testing.T) {
 		}
 	}
 	if at, ok := s.Curve(plot.Mean).Reaches(0.85); ok {
-		t.Errorf("the mean, which ends at 0.8, reaches 0.85 at %v", at)
+		t.Errorf("the mean ends at 0.8, but reaches 0.85 at %v", at)
 	}
 }
 
-// A curve of an earlier window is named by that, where it has a name.
+// A curve of an earlier window has the label of that window as its name, if there is one.
 func TestName(t *testing.T) {
 	named, nameless := plot.Of(probe(t), nil, probe(t), "window 12"), plot.Of(probe(t), nil, probe(t), "")
 	for want, c := range map[string]*plot.Curve{

@@ -6,17 +6,17 @@ import (
 	"github.com/beamscope/beamscope/dq"
 )
 
-// A Stretch is a part of the staircase that a QTA is: for delays from From on, and
-// before To, a share P has to have succeeded.
+// A Stretch is a part of the staircase that represents a QTA: for delays from From up to, but not
+// including, To, the QTA requires that a share P succeeds.
 type Stretch struct {
 	From, To time.Duration // To is [dq.Unreached] for the last
 	P        float64
-	Missed   bool // and surely fewer have
+	Missed   bool // certainly fewer succeeded
 }
 
-// Requirement returns the staircase of the QTA, without what requires nothing: its
-// steps, cut in two where the observed curve reaches them late, and from dMax on the
-// share that has to succeed in the end.
+// Requirement returns the staircase of the QTA, without stretches that require nothing. It contains
+// the steps, each divided in two if the observed curve reaches it late, and from dMax on the share
+// that must succeed in the end.
 func (s *Series) Requirement() []Stretch {
 	if !s.Judged {
 		return nil
@@ -29,13 +29,13 @@ func (s *Series) Requirement() []Stretch {
 		if i+1 < len(s.Required) {
 			to = min(to, s.Required[i+1].T)
 		}
-		p = max(p, step.P) // a step that another implies changes nothing
+		p = max(p, step.P) // an earlier step may already require more
 		stairs = s.appendStretch(stairs, Stretch{From: step.T, To: to, P: p})
 	}
 	return s.appendStretch(stairs, Stretch{From: s.DMax, To: dq.Unreached, P: max(p, s.MinSuccess)})
 }
 
-// appendStretch appends a stretch, or the two parts of it of which the first is missed.
+// appendStretch appends a stretch, divided into a missed and a met part if both exist.
 func (s *Series) appendStretch(to []Stretch, x Stretch) []Stretch {
 	if x.P <= 0 || x.From >= x.To {
 		return to
@@ -50,8 +50,8 @@ func (s *Series) appendStretch(to []Stretch, x Stretch) []Stretch {
 	return to
 }
 
-// missedUntil returns the delay up to which surely fewer succeed than a stretch asks
-// for; its beginning where that cannot be said, or where nothing was observed.
+// missedUntil returns the delay up to which certainly fewer succeed than a stretch requires. It
+// returns the beginning of the stretch if that is uncertain, or if nothing was observed.
 func (s *Series) missedUntil(x Stretch) time.Duration {
 	c := s.Curve(Observed)
 	if c == nil {
@@ -66,8 +66,8 @@ func (s *Series) missedUntil(x Stretch) time.Duration {
 	return x.To
 }
 
-// RequiredWithin returns the share that the QTA wants to have succeeded within t; 0
-// where it wants nothing.
+// RequiredWithin returns the share that must succeed within t according to the QTA; 0 without a
+// requirement.
 func (s *Series) RequiredWithin(t time.Duration) float64 {
 	p := 0.0
 	if !s.Judged {
@@ -84,7 +84,7 @@ func (s *Series) RequiredWithin(t time.Duration) float64 {
 	return p
 }
 
-// Curve returns the curve in a role, nil where there is none.
+// Curve returns the curve with a role, nil if there is none.
 func (s *Series) Curve(r Role) *Curve {
 	for i := range s.Curves {
 		if s.Curves[i].Role == r {

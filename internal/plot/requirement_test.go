@@ -22,16 +22,16 @@ func TestRequirement(t *testing.T) {
 	}{
 		{"nothing", 1, nil, nil},
 		{"success alone", 0.1, nil, []plot.Stretch{{From: 40 * ms, To: end, P: 0.9}}},
-		{"success that is missed", 0.05, nil, []plot.Stretch{{From: 40 * ms, To: end, P: 0.95, Missed: true}}},
+		{"missed success", 0.05, nil, []plot.Stretch{{From: 40 * ms, To: end, P: 0.95, Missed: true}}},
 		{"met", 0.5, []dq.Step{{T: 10 * ms, P: 0.2}, {T: 20 * ms, P: 0.5}},
 			[]plot.Stretch{{From: 10 * ms, To: 20 * ms, P: 0.2}, {From: 20 * ms, To: 40 * ms, P: 0.5}, {From: 40 * ms, To: end, P: 0.5}}},
 		{"missed until 30 to 40 ms", 0.5, []dq.Step{{T: 20 * ms, P: 0.8}},
 			[]plot.Stretch{{From: 20 * ms, To: 30 * ms, P: 0.8, Missed: true}, {From: 30 * ms, To: 40 * ms, P: 0.8}, {From: 40 * ms, To: end, P: 0.8}}},
-		{"missed for good", 0, []dq.Step{{T: 20 * ms, P: 0.95}},
+		{"never reached", 0, []dq.Step{{T: 20 * ms, P: 0.95}},
 			[]plot.Stretch{{From: 20 * ms, To: 40 * ms, P: 0.95, Missed: true}, {From: 40 * ms, To: end, P: 1, Missed: true}}},
-		{"it cannot be told within a bin", 1, []dq.Step{{T: 15 * ms, P: 0.4}},
+		{"uncertain within a bin", 1, []dq.Step{{T: 15 * ms, P: 0.4}},
 			[]plot.Stretch{{From: 15 * ms, To: 40 * ms, P: 0.4}, {From: 40 * ms, To: end, P: 0.4}}},
-		{"a step that asks for less", 1, []dq.Step{{T: 20 * ms, P: 0.5}, {T: 30 * ms, P: 0.2}},
+		{"a step that requires less", 1, []dq.Step{{T: 20 * ms, P: 0.5}, {T: 30 * ms, P: 0.2}},
 			[]plot.Stretch{{From: 20 * ms, To: 30 * ms, P: 0.5}, {From: 30 * ms, To: 40 * ms, P: 0.5}, {From: 40 * ms, To: end, P: 0.5}}},
 	}
 	for _, tt := range tests {
@@ -48,8 +48,8 @@ func TestRequirement(t *testing.T) {
 	}
 }
 
-// Of nothing observed, nothing is missed.
-func TestRequirementOfNothing(t *testing.T) {
+// Without observed instances, nothing is missed.
+func TestRequirementWithoutInstances(t *testing.T) {
 	q, err := dq.NewQTA(0.1)
 	if err != nil {
 		t.Fatal(err)
