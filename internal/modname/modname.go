@@ -1,5 +1,5 @@
-// Package modname translates names of Elixir's modules. Elixir's MyApp.Worker is the atom
-// 'Elixir.MyApp.Worker' in the VM, and Erlang writes it so. People write MyApp.Worker, which
+// Package modname translates names of Elixir's modules and functions. Elixir's MyApp.Worker is the
+// atom 'Elixir.MyApp.Worker' in the VM, and Erlang writes it so. People write MyApp.Worker, which
 // Erlang cannot write for anything else: an atom that begins so has quotes there.
 package modname
 
@@ -8,7 +8,8 @@ import "strings"
 const before, behind = "'Elixir.", "'"
 
 // Readable returns a text in which the modules of Elixir are as Elixir writes them:
-// MyApp.Worker:init/1 for 'Elixir.MyApp.Worker':init/1. All else stays as it is.
+// MyApp.Worker:init/1 for 'Elixir.MyApp.Worker':init/1. The anonymous functions of these modules are
+// too: anonymous fn/1 in MyApp.init/2 for 'Elixir.MyApp':'-init/2-fun-0-'/1. All else stays as it is.
 func Readable(text string) string {
 	if !strings.Contains(text, before) {
 		return text
@@ -26,14 +27,17 @@ func Readable(text string) string {
 			text = rest
 			continue
 		}
-		b.WriteString(name)
 		text = rest[len(name)+len(behind):]
+		if fun, n := anonymous(name, text); n > 0 {
+			name, text = fun, text[n:]
+		}
+		b.WriteString(name)
 	}
 }
 
 // Exact returns a text that may begin with a module as Elixir writes it as Erlang writes it:
-// 'Elixir.MyApp.Worker':init/1 for MyApp.Worker:init/1. A text that does not stays as it is.
-// Where the text is only the beginning of another one, its module may go on behind it.
+// 'Elixir.MyApp.Worker':init/1 for MyApp.Worker:init/1. Other texts stay unchanged. If the text is
+// only the beginning of a longer one, its module may continue after it.
 func Exact(text string, beginning bool) string {
 	n := alias(text)
 	rest := text[n:]
@@ -48,8 +52,8 @@ func Exact(text string, beginning bool) string {
 	return text
 }
 
-// alias returns the length of the module of Elixir with which a text begins: parts that begin
-// with a capital letter, joined by dots. It is 0 where there is none.
+// alias returns the length of the Elixir module name at the beginning of a text: parts that begin
+// with a capital letter, joined by dots. It returns 0 if there is none.
 func alias(text string) int {
 	end := 0
 	for {
@@ -64,19 +68,21 @@ func alias(text string) int {
 	}
 }
 
-// part returns the length of a part of a module's name.
+// part returns the length of the first part of a module's name.
 func part(text string) int {
 	if text == "" || text[0] < 'A' || text[0] > 'Z' {
 		return 0
-	}
-	word := func(c byte) bool {
-		return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
 	}
 	n := 1
 	for n < len(text) && word(text[n]) {
 		n++
 	}
 	return n
+}
+
+// word reports whether a character is a letter, a digit or an underscore.
+func word(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
 }
 
 // Function returns the name of a function as its language writes it: Process.sleep/1 for
@@ -86,8 +92,13 @@ func Function(text string) string {
 		return text
 	}
 	readable := Readable(text)
-	if n := alias(readable); n > 0 && n < len(readable) && readable[n] == ':' {
-		return readable[:n] + "." + readable[n+1:]
+	n := alias(readable)
+	if n == 0 || n == len(readable) || readable[n] != ':' {
+		return readable
 	}
-	return readable
+	module, name := readable[:n], readable[n+1:]
+	if atom, rest, ok := quoted(name); ok {
+		name = called(atom) + rest
+	}
+	return module + "." + name
 }
