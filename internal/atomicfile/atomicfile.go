@@ -1,5 +1,5 @@
-// Package atomicfile replaces files at once: whoever reads one finds what was
-// there before, or all of what is there now.
+// Package atomicfile replaces files at once: a reader sees either the old contents or all of the
+// new contents.
 package atomicfile
 
 import (
@@ -16,12 +16,12 @@ import (
 	"github.com/beamscope/beamscope/internal/trusted"
 )
 
-// Write writes a file at once, or not at all. Nobody but its owner can read a new one.
-// One that exists keeps its permissions, and a symbolic link stays one. What is no
-// regular file, such as /dev/stdout, is written to as it is.
+// Write writes a file completely, or not at all. Only its owner can read a new file. An existing
+// file keeps its permissions, and a symbolic link stays a link. Write writes directly to anything
+// that is not a regular file, such as /dev/stdout.
 //
-// Where somebody else may have prepared what the name leads to, as a link in a folder
-// that all can write to, the error wraps [trusted.ErrPrepared].
+// If another user may have prepared the target of the name, such as a link in a folder that all can
+// write to, the error wraps [trusted.ErrPrepared].
 func Write(name string, content []byte) error {
 	return WriteBy(name, func(w io.Writer) error {
 		_, err := w.Write(content)
@@ -29,8 +29,8 @@ func Write(name string, content []byte) error {
 	})
 }
 
-// WriteBy is Write of what a function writes, which need not be in memory as a
-// whole. Where the function fails nothing is written, and its error returned.
+// WriteBy is like Write, but a function writes the contents, so they need not be in memory as a
+// whole. If the function fails, WriteBy writes nothing and returns its error.
 func WriteBy(name string, write func(io.Writer) error) (err error) {
 	info, err := os.Stat(name)
 	if err == nil && !info.Mode().IsRegular() && ofSystem(name) {
@@ -59,8 +59,8 @@ func WriteBy(name string, write func(io.Writer) error) (err error) {
 	return replace(folder, in, name, mode, write)
 }
 
-// replace writes a file of a folder beside the one that it replaces then. Errors name it as it
-// was named.
+// replace writes a temporary file in the folder and renames it to in. Errors mention name, the path
+// that the caller gave.
 func replace(folder *trusted.Folder, in, name string, mode os.FileMode, write func(io.Writer) error) (err error) {
 	temp, tempName, err := folder.CreateTemp("."+in+".", "")
 	if err != nil {
@@ -78,9 +78,9 @@ func replace(folder *trusted.Folder, in, name string, mode os.FileMode, write fu
 	return folder.Rename(tempName, in)
 }
 
-// Check returns what would keep [Write] from making a file, as far as that can be known before
-// there is anything to write: the folder is not there or may not be written to, or the name is
-// that of a folder. It changes nothing.
+// Check returns the error that [Write] would return, as far as it is known before there is anything
+// to write: the folder does not exist or is not writable, or the name is that of a folder. It
+// changes nothing.
 func Check(name string) error {
 	info, err := os.Stat(name)
 	switch {
@@ -95,23 +95,22 @@ func Check(name string) error {
 	return nil
 }
 
-// ofSystem reports whether a name is that of a device, or of a file that this process has
-// open.
+// ofSystem reports whether a name is that of a device, or of an open file of this process.
 func ofSystem(name string) bool {
 	return strings.HasPrefix(name, "/dev/") || strings.HasPrefix(name, "/proc/self/fd/")
 }
 
-// of has an error speak of the file that somebody named, and not of the one that is to
-// take its place.
+// of replaces the temporary file's path in an error by the name that the caller gave.
 func of(name string, err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) && filepath.Dir(path.Path) == filepath.Dir(name) {
 		return unwritten(name, path.Err)
 	}
-	return err // of what is written, or none
+	return err // an error of the caller's write function, or nil
 }
 
-// unplaced has an error of a file's way speak of the file that somebody named.
+// unplaced replaces the path in an error about the file's location by the name that the caller
+// gave.
 func unplaced(name string, err error) error {
 	var path *fs.PathError
 	if !errors.Is(err, trusted.ErrPrepared) && errors.As(err, &path) {
@@ -120,7 +119,7 @@ func unplaced(name string, err error) error {
 	return err
 }
 
-// unwritten says why a file is not written.
+// unwritten explains why a file cannot be written.
 func unwritten(name string, err error) error {
 	if info, stat := os.Stat(filepath.Dir(name)); errors.Is(stat, fs.ErrNotExist) {
 		return &folderError{filepath.Dir(name), err}
@@ -130,7 +129,7 @@ func unwritten(name string, err error) error {
 	return &fs.PathError{Op: "write", Path: name, Err: err}
 }
 
-// A folderError says that a folder is not there.
+// A folderError means that a folder does not exist.
 type folderError struct {
 	dir string
 	err error
@@ -139,7 +138,7 @@ type folderError struct {
 func (e *folderError) Error() string { return fmt.Sprintf("the folder %s does not exist", e.dir) }
 func (e *folderError) Unwrap() error { return e.err }
 
-// writeThrough writes to an open file that is no regular one.
+// writeThrough writes directly to an open file that is not a regular file.
 func writeThrough(file *os.File, write func(io.Writer) error) error {
 	info, err := file.Stat()
 	if err == nil && info.Mode().IsRegular() {
@@ -151,7 +150,7 @@ func writeThrough(file *os.File, write func(io.Writer) error) error {
 	return errors.Join(err, file.Close())
 }
 
-// throughFlags open what is no regular file. A pipe is not waited for.
+// throughFlags are the flags to open a file that is not regular. Opening a pipe does not block.
 const throughFlags = os.O_WRONLY | unix.O_NONBLOCK
 
 // unread explains why a pipe could not be opened.

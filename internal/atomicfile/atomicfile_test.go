@@ -12,7 +12,7 @@ import (
 	"github.com/beamscope/beamscope/internal/atomicfile"
 )
 
-// A file is new or replaced, keeps its permissions, and nothing else is left.
+// Write creates or replaces a file, keeps its permissions and leaves no other files.
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "a")
@@ -35,7 +35,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// A symbolic link stays one: what it leads to is replaced.
+// A symbolic link is kept; its target is replaced.
 func TestWriteThroughLink(t *testing.T) {
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
@@ -56,14 +56,14 @@ func TestWriteThroughLink(t *testing.T) {
 	}
 }
 
-// Where nothing can be written, that is an error, and nothing is left.
+// If the file cannot be written, Write returns an error and leaves no files.
 func TestWriteFails(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
 	err := atomicfile.Write(filepath.Join(dir, "a"), nil)
 	if want := "the folder " + dir + " does not exist"; !errors.Is(err, fs.ErrNotExist) || err.Error() != want {
 		t.Errorf("error %v, want %q", err, want)
 	}
-	// A folder is no file that could be replaced; nobody has heard of the temporary one.
+	// A folder cannot be replaced. The error does not mention the temporary file.
 	if os.Geteuid() == 0 {
 		dir = "/proc/self"
 	} else if err := os.Mkdir(dir, 0o500); err != nil {
@@ -74,7 +74,7 @@ func TestWriteFails(t *testing.T) {
 	}
 }
 
-// What breaks off while it is written leaves the file as it was, and nothing else.
+// If the write function fails, the file keeps its contents and no other files are left.
 func TestWriteByFails(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a")
 	if err := atomicfile.Write(name, []byte("before")); err != nil {
