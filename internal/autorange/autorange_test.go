@@ -16,10 +16,10 @@ const (
 	ms = time.Millisecond
 )
 
-// long is time enough for every delay.
+// long is enough time for every delay.
 const long = time.Hour
 
-// see bins delays on the grid of a scale.
+// see counts delays on the grid of a scale.
 func see(t rapid.TB, base time.Duration, scale config.Scale, delays ...time.Duration) autorange.Seen {
 	t.Helper()
 	grid, err := scale.Grid(base)
@@ -37,16 +37,16 @@ func see(t rapid.TB, base time.Duration, scale config.Scale, delays ...time.Dura
 	return s
 }
 
-// fitted returns the scale that is in force then.
+// fitted returns the scale that is in force after a fit.
 func fitted(t *testing.T, base time.Duration, scale config.Scale, seen autorange.Seen) (config.Scale, bool) {
 	f, ok := autorange.Fit(base, scale, seen)
 	if !ok {
 		return scale, false
 	}
 	if !f.Scale.Fitted {
-		t.Errorf("%+v does not say that it was fitted", f.Scale)
+		t.Errorf("%+v is not marked as fitted", f.Scale)
 	}
-	f.Scale.Fitted = false // to compare it with scales that are written here
+	f.Scale.Fitted = false // to compare it with scales in this file
 	return f.Scale, true
 }
 
@@ -60,7 +60,7 @@ func repeat(n int, d time.Duration, others ...time.Duration) []time.Duration {
 
 func TestFit(t *testing.T) {
 	start := config.Scale{Bins: 1000}
-	of := func(exponent, bins int) config.Scale { // of a base of a millisecond
+	of := func(exponent, bins int) config.Scale { // for a base of a millisecond
 		return config.Scale{DMax: time.Duration(math.Ldexp(float64(ms), exponent)) * time.Duration(bins), Bins: bins}
 	}
 	for _, test := range []struct {
@@ -68,12 +68,12 @@ func TestFit(t *testing.T) {
 		base   time.Duration
 		scale  config.Scale
 		delays []time.Duration
-		want   config.Scale // as the scale before: it stays
+		want   config.Scale // the same as the previous scale means that it stays
 	}{
 		{"nothing seen", ms, start, nil, start},
 		{"fits", ms, start, repeat(100, 250*ms), start},
-		{"fits at the least", ms, start, repeat(100, 499*ms), start},
-		{"fits at the most", ms, start, repeat(100, 63*ms), start},
+		{"fits with the least room", ms, start, repeat(100, 499*ms), start},
+		{"fits with the most room", ms, start, repeat(100, 63*ms), start},
 		{"long", ms, start, repeat(100, 600*ms), of(3, 601)},
 		{"short", ms, start, repeat(100, 49*ms), of(-1, 800)},
 		{"shorter", ms, start, repeat(100, 9*ms), of(-3, 640)},
@@ -82,16 +82,16 @@ func TestFit(t *testing.T) {
 		{"narrowest already", ms, config.Scale{DMax: 500 * us, Bins: 500}, repeat(100, 0), config.Scale{DMax: 500 * us, Bins: 500}},
 		{"all time out", ms, start, repeat(100, 5*time.Second), of(3, 1000)},
 		{"all time out again", ms, of(3, 1000), repeat(100, 50*time.Second), of(6, 1000)},
-		{"nothing is longer", ms, of(6, 1000), repeat(100, time.Hour), of(6, 1000)},
+		{"already the longest", ms, of(6, 1000), repeat(100, time.Hour), of(6, 1000)},
 		{"one times out, and none succeeds", ms, start, repeat(1, 30*time.Second), of(3, 1000)},
 		{"one of two times out", ms, start, repeat(1, 30*time.Second, 300*ms), start},
 		{"more than 1 % time out", ms, start, repeat(9000, 100*ms, repeat(200, time.Hour)...), of(3, 1000)},
-		{"that may be chance", ms, start, repeat(988, 10*ms, repeat(12, time.Hour)...), start},
-		{"that is not", ms, start, repeat(293, 10*ms, repeat(7, time.Hour)...), of(3, 1000)},
+		{"slightly more than 1 % time out, perhaps by chance", ms, start, repeat(988, 10*ms, repeat(12, time.Hour)...), start},
+		{"more than chance explains time out", ms, start, repeat(293, 10*ms, repeat(7, time.Hour)...), of(3, 1000)},
 		{"few time out", ms, start, repeat(999, 10*ms, time.Hour), of(-3, 704)},
 		{"some never end", ms, of(6, 1000), repeat(98, 100*ms, repeat(2, time.Hour)...), of(1, 512)},
 		{"outliers are not cut off", ms, start, repeat(995, 10*ms, repeat(5, 900*ms)...), of(2, 901)},
-		{"a slow one", ms, start, repeat(995, 10*ms, 600*ms), start},
+		{"one slow success", ms, start, repeat(995, 10*ms, 600*ms), start},
 		{"narrow base", us, config.Scale{DMax: time.Second, Bins: 1000}, repeat(100, 10*ms), config.Scale{DMax: 688 * 128 * us, Bins: 688}},
 		{"narrow base, long", us, config.Scale{DMax: time.Second, Bins: 1000}, repeat(100, 600*ms), config.Scale{DMax: 2 * 2404352 * us, Bins: 587}},
 		{"wide base", time.Hour, config.Scale{DMax: time.Second, Bins: 1000}, repeat(100, 10*ms), config.Scale{DMax: 88064 * us, Bins: 688}},
@@ -103,8 +103,8 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// Delays are not known to be short before long ones had the time to end. What is too
-// long for the scale is known at once.
+// Delays do not count as short before long ones had time to end. A delay that is too long for the
+// scale counts at once.
 func TestFitWaits(t *testing.T) {
 	scale := config.Scale{Bins: 1000}
 	for _, test := range []struct {
@@ -125,15 +125,16 @@ func TestFitWaits(t *testing.T) {
 	}
 }
 
-// Slow calls that come after the scale was made for fast ones are not cut off for long,
-// however few they are; and while they stay away, the scale stays as it is.
-func TestFitGoesBack(t *testing.T) {
+// If slow calls come after the scale was made for fast ones, the scale soon no longer cuts them
+// off, however few they are. If they stay away for a short time, the scale does not change.
+func TestFitWidensAgain(t *testing.T) {
 	var scale config.Scale
 	var past autorange.Past
+	lasting := long
 	fit := func(delays ...time.Duration) bool {
 		t.Helper()
 		seen := see(t, ms, scale, delays...)
-		seen.Past = past
+		seen.Past, seen.For = past, lasting
 		f, ok := autorange.Fit(ms, scale, seen)
 		if ok {
 			scale, past = f.Scale, f.Past
@@ -154,14 +155,22 @@ func TestFitGoesBack(t *testing.T) {
 		scale, past = autorange.Start(ms), autorange.Past{}
 		check("fast", fit(repeat(500, 10*ms)...), true, 40*ms, 160*ms)
 		check("slow", fit(repeat(1000-slow, 10*ms, repeat(slow, 700*ms)...)...), true, time.Second, time.Second)
+		lasting = past.Calm() - 1
 		check("fast again", fit(repeat(500, 10*ms)...), false, time.Second, time.Second)
+		lasting = long
 		check("slow again", fit(repeat(1000-slow, 10*ms, repeat(slow, 700*ms)...)...), true, 1050*ms, 5800*ms)
 		check("and again", fit(repeat(1000-slow, 10*ms, repeat(slow, 700*ms)...)...), false, 1050*ms, 5800*ms)
 		fit(repeat(500, 10*ms)...)
 		check("fast at last", fit(repeat(500, 10*ms)...), false, 1050*ms, 5800*ms)
+		past.Forget() // removes the slow ones
+		past.Forget()
+		check("fast, and slow ones forgotten", fit(repeat(500, 10*ms)...), true, 40*ms, 160*ms)
+		if past.Calm() <= time.Minute {
+			t.Errorf("narrowed again after %v", past.Calm())
+		}
 	}
 
-	// Those that do not end with the longest scale either do not keep it there.
+	// Instances that do not end even with the longest scale do not keep it there.
 	scale, past = autorange.Start(ms), autorange.Past{}
 	lost := repeat(997, 10*ms, repeat(3, time.Hour)...)
 	check("fast and lost", fit(lost...), true, 40*ms, 160*ms)
@@ -173,7 +182,7 @@ func TestFitGoesBack(t *testing.T) {
 	check("lost for good", fit(lost...), false, 40*ms, 160*ms)
 }
 
-// The last scale is a wide one.
+// The last scale is wide.
 func TestFitLast(t *testing.T) {
 	scale := autorange.Start(ms)
 	seen := see(t, ms, scale, repeat(100, 10*ms)...)
@@ -183,14 +192,13 @@ func TestFitLast(t *testing.T) {
 	}
 }
 
-// Whatever the delays are, four times are enough to fit them; six where some never
-// end, and all lengths are tried before that is believed. Then the 99 % quantile is
-// where it should be, and nothing that is seen is cut off, as far as limits allow; and the
-// same delays change nothing more.
+// For any delays, four fits are enough, or six if some never end, because all lengths are tried
+// first. Then dMax has the right relation to the 99 % quantile, nothing that was seen is cut off
+// within the limits, and the same delays change nothing more.
 func TestFitSettles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		base := rapid.SampledFrom([]time.Duration{us, 1500, 7 * us, 100 * us, ms, 10 * ms, time.Second, time.Hour}).Draw(t, "base")
-		// As many orders of magnitude as there may be, and one mode or two.
+		// Delays have as many orders of magnitude as possible, and one mode or two.
 		around := func(label string) time.Duration {
 			return time.Duration(rapid.Int64Range(1, 40).Draw(t, label)) << rapid.IntRange(0, 31).Draw(t, label+" magnitude")
 		}
@@ -243,7 +251,7 @@ func fits(t *rapid.T, base time.Duration, scale config.Scale, seen autorange.See
 		}
 	}
 	if successes == 0 || float64(seen.Timeouts) > float64(successes+seen.Timeouts)/100 && past.Tried < autorange.MaxDMax {
-		return // all that can be said is that some are too long, by chance or for good
+		return // it is only known that some are too long, by chance or permanently
 	}
 	for i, n := range seen.Bins {
 		if sum += n; sum*100 >= successes*99 {
@@ -259,8 +267,9 @@ func fits(t *rapid.T, base time.Duration, scale config.Scale, seen autorange.See
 	}
 }
 
-// What a run needed once stays in the scale: an incident's scale is not made small again
-// while it lasts, nor for a minute after it widened, and never below what successes took.
+// Delays that a run has needed stay in the scale. The scale of an incident is not narrowed while
+// the incident lasts, nor for a minute after it was widened, and never below the remembered
+// successes.
 func TestFitKeepsIncident(t *testing.T) {
 	scale := autorange.Start(ms)
 	var past autorange.Past
@@ -278,28 +287,28 @@ func TestFitKeepsIncident(t *testing.T) {
 		return grid.DMax()
 	}
 	if first := fit(time.Minute, repeat(100, 10*ms)...); first < 40*ms || first > 160*ms {
-		t.Fatalf("first fit up to %v: want ample room above 10ms", first)
+		t.Fatalf("first fit: dMax %v, want ample room above 10ms", first)
 	}
 	incident := fit(time.Second, repeat(50, 300*ms)...)
 	if incident < time.Second {
-		t.Fatalf("up to %v in the incident", incident)
+		t.Fatalf("dMax %v in the incident", incident)
 	}
 	if got := fit(20*time.Second, repeat(1000, 110*ms, 90*ms)...); got != incident {
-		t.Errorf("up to %v within a minute of %v", got, incident)
+		t.Errorf("dMax %v within a minute after %v", got, incident)
 	}
 	if got := fit(2*time.Minute, repeat(1000, 20*ms, 110*ms)...); got < 4*110*ms {
-		t.Errorf("up to %v, where 110ms were needed", got)
+		t.Errorf("dMax %v, although 110ms were needed", got)
 	}
 
-	// A success that ended in the old scale, while the next was on its way, is needed too.
+	// A success that ended with the old scale, while the next was being applied, counts too.
 	scale, past = config.Scale{DMax: 40 * ms, Bins: 640}, autorange.Past{Needed: 700 * ms}
 	if got := fit(0, repeat(1, 10*ms)...); got < 1400*ms {
-		t.Errorf("up to %v, where 700ms were needed", got)
+		t.Errorf("dMax %v, although 700ms were needed", got)
 	}
 }
 
-// A window in which a noticeable share is too long widens the scale, however many were
-// short before.
+// A window in which a noticeable share takes too long widens the scale, however many were short
+// before.
 func TestFitWidensAtOnce(t *testing.T) {
 	scale := config.Scale{DMax: 40 * ms, Bins: 640}
 	seen := see(t, ms, scale, repeat(10_000, 5*ms, repeat(48, time.Second)...)...)
@@ -313,5 +322,28 @@ func TestFitWidensAtOnce(t *testing.T) {
 	seen.Latest = autorange.Share{Timeouts: 1, Instances: 48}
 	if f, ok := autorange.Fit(ms, scale, seen); ok {
 		t.Errorf("%+v where a window had one timeout", f)
+	}
+}
+
+// A scale is not narrowed while more instances are open than can have started within the narrower
+// dMax, because some of them must be older.
+func TestFitWaitsForOpenInstances(t *testing.T) {
+	for _, test := range []struct {
+		open   uint64
+		starts float64
+		want   bool
+	}{
+		{0, 0, true},
+		{1, 0, false}, // no more starts
+		{4, 50, true},
+		{50, 50, false},
+		{1, 1, false},
+		{40_000, 1e6, true},
+	} {
+		seen := see(t, ms, autorange.Start(ms), repeat(100, 10*ms)...)
+		seen.Open, seen.Starts = test.open, test.starts
+		if _, ok := autorange.Fit(ms, autorange.Start(ms), seen); ok != test.want {
+			t.Errorf("%d open, %v/s: %v, want %v", test.open, test.starts, ok, test.want)
+		}
 	}
 }

@@ -52,8 +52,8 @@ func (c *Canvas) Set(x, y int, style tcell.Style) {
 	at.style = style
 }
 
-// bit is that of a dot in the patterns of Unicode, which number the dots of a cell
-// down the left column, down the right one, and last the two in the lowest row.
+// bit returns the bit of a dot in Unicode's braille patterns. They number the dots of a cell down
+// the left column, down the right column, and last the two in the lowest row.
 func bit(x, y int) uint8 {
 	if y == CellHeight-1 {
 		return 0x40 << x
@@ -61,13 +61,13 @@ func bit(x, y int) uint8 {
 	return 1 << (3*x + y)
 }
 
-// Blank tells whether there is no dot in a cell, as in all cells that do not exist.
+// Blank reports whether a cell has no dot. Cells that do not exist have none.
 func (c *Canvas) Blank(x, y int) bool {
 	return x < 0 || y < 0 || x >= c.width || y >= c.height || c.cells[y*c.width+x].dots == 0
 }
 
-// Draw draws the cells with dots onto a screen, with the upper left cell at (x, y),
-// and leaves the screen as it is where there are none.
+// Draw draws the cells with dots onto a screen, with the upper left cell at (x, y), and does not
+// change the rest of the screen.
 func (c *Canvas) Draw(screen tcell.Screen, x, y int) {
 	for i := range c.cells {
 		if at := &c.cells[i]; at.dots != 0 {
@@ -76,8 +76,8 @@ func (c *Canvas) Draw(screen tcell.Screen, x, y int) {
 	}
 }
 
-// pattern returns a braille pattern. It is a piece of a constant, as strings made of
-// runes would be garbage thousands of times a second.
+// pattern returns a braille pattern. It is a substring of a constant: strings made from runes would
+// produce garbage thousands of times a second.
 func pattern(dots uint8) string {
 	const size = len("⠀")
 	return patterns[int(dots)*size:][:size]
@@ -89,24 +89,24 @@ const patterns = "⠀⠁⠂⠃⠄⠅⠆⠇⠈⠉⠊⠋⠌⠍⠎⠏⠐⠑⠒⠓�
 	"⢀⢁⢂⢃⢄⢅⢆⢇⢈⢉⢊⢋⢌⢍⢎⢏⢐⢑⢒⢓⢔⢕⢖⢗⢘⢙⢚⢛⢜⢝⢞⢟⢠⢡⢢⢣⢤⢥⢦⢧⢨⢩⢪⢫⢬⢭⢮⢯⢰⢱⢲⢳⢴⢵⢶⢷⢸⢹⢺⢻⢼⢽⢾⢿" +
 	"⣀⣁⣂⣃⣄⣅⣆⣇⣈⣉⣊⣋⣌⣍⣎⣏⣐⣑⣒⣓⣔⣕⣖⣗⣘⣙⣚⣛⣜⣝⣞⣟⣠⣡⣢⣣⣤⣥⣦⣧⣨⣩⣪⣫⣬⣭⣮⣯⣰⣱⣲⣳⣴⣵⣶⣷⣸⣹⣺⣻⣼⣽⣾⣿"
 
-// A Pen draws lines that hang together. Its pattern goes on from each line to the
-// next, and counts dots, so that dashes are as long on steep lines as on flat ones.
+// A Pen draws connected lines. Its pattern continues from each line to the next, and counts dots,
+// so that dashes are as long on steep lines as on flat ones.
 type Pen struct {
 	canvas *Canvas
 	style  tcell.Style
 	dash   Dash
 
-	x, y  float64 // where it is
-	down  bool    // and that it is somewhere
-	last  [2]int  // the dot it was on last
+	x, y  float64 // its position
+	down  bool    // whether it has a position
+	last  [2]int  // the last dot that it was on
 	count int     // dots since it was put down
 }
 
-// A Dash is the pattern of a line: how many dots it draws, leaves out, draws and leaves
-// out, in turns. The zero Dash is a solid line, and so is one that leaves out none.
+// A Dash is the pattern of a line: the numbers of dots that it draws, leaves out, draws and leaves
+// out, in turn. The zero Dash is a solid line, and so is a Dash that leaves out none.
 type Dash [4]int
 
-// Draws tells whether the line draws the dot that is so many dots from its beginning.
+// Draws reports whether the line draws its n-th dot, counted from its beginning.
 func (d Dash) Draws(dot int) bool {
 	if d[1] <= 0 && d[3] <= 0 {
 		return true
@@ -126,8 +126,8 @@ func (p *Pen) MoveTo(x, y float64) {
 	p.count = 0
 }
 
-// LineTo draws a line from where the pen is, and stays at its end; where it is nowhere
-// yet, or the end is not a number, it only moves there.
+// LineTo draws a line from the pen's place, and moves the pen to its end. If the pen has no place
+// yet, or the end is not a number, it only moves the pen.
 func (p *Pen) LineTo(x, y float64) {
 	x, y = limit(x), limit(y)
 	if !p.down {
@@ -142,15 +142,15 @@ func (p *Pen) LineTo(x, y float64) {
 	}
 }
 
-// limit keeps what is computed with a coordinate finite. Whoever is that far away
-// does not see in which direction a line goes.
+// limit bounds a coordinate so that calculations with it stay finite. At that distance, the
+// direction of a line does not matter.
 func limit(x float64) float64 {
 	const far = 1 << 40
 	return max(-far, min(far, x))
 }
 
-// draw draws a line within the canvas: one dot in each column or row, whichever are
-// more, where the line is in its middle.
+// draw draws a line within the canvas: one dot in each column or each row, whichever are more, at
+// the middle of the line's part there.
 func (p *Pen) draw(l line) {
 	dx, dy := l.x1-l.x0, l.y1-l.y0
 	switch {
@@ -171,8 +171,8 @@ func (p *Pen) draw(l line) {
 	}
 }
 
-// towards returns the step that leads from one number to another, and the first whole
-// number behind that.
+// towards returns the step from one number to another, and the first whole number after the other
+// one.
 func towards(from, to float64) (step, behind int) {
 	if to < from {
 		return -1, int(to) - 1
@@ -180,12 +180,12 @@ func towards(from, to float64) (step, behind int) {
 	return 1, int(to) + 1
 }
 
-// middle returns the middle of the dot i, or what is nearest to it between two ends.
+// middle returns the middle of dot i, limited to the range between the two ends.
 func middle(i int, from, to float64) float64 {
 	return max(min(from, to), min(max(from, to), float64(i)+0.5))
 }
 
-// dot draws the next dot, unless the pen is on it already or its pattern leaves it out.
+// dot draws the next dot, unless the pen is already on it or the pattern omits it.
 func (p *Pen) dot(x, y int) {
 	if at := [2]int{x, y}; p.count == 0 || at != p.last {
 		if p.dash.Draws(p.count) {
@@ -199,14 +199,14 @@ func (p *Pen) dot(x, y int) {
 // A line goes from one point to another.
 type line struct{ x0, y0, x1, y1 float64 }
 
-// within tells whether all of the line is on the canvas, as almost always.
+// within reports whether the whole line is on the canvas, which is the usual case.
 func (l *line) within(width, height float64) bool {
 	return l.x0 >= 0 && l.x1 >= 0 && l.y0 >= 0 && l.y1 >= 0 &&
 		l.x0 < width && l.x1 < width && l.y0 < height && l.y1 < height
 }
 
-// clip cuts off what is not between 0 and the width and the height, and tells whether
-// anything is left. It is the algorithm of Liang and Barsky.
+// clip cuts off the parts outside of the canvas and reports whether anything is left (Liang-Barsky
+// algorithm).
 func (l *line) clip(width, height float64) bool {
 	if math.IsNaN(l.x0 + l.y0 + l.x1 + l.y1) {
 		return false

@@ -12,7 +12,7 @@ import (
 	"github.com/beamscope/beamscope/internal/braille"
 )
 
-// dots shows a canvas dot by dot: # where there is one.
+// dots shows a canvas as text, one character for each dot: # if it is set.
 func dots(t testing.TB, c *braille.Canvas) string {
 	t.Helper()
 	screen := newScreen(t, 20, 8)
@@ -28,8 +28,7 @@ func dots(t testing.TB, c *braille.Canvas) string {
 	return b.String()
 }
 
-// dot is 1 where there is a dot on a screen. The table is that of the Unicode
-// standard, chapter 21.1.
+// dot returns 1 if a dot is set on a screen. The table is from the Unicode standard, chapter 21.1.
 func dot(screen tcell.Screen, x, y int) int {
 	text, _, _ := screen.Get(x/2, y/4)
 	order := [4][2]int{{0, 3}, {1, 4}, {2, 5}, {6, 7}}
@@ -86,27 +85,27 @@ func TestLines(t *testing.T) {
 ..#.....
 ..#.....
 ...#....`},
-		{"its direction does not matter", 1, 0, []point{{3.5, 4}, {1.5, 0}}, `
+		{"reversed direction", 1, 0, []point{{3.5, 4}, {1.5, 0}}, `
 .#......
 ..#.....
 ..#.....
 ...#....`},
-		{"dashes go on around corners", 2, 1, []point{{0.5, 3.5}, {2.5, 3.5}, {2.5, 0.5}, {7.5, 0.5}}, `
+		{"dashes around corners", 2, 1, []point{{0.5, 3.5}, {2.5, 3.5}, {2.5, 0.5}, {7.5, 0.5}}, `
 ...##.##
 ..#.....
 ..#.....
 ##......`},
-		{"cut off where the canvas ends", 1, 0, []point{{-4, -2}, {12, 6}}, `
+		{"clipped at the edges", 1, 0, []point{{-4, -2}, {12, 6}}, `
 ##......
 ..##....
 ....##..
 ......##`},
-		{"not from what is not a number", 1, 0, []point{{0, 0}, {math.NaN(), 3}, {6, 3}, {7, 3}}, `
+		{"no line to or from NaN", 1, 0, []point{{0, 0}, {math.NaN(), 3}, {6, 3}, {7, 3}}, `
 ........
 ........
 ........
 ......##`},
-		{"to the end of the world", 1, 0, []point{{2, 1}, {math.Inf(1), 1}}, `
+		{"to infinity", 1, 0, []point{{2, 1}, {math.Inf(1), 1}}, `
 ........
 ..######
 ........
@@ -127,7 +126,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// The pattern of one dot drawn and two left out begins anew where the pen is put down.
+// MoveTo restarts a pattern of one dot drawn and two omitted.
 func TestMoveTo(t *testing.T) {
 	var c braille.Canvas
 	c.Resize(4, 1)
@@ -146,7 +145,7 @@ func TestMoveTo(t *testing.T) {
 	}
 }
 
-// A line of dashes and dots.
+// A dash-dot line.
 func TestDashes(t *testing.T) {
 	var c braille.Canvas
 	c.Resize(6, 1)
@@ -163,7 +162,7 @@ func TestDashes(t *testing.T) {
 	}
 }
 
-// A thousand steps that lie in few columns are drawn as high as they are.
+// A thousand steps within few columns keep their height.
 func TestManyStepsInAColumn(t *testing.T) {
 	var c braille.Canvas
 	c.Resize(1, 2)
@@ -177,7 +176,7 @@ func TestManyStepsInAColumn(t *testing.T) {
 	}
 }
 
-// The curve that is drawn last in a cell gives it its style; the dots of both stay.
+// The last curve drawn in a cell determines its style. The dots of both curves stay.
 func TestStyle(t *testing.T) {
 	first, second := tcell.StyleDefault.Bold(true), tcell.StyleDefault.Reverse(true)
 	var c braille.Canvas
@@ -201,7 +200,7 @@ func TestStyle(t *testing.T) {
 	}
 }
 
-// Whatever is drawn, nothing outside of the canvas changes, and it takes no time.
+// Drawing far outside of the canvas changes nothing there, and takes no time.
 func TestNothingOutside(t *testing.T) {
 	screen := newScreen(t, 9, 5)
 	coordinate := rapid.OneOf(rapid.Float64Range(-20, 40), rapid.Float64(),
