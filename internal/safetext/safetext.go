@@ -1,26 +1,26 @@
-// Package safetext writes text that may come from an observed program or from
-// somebody else's file, so that a terminal shows it and does not obey it.
+// Package safetext makes text safe for a terminal if it may come from an observed program or from
+// another person's file: the terminal shows it and does not execute it.
 //
-// There are two layers. [Fprintf] and [Fprintln] make each argument a single line
-// of printable characters: use them wherever a format has arguments that this
-// program did not make itself. [NewWriter] is the last line of defence: it wraps
-// standard output and standard error and lets nothing through but printable
-// characters, tabs and line feeds.
+// There are two layers. [Fprintf] and [Fprintln] make each argument a single line of printable
+// characters: use them if a format has arguments that this program did not make itself. [NewWriter]
+// is the last line of defence: it wraps standard output and standard error, and passes only
+// printable characters, tabs and line feeds.
 package safetext
 
 import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// Line returns s as one line of printable characters. Everything that
-// [unicode.IsPrint] refuses is replaced by an escape: \n, \t and \r, \xhh for bytes
-// that are no UTF-8, \uhhhh and \Uhhhhhhhh for control characters, for those that
-// change the direction of writing, and for all others that are not visible.
+// Line returns s as one line of printable characters. Escapes replace everything that
+// [unicode.IsPrint] refuses: \n, \t and \r, \xhh for bytes that are no UTF-8, \uhhhh and \Uhhhhhhhh
+// for control characters, for characters that change the direction of writing, and for all others
+// that are not visible.
 func Line(s string) string {
 	if !strings.ContainsFunc(s, hidden) {
 		return s
@@ -41,12 +41,12 @@ func Line(s string) string {
 	return b.String()
 }
 
-// hidden reports whether a rune must not reach a terminal as it is. Bytes that are
-// no UTF-8 decode to utf8.RuneError, which may also be in the text as such.
+// hidden reports whether a rune must be escaped. Bytes that are not UTF-8 decode to utf8.RuneError,
+// which the text may also contain itself.
 func hidden(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
 
-// escape returns the escape of a rune. Except for \t, \n and \r within the basic
-// plane it has the form that JSON has.
+// escape returns the escape of a rune. In the basic plane, it has the form of JSON, apart from \t,
+// \n and \r.
 func escape(r rune) string {
 	switch r {
 	case '\t':
@@ -64,13 +64,12 @@ func escape(r rune) string {
 	return fmt.Sprintf(`\u%04x`, r)
 }
 
-// Fprintf is [fmt.Fprintf] with arguments made safe: what an argument is formatted as
-// is made a [Line].
+// Fprintf is like [fmt.Fprintf], but makes each formatted argument a [Line].
 func Fprintf(w io.Writer, format string, args ...any) (int, error) {
 	return fmt.Fprintf(w, format, safe(args)...)
 }
 
-// Fprintln is [fmt.Fprintln] with arguments made safe, as those of [Fprintf].
+// Fprintln is like [fmt.Fprintln], but makes each argument a [Line].
 func Fprintln(w io.Writer, args ...any) (int, error) {
 	return fmt.Fprintln(w, safe(args)...)
 }
@@ -84,7 +83,7 @@ func safe(args []any) []any {
 	return out
 }
 
-// An argument is formatted as what it holds, made a line.
+// An argument formats its value as a single line.
 type argument struct{ value any }
 
 // Format implements [fmt.Formatter].
@@ -93,20 +92,23 @@ func (a argument) Format(f fmt.State, verb rune) {
 }
 
 // A Writer lets printable characters, tabs and line feeds through to another writer
-// and replaces all else by escapes.
+// and replaces all else by escapes. Several goroutines may write at a time.
 type Writer struct {
+	mu   sync.Mutex
 	w    io.Writer
-	rest []byte // the beginning of a character whose end is still to come
+	rest []byte // the beginning of a character that is not complete yet
 	buf  []byte
 }
 
-// NewWriter returns a writer on w. It is meant for text and for JSON: the escapes are
-// those of JSON, and in JSON what they replace is only ever within strings. It does not
-// hold back anything but the beginning of a character that is not yet complete.
+// NewWriter returns a writer on w, for text and for JSON: the escapes are those of JSON, and in
+// JSON the replaced characters are always within strings. It holds back only the beginning of an
+// incomplete character.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 
 // Write implements [io.Writer].
 func (w *Writer) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	text := p
 	if len(w.rest) > 0 {
 		text = append(w.rest, p...)
@@ -128,7 +130,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// appendEscape appends the escape that JSON has for a rune.
+// appendEscape appends the JSON escape of a rune.
 func appendEscape(b []byte, r rune) []byte {
 	if r == utf8.RuneError {
 		return append(b, "\ufffd"...)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 	"unicode"
@@ -62,8 +63,8 @@ func TestFprintfMakesEveryArgumentSafe(t *testing.T) {
 	}
 }
 
-// What a Writer lets through does not depend on how it is cut into pieces, and
-// holds nothing but printable characters, tabs and line feeds.
+// The output of a Writer does not depend on how the input is split, and contains only printable
+// characters, tabs and line feeds.
 func TestWriter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := []byte(rapid.String().Draw(t, "text") + string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")) + rapid.String().Draw(t, "more") + "\n")
@@ -86,6 +87,28 @@ func TestWriter(t *testing.T) {
 			t.Fatal("line feeds were lost or added")
 		}
 	})
+}
+
+// Lines that several goroutines write at the same time stay whole.
+func TestWriterOfSeveralGoroutines(t *testing.T) {
+	var b bytes.Buffer
+	w := safetext.NewWriter(&b)
+	const lines = 1000
+	line := "\u00e9" + strings.Repeat("x", 200)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range lines {
+				if _, err := safetext.Fprintln(w, line); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got, want := b.String(), strings.Repeat(line+"\n", 4*lines); got != want {
+		t.Errorf("got %d bytes, want %d of whole lines", len(got), len(want))
+	}
 }
 
 func TestWriterKeepsTheMeaningOfJSON(t *testing.T) {
