@@ -12,12 +12,12 @@ import (
 	"github.com/beamscope/beamscope/internal/trusted"
 )
 
-// Open opens a file for reading and follows links as [trusted.Open] does. Where the file is a
-// pipe that nobody has written to, Open waits for a writer, or until the context is done: then
-// the error is the context's cause. The context also ends what is read of a pipe.
+// Open opens a file for reading and follows links as [trusted.Open] does. If the file is a pipe
+// that nobody has written to, Open waits for a writer, or until the context is done: then the error
+// is the context's cause. The context also ends reads from a pipe.
 //
-// To open the file never waits, and what it is is asked of the open file. So nobody can make
-// Open wait for longer by putting a pipe in the place of a file, or the other way round.
+// Opening the file never waits, and Open checks the type of the open file. So nobody can make Open
+// wait longer by replacing a file with a pipe, or a pipe with a file.
 func Open(ctx context.Context, name string) (*os.File, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -33,7 +33,7 @@ func Open(ctx context.Context, name string) (*os.File, error) {
 	if info.Mode().Type() != os.ModeNamedPipe {
 		return file, nil
 	}
-	context.AfterFunc(ctx, func() { _ = file.Close() }) // whoever waits or reads gets an error
+	context.AfterFunc(ctx, func() { _ = file.Close() }) // pending reads and opens then fail
 	if err := awaitWriter(file); err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -43,8 +43,8 @@ func Open(ctx context.Context, name string) (*os.File, error) {
 	return file, nil
 }
 
-// awaitWriter waits until a pipe has something to read, or its last writer has closed it. A
-// pipe that had no writer yet would look as if it had come to its end.
+// awaitWriter waits until a pipe has data, or its last writer has closed it. Without this, a read
+// from a pipe that has had no writer yet would return EOF.
 func awaitWriter(file *os.File) error {
 	raw, err := file.SyscallConn()
 	if err != nil {

@@ -23,7 +23,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// newPipe makes a pipe with a name.
+// newPipe makes a named pipe.
 func newPipe(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pipe")
@@ -46,8 +46,8 @@ func open(ctx context.Context, path string) <-chan result {
 	return opened
 }
 
-// awaitReader waits until this process has a pipe open, or until the kernel makes one of its
-// threads wait for a writer.
+// awaitReader waits until this process has a pipe open, or until one of its threads waits for a
+// writer in the kernel.
 func awaitReader(t *testing.T, path string) {
 	t.Helper()
 	waits := func(pattern string, read func(string) (string, error), want string) bool {
@@ -72,7 +72,7 @@ func awaitReader(t *testing.T, path string) {
 	}
 }
 
-// await returns what was opened.
+// await returns the result of an open.
 func await(t *testing.T, opened <-chan result) result {
 	t.Helper()
 	select {
@@ -86,7 +86,7 @@ func await(t *testing.T, opened <-chan result) result {
 
 var errStop = errors.New("stop")
 
-// The context ends the wait for a writer even where the path leads to another file by then.
+// The context ends the wait for a writer even if the path leads to another file by then.
 func TestOpenEndsAfterSwap(t *testing.T) {
 	path := newPipe(t)
 	ctx, stop := context.WithCancelCause(t.Context())
@@ -101,8 +101,8 @@ func TestOpenEndsAfterSwap(t *testing.T) {
 	}
 }
 
-// A pipe is read from its first writer to the end of the last one, whenever the first one
-// comes, and also where the writer writes nothing.
+// A pipe is read from its first writer to the end of the last one, even if the first writer comes
+// late or writes nothing.
 func TestOpenReadsPipe(t *testing.T) {
 	for _, text := range []string{"text", ""} {
 		path := newPipe(t)
@@ -119,8 +119,8 @@ func TestOpenReadsPipe(t *testing.T) {
 	}
 }
 
-// A pipe without a name, such as that of a shell's <( ), has an end even where its writer is
-// gone before it is opened. Its other users, such as a shell, find it as it was.
+// An unnamed pipe, such as that of a shell's <( ), ends even if its writer is gone before the pipe
+// is opened. The file flags for its other users, such as a shell, do not change.
 func TestOpenDescriptor(t *testing.T) {
 	for _, text := range []string{"text", ""} {
 		var ends [2]int
@@ -159,7 +159,7 @@ func TestReadEnds(t *testing.T) {
 	}
 }
 
-// Files and devices are read as they are.
+// Files and devices are read as usual.
 func TestOpenOthers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(path, []byte("text"), 0o600))
