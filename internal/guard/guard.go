@@ -1,10 +1,10 @@
-// Package guard limits how long another process can make this one wait.
+// Package guard limits the time that another process can make this one wait.
 //
-// The kernel reads a process's command line, mappings and memory, and the files that it
-// runs, with the help of whatever is behind them: a file system of a user's own (FUSE), a
-// server in the network, a memory whose pages a program provides. These need not answer,
-// and then a system call waits for ever. Nothing can end it but its answer or the end of
-// this process, so the goroutine that made it stays behind. A Guard counts those that do.
+// To read a process's command line, mappings, memory and files, the kernel may need help from
+// others: a file system in user space (FUSE), a server in the network, or a program that provides
+// pages of memory. These may not answer, and then a system call waits forever. Only the answer or
+// the end of this process ends it, so the goroutine that made the call stays behind. A Guard counts
+// these goroutines.
 package guard
 
 import (
@@ -16,12 +16,12 @@ import (
 	"time"
 )
 
-// ErrNoAnswer says that something took too long, or was not tried because others of the
+// ErrNoAnswer means that something took too long, or was not tried because others of the
 // same owner did.
 var ErrNoAnswer = errors.New("no answer")
 
-// How many calls may be left behind: of one owner, and of all of them. Each is a thread
-// of the operating system. An owner has so many that one process that hangs does not
+// The maximum number of abandoned calls of one owner and of all owners. Each blocks an operating
+// system thread. The limit of an owner allows for several calls, so one process that hangs does not
 // hide the others.
 const (
 	mostOfOwner = 8
@@ -36,13 +36,12 @@ type Guard struct {
 	all   int
 }
 
-// Do calls f in a goroutine of its own and returns what it returns. Where that takes
-// longer than the limit the error wraps ErrNoAnswer, and where the context is done before
-// it is the context's cause. The call then goes on, with a context that is done. What it
-// returns late is closed if it is an [io.Closer].
+// Do calls f in another goroutine and returns its result. If that takes longer than the limit, the
+// error wraps ErrNoAnswer. If the context ends before, the error is its cause. The call then goes
+// on, with a context that is done. If its late result is an [io.Closer], Do closes it.
 //
-// The owner is the user whose process f looks at. Where eight calls of an owner were left
-// behind and have not ended, or 512 of all owners, f is not called.
+// The owner is the user whose process f looks at. If eight calls of an owner were left behind and
+// have not ended, or 512 of all owners, Do does not call f.
 func Do[T any](ctx context.Context, g *Guard, owner int, limit time.Duration, f func(context.Context) (T, error)) (T, error) {
 	var none T
 	if ctx.Err() != nil {
@@ -72,20 +71,20 @@ func Do[T any](ctx context.Context, g *Guard, owner int, limit time.Duration, f 
 		late := <-answers
 		g.count(owner, -1)
 		if c, ok := any(late.value).(io.Closer); ok && late.err == nil {
-			_ = c.Close() // nobody wants it any more
+			_ = c.Close() // the caller has stopped waiting
 		}
 	}()
 	return none, context.Cause(limited)
 }
 
-// full reports whether an owner, or all together, hold up too many calls.
+// full reports whether an owner, or all owners together, have too many abandoned calls.
 func (g *Guard) full(owner int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.stuck[owner] >= mostOfOwner || g.all >= most
 }
 
-// count counts calls that were left behind, or have ended after all.
+// count adds to the number of abandoned calls; calls is negative when some have ended.
 func (g *Guard) count(owner, calls int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -15,7 +15,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // long is a limit that no call here exceeds.
 const long = time.Hour
 
-// What answers is as if it had been called.
+// Do returns the result of a function that answers in time.
 func TestAnswers(t *testing.T) {
 	var g Guard
 	for range 2 * most {
@@ -26,13 +26,13 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// What does not answer is given up, and refused after some times, of its owner only. When
-// it answers after all, others are tried again.
+// Do abandons a call that does not answer. After several such calls it refuses further calls of
+// that owner only. When the calls end, it accepts calls again.
 func TestNoAnswer(t *testing.T) {
 	var g Guard
 	answer := make(chan struct{})
 	hang := func(ctx context.Context) (int, error) {
-		<-ctx.Done() // as a deadline inside would have it
+		<-ctx.Done() // as if an inner deadline had expired
 		<-answer
 		return 0, nil
 	}
@@ -61,8 +61,8 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
-// There is a limit for all owners together.
-func TestMostOfAll(t *testing.T) {
+// The total of all owners is limited.
+func TestLimitOfAllOwners(t *testing.T) {
 	var g Guard
 	answer := make(chan struct{})
 	defer close(answer)
@@ -82,7 +82,7 @@ func TestMostOfAll(t *testing.T) {
 	}
 }
 
-// A context that is done ends the wait. What comes late is closed.
+// Do returns when its context ends, and closes a late result.
 func TestCancelled(t *testing.T) {
 	var g Guard
 	enough := errors.New("enough")
