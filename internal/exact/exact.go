@@ -11,11 +11,11 @@ import (
 	"slices"
 )
 
-// A Dist is the exact distribution of the delay of an outcome that may fail: a
-// probability for each delay, in whole ticks from 0 on. The tick is whatever the caller
-// makes of it. What the probabilities leave to 1 is failure.
+// A Dist is the exact distribution of the delay of an outcome that may fail: a probability for each
+// delay, in whole ticks from 0 on. The caller chooses the length of a tick. The rest of the
+// probabilities to 1 is failure.
 //
-// All probabilities have one denominator, so that no operator needs a common divisor.
+// All probabilities have one denominator, so no operator needs a common divisor.
 type Dist struct {
 	mass  []*big.Int // by tick; not longer than needed
 	whole *big.Int   // the denominator, above 0
@@ -100,8 +100,8 @@ func (d Dist) Within(n int) []Share {
 	return shares
 }
 
-// Quantile is the least number of ticks within which the probability of success is at
-// least p. It is false where no number is.
+// Quantile returns the smallest number of ticks within which the probability of success is at least
+// p; false if there is none.
 func (d Dist) Quantile(p float64) (int, bool) {
 	for t, f := range d.Within(max(1, len(d.mass))) {
 		if f.Cmp(p) >= 0 {
@@ -142,7 +142,7 @@ const precision = 256
 // Float64 is the float64 next to s.
 func (s Share) Float64() float64 { return s.Minus(0) }
 
-// Mean is the mean delay of a success in ticks. It is false where there is no success.
+// Mean returns the mean delay of a success in ticks; false if there is no success.
 func (d Dist) Mean() (*big.Rat, bool) {
 	sum, successes := new(big.Int), d.sum(len(d.mass))
 	if successes.Sign() == 0 {
@@ -174,7 +174,7 @@ func (d Dist) Later(t int) Dist {
 	return out.trimmed()
 }
 
-// or is the outcome that is one of two which exclude each other: masses are added.
+// or returns the outcome that is one of two mutually exclusive outcomes: their masses are added.
 func (d Dist) or(x Dist) Dist {
 	whole := leastCommonMultiple(d.whole, x.whole)
 	out := zeros(max(len(d.mass), len(x.mass)), whole)
@@ -216,8 +216,8 @@ func Choice(weights []*big.Rat, xs []Dist) Dist {
 	return out
 }
 
-// First is the outcome of two that start together and of which the fastest counts: one
-// of them takes t, and the other takes as long, or longer, or fails.
+// First returns the delay of the faster of two outcomes that start together: one of them takes t,
+// and the other takes t, takes longer, or fails.
 func First(x, y Dist) Dist {
 	return together(x, y, func(a, b *tally) *big.Int {
 		sum := new(big.Int).Mul(a.now, b.now)
@@ -226,8 +226,8 @@ func First(x, y Dist) Dist {
 	})
 }
 
-// All is the outcome of two that start together and both have to be done: one of them
-// takes t, and the other has taken as long, or less.
+// All is the outcome of two outcomes that start together and must both succeed: one of them takes
+// t, and the other takes at most t.
 func All(x, y Dist) Dist {
 	return together(x, y, func(a, b *tally) *big.Int {
 		sum := new(big.Int).Mul(a.now, b.now)
@@ -236,12 +236,11 @@ func All(x, y Dist) Dist {
 	})
 }
 
-// A tally divides the executions of an outcome at a tick: those done before, those done
-// now, and those not done now, which may yet be done or fail.
+// A tally divides the executions of an outcome at a tick: those done before it, those done at it,
+// and those not done yet, which may be done later or fail.
 type tally struct{ before, now, not *big.Int }
 
-// together goes through the ticks of two outcomes that start together. now is the mass of
-// both at a tick.
+// together combines two outcomes that start together. now returns the mass of the result at a tick.
 func together(x, y Dist, now func(a, b *tally) *big.Int) Dist {
 	n := max(len(x.mass), len(y.mass))
 	out := zeros(n, new(big.Int).Mul(x.whole, y.whole))
@@ -267,7 +266,7 @@ func (a *tally) advance(d Dist, t int) {
 	a.not.Sub(a.not, a.now)
 }
 
-// Timeout is the outcome that fails where it takes longer than t ticks.
+// Timeout is the outcome that fails if it takes longer than t ticks.
 func (d Dist) Timeout(t int) Dist {
 	d.mass = slices.Clone(d.mass[:min(t+1, len(d.mass))])
 	return d.trimmed()
@@ -283,8 +282,8 @@ func (d Dist) Retry(t, attempts int) Dist {
 	return out
 }
 
-// Overlap is the outcome of attempts of which one more starts every t ticks, none given
-// up. The first to be done counts.
+// Overlap is the outcome of several attempts: another one starts every t ticks, and earlier ones go
+// on. The first to succeed counts.
 func (d Dist) Overlap(t, attempts int) Dist {
 	out := d
 	for i := range attempts - 1 {

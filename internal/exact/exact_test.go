@@ -14,7 +14,7 @@ import (
 
 const depth = 6
 
-// seeds is how many diagrams a test draws.
+// seeds returns the number of diagrams that a test draws.
 func seeds() uint64 {
 	if testing.Short() {
 		return 300
@@ -22,8 +22,8 @@ func seeds() uint64 {
 	return 1500
 }
 
-// Whatever is composed of whatever, the bounds contain the exact figures, at each point
-// in time. Delays and timeouts lie anywhere in bins of several widths.
+// For any diagram, the bounds contain the exact figures at each point in time. Delays and timeouts
+// lie anywhere in bins of several widths.
 func TestBoundsContainExact(t *testing.T) {
 	for seed := range seeds() {
 		f := newForest(t, seed, 500*time.Nanosecond, 2, 3, 4, 5)
@@ -34,8 +34,8 @@ func TestBoundsContainExact(t *testing.T) {
 	}
 }
 
-// Where all delays are on edges, the bounds are those of the earliest and the latest
-// delays but for the rounding that is documented: no bound is inflated.
+// If all delays are on edges, the bounds equal those of the earliest and the latest delays, except
+// for the documented rounding: no bound is inflated.
 func TestBoundsAreTight(t *testing.T) {
 	deepest := 0
 	for seed := range seeds() {
@@ -48,11 +48,11 @@ func TestBoundsAreTight(t *testing.T) {
 		}
 	}
 	if deepest < depth {
-		t.Errorf("no diagram is deeper than %d", deepest)
+		t.Errorf("the deepest diagram has a depth of %d", deepest)
 	}
 }
 
-// evaluate has package diagram evaluate a diagram that was drawn, and checks its operators.
+// evaluate evaluates a drawn diagram with package diagram, and checks its operators.
 func (f *forest) evaluate(root *node, checks ...func(n *node, d *dq.DeltaQ) error) {
 	f.t.Helper()
 	source := strings.Join(f.definitions, "\n") + "\nroot = " + root.text + ";"
@@ -74,7 +74,7 @@ func (f *forest) evaluate(root *node, checks ...func(n *node, d *dq.DeltaQ) erro
 			if n.name == "root" {
 				f.t.Fatal("no root")
 			}
-			continue // of a part that has become too large
+			continue // draw has dropped the component that contained it, because that was too large
 		}
 		for _, check := range checks {
 			if err := check(n, d); err != nil {
@@ -89,7 +89,7 @@ func (f *forest) evaluate(root *node, checks ...func(n *node, d *dq.DeltaQ) erro
 	}
 }
 
-// quantiles that are asked for.
+// quantiles are the probabilities whose quantiles are checked.
 var quantiles = []float64{1e-300, 1e-9, 0.05, 0.1, 0.25, 0.5, 0.9, 0.99, 1 - 1e-9, 1}
 
 // contains checks that the bounds of n contain the exact figures.
@@ -122,7 +122,7 @@ func (f *forest) contains(n *node, d *dq.DeltaQ) error {
 	return f.containsMean(n, d)
 }
 
-// atTie is the least probability that counts as p, as package dq documents it.
+// atTie returns the least probability that counts as p according to package dq.
 func atTie(p float64) float64 { return p - min(1e-12, p/2) }
 
 func (f *forest) containsQuantile(n *node, d *dq.DeltaQ, p float64) error {
@@ -153,8 +153,8 @@ func (f *forest) containsMean(n *node, d *dq.DeltaQ) error {
 	return nil
 }
 
-// tight checks that the bounds of n are the values of the earliest and of the latest
-// delays, but for its slack. Bins are of one tick.
+// tight checks that the bounds of n equal the values of the earliest and of the latest delays
+// within the slack of n. Bins are one tick wide.
 func (f *forest) tight(n *node, d *dq.DeltaQ) error {
 	length := n.value.late.Len() + 12
 	early, late := n.value.early.Within(length), n.value.late.Within(length)
@@ -170,7 +170,7 @@ func (f *forest) tight(n *node, d *dq.DeltaQ) error {
 	return f.tightMean(n, d)
 }
 
-// tightMean checks that the mean of exact delays is known but for rounding.
+// tightMean checks that the bounds of a mean of exact delays differ only by rounding.
 func (f *forest) tightMean(n *node, d *dq.DeltaQ) error {
 	m, ok := d.Moments()
 	if !ok || n.spread || n.value.exact.Len() == 0 {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Sequences in which rounding matters: many operands, many bins, masses so small that
-// their products underflow, and masses next to others that are far greater.
-func TestSequencesAreExactButForRounding(t *testing.T) {
+// Sequences in which rounding matters: with many operands, with many bins, with masses so small
+// that their products underflow, and with small masses next to far larger ones.
+func TestSequencesAreExactExceptForRounding(t *testing.T) {
 	for name, parts := range map[string]func(*forest) []*leaf{
 		"60 of 3 delays": func(f *forest) []*leaf {
 			return repeat(60, func() *leaf { return f.stepsAt(1, []int{0, 1, 2}, f.rising(3, 1)) })
@@ -65,7 +65,7 @@ func repeat(n int, draw func() *leaf) []*leaf {
 	return all
 }
 
-// rising draws n probabilities that rise up to most or less, and are far from each other.
+// rising draws n rising probabilities of at most most, spread over the whole range.
 func (f *forest) rising(n int, most float64) []float64 {
 	out := make([]float64, n)
 	for i := range out {
@@ -74,7 +74,7 @@ func (f *forest) rising(n int, most float64) []float64 {
 	return out
 }
 
-// dense is a model of n delays of random masses, most of them of the order of 1/n.
+// dense returns a model of n delays of random masses, most of them of the order of 1/n.
 func (f *forest) dense(n int) *leaf {
 	sums, sum := make([]float64, n), 0.0
 	for i := range sums {

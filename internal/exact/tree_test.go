@@ -14,8 +14,8 @@ import (
 	"github.com/beamscope/beamscope/internal/exact"
 )
 
-// A distribution is known in three ways: as it is, and as the earliest and the latest
-// that the bins of its leaves allow.
+// distributions are three forms of one distribution: the exact one, and those with the earliest and
+// the latest delays that the bins of its leaves allow.
 type distributions struct{ early, exact, late exact.Dist }
 
 func all(d exact.Dist) distributions { return distributions{d, d, d} }
@@ -38,15 +38,15 @@ type node struct {
 	name  string // of an operator or a definition
 	value distributions
 	depth int
-	uses  int // of leaves, with repetition
+	uses  int // number of leaves, with repetition
 
-	spread bool // where in bins delays are is not known
+	spread bool // the positions of delays within their bins are unknown
 
-	// slack is by how much the bounds may be beyond the early and the late value.
+	// slack is how far the bounds may lie beyond the early and the late value.
 	slack float64
 }
 
-// A leaf is an outcome of a random diagram: as the library has it, and exactly.
+// A leaf is an outcome of a random diagram, both as a ΔQ of package dq and as exact distributions.
 type leaf struct {
 	node
 	model *dq.DeltaQ
@@ -57,7 +57,7 @@ type forest struct {
 	t      testing.TB
 	random *rand.Rand
 	tick   time.Duration
-	widths []int // of bins, in ticks
+	widths []int // widths of bins, in ticks
 
 	leaves      map[string]*dq.DeltaQ
 	operators   []*node
@@ -70,11 +70,11 @@ func newForest(t testing.TB, seed uint64, tick time.Duration, widths ...int) *fo
 }
 
 const (
-	mostUses  = 24  // of leaves in a diagram, with those of further attempts
-	mostTicks = 160 // of the slowest success
+	mostUses  = 24  // limit on the leaves of a diagram, counted once for each attempt
+	mostTicks = 160 // limit on the ticks of the slowest success
 )
 
-// draw draws a diagram of at most this depth, which has it unless it grows too large.
+// draw draws a diagram of this depth, or a less deep one if that would grow too large.
 func (f *forest) draw(depth int) *node {
 	if depth == 0 {
 		return &f.leaf().node
@@ -103,10 +103,11 @@ func (f *forest) draw(depth int) *node {
 	return n
 }
 
-// inline tells that a node is an operator that has no definition.
+// inline reports whether a node is an operator without a definition of its own.
 func (n *node) inline() bool { return len(n.text) > 1 && n.text[1] == ':' && n.text[0] != 's' }
 
-// compose makes a component of others, of a kind of the language, or of - and > a sequence.
+// compose combines components by an operator of the language, or into a sequence if the kind is -
+// or >.
 func (f *forest) compose(kind string, parts []*node) *node {
 	f.named++
 	name := fmt.Sprintf("n%d", f.named)
@@ -176,7 +177,7 @@ func choose(weights []*big.Rat, parts []*node, of func(distributions) exact.Dist
 	return exact.Choice(weights, xs)
 }
 
-// weights draws weights of a choice whose sum is 1, or nearly so.
+// weights draws the weights of a choice. Their sum is 1, or nearly 1.
 func (f *forest) weights(n int) (weights []*big.Rat, written string) {
 	left := 1.0
 	var texts []string
@@ -197,9 +198,9 @@ func rational(x float64) *big.Rat { return new(big.Rat).SetFloat64(x) }
 // ulp is the unit in the last place of 1.
 const ulp = 0x1p-52
 
-// sequenceSlack is twice the error that package dq documents for a convolution: of the
-// direct method half an ulp for each term and operation, of transforms that of Higham's
-// theorem 24.2 in the 2-norm. A bound may be that far off in both directions.
+// sequenceSlack returns twice the error that package dq documents for a convolution. For the direct
+// method, that is half an ulp for each term and operation. For transforms, it is the error of
+// Higham's theorem 24.2 in the 2-norm. A bound may be that far off in both directions.
 func sequenceSlack(parts []*node) float64 {
 	length, edges := 1, 8
 	for _, p := range parts {
@@ -207,7 +208,7 @@ func sequenceSlack(parts []*node) float64 {
 		length += p.value.late.Len()
 	}
 	slack := 2 * ulp * float64(edges)
-	if length > 40 { // the fast method may be the cheaper one
+	if length > 40 { // the fast method may be cheaper
 		stages := math.Ceil(math.Log2(float64(length))) + 1
 		slack += float64(len(parts)+2) * 10 * ulp * stages * math.Sqrt(float64(length))
 	}
@@ -234,8 +235,7 @@ func (f *forest) leaf() *leaf {
 	return l
 }
 
-// counted is an observed outcome: of the instances in a bin it is only known that they
-// were in it.
+// counted returns an observed outcome. Only the bin of each of its instances is known.
 func (f *forest) counted(width, bins int, sparse bool) *leaf {
 	counts, failures := make([]uint64, bins), f.random.Uint64N(50)
 	n := failures
@@ -277,8 +277,8 @@ func add(dst []*big.Rat, t int, count, n uint64) {
 	dst[t].Add(dst[t], new(big.Rat).SetFrac(new(big.Int).SetUint64(count), new(big.Int).SetUint64(n)))
 }
 
-// steps is a model with some delays, of which some may have no mass and some very little.
-// Early and late are right only where they are on edges, of one width.
+// steps returns a model with some delays. Some of them may have no mass, and some very little. The
+// early and late forms are right only if all delays are on edges of bins of one width.
 func (f *forest) steps(width, n int) *leaf {
 	at := make([]int, n)
 	for i := range at {
