@@ -1,5 +1,5 @@
-// Package worst keeps the worst explained instances of what was observed, and where the
-// time of all of them went.
+// Package worst keeps the worst explained instances of an observation, and where the time of all of
+// them went.
 package worst
 
 import (
@@ -10,11 +10,11 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// A Keeper keeps the worst explained instances of those that are added.
+// A Keeper keeps the worst explained instances among those that are added.
 type Keeper struct {
-	N       int    // how many it keeps
-	Outcome string // of which outcome, "" for any
-	ID      uint64 // with which id, 0 for any
+	N       int    // number of kept instances
+	Outcome string // of this outcome; "" for any
+	ID      uint64 // with this id; 0 for any
 
 	kept     []Instance
 	totals   []*Total
@@ -23,30 +23,29 @@ type Keeper struct {
 	explains bool
 }
 
-// MaxTotals is of how many outcomes and VMs there are totals: the first.
+// MaxTotals is the largest number of totals. The first outcomes and VMs get them.
 const MaxTotals = 1000
 
-// A key is what a total is of.
+// A key identifies a total.
 type key struct {
 	outcome string
 	vm      outcome.VM
 }
 
-// An Instance is one that has a trace.
+// An Instance is an instance with a trace.
 type Instance struct {
 	outcome.Instance
-	Began time.Time // when it started, by the clock on the wall
+	Began time.Time // wall time of its start
 }
 
-// A Total is where the time of all explained instances of an outcome in a VM went.
+// A Total shows where the time of all explained instances of an outcome in a VM went.
 type Total struct {
 	Outcome string
 	VM      outcome.VM
 	scope.Tally
 }
 
-// Add adds the instances that have a trace. wall is the time on the wall of one of
-// CLOCK_MONOTONIC.
+// Add adds the instances that have a trace. wall converts a time of CLOCK_MONOTONIC to wall time.
 func (k *Keeper) Add(instances []outcome.Instance, wall func(int64) time.Time) {
 	for n := range instances {
 		i := instances[n]
@@ -68,7 +67,7 @@ func (k *Keeper) Add(instances []outcome.Instance, wall func(int64) time.Time) {
 	k.kept = k.kept[:min(len(k.kept), k.N)]
 }
 
-// total returns a total, nil where there are too many others.
+// total returns a total, or nil if there are too many others.
 func (k *Keeper) total(of key) *Total {
 	t := k.index[of]
 	if t == nil && len(k.totals) < MaxTotals {
@@ -82,14 +81,15 @@ func (k *Keeper) total(of key) *Total {
 	return t
 }
 
-// Instances returns the worst, the worst first.
+// Instances returns the worst instances, the worst first.
 func (k *Keeper) Instances() []Instance { return k.kept }
 
 // Totals returns the totals of the outcomes and VMs, in the order in which they came.
 func (k *Keeper) Totals() []*Total { return k.totals }
 
-// Further returns how many instances are in no total, as there are [MaxTotals] others.
+// Further returns the number of instances in no total, because there are [MaxTotals] other ones.
 func (k *Keeper) Further() int { return k.further }
 
-// Explained tells whether any instance had a trace, whether it was wanted or not.
+// Explained reports whether any added instance had a trace, including those that the Keeper does
+// not keep.
 func (k *Keeper) Explained() bool { return k.explains }

@@ -11,7 +11,7 @@ import (
 	"github.com/beamscope/beamscope/internal/worst"
 )
 
-// explained is an instance that took so long.
+// explained returns an instance with a duration and a trace.
 func explained(name string, id uint64, status outcome.Status, took int64) outcome.Instance {
 	root := trace.Span{Parent: -1, End: took, Process: 1}
 	running := trace.Span{Kind: trace.Running, End: took, Process: 1}
@@ -68,13 +68,13 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
-// The processes of a VM are not those of another one.
+// The processes of different VMs are kept apart.
 func TestTotalsOfVMs(t *testing.T) {
 	k := worst.Keeper{N: 3}
 	for n, pid := range []int{7, 8, 7} {
 		i := explained("a", uint64(n), outcome.Success, 10)
 		i.VM.PID = pid
-		i.Trace.Spans[1].Process = 2 // of the VM, which has no name
+		i.Trace.Spans[1].Process = 2 // in the VM without a name
 		k.Add([]outcome.Instance{i}, wall)
 	}
 	totals := k.Totals()
@@ -92,7 +92,7 @@ func TestTotalsOfVMs(t *testing.T) {
 	}
 }
 
-// However many outcomes and VMs there are, the totals are bounded.
+// The number of totals is bounded, however many outcomes and VMs there are.
 func TestManyTotals(t *testing.T) {
 	k := worst.Keeper{N: 3}
 	const more = 5
