@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Bounds contain an exact figure: Lo ≤ exact ≤ Hi. Of a probability both are in
-// [0, 1]; the unit of any other figure is said where it is returned.
+// Bounds contain an exact figure: Lo ≤ exact ≤ Hi. Bounds of a probability are in [0, 1]. For other
+// figures, the function that returns them documents the unit.
 type Bounds struct{ Lo, Hi float64 }
 
-// Contains tells whether Lo ≤ v ≤ Hi.
+// Contains reports whether Lo ≤ v ≤ Hi.
 func (b Bounds) Contains(v float64) bool { return b.Lo <= v && v <= b.Hi }
 
 // Width is Hi − Lo: how little is known.
@@ -25,10 +25,10 @@ const Unreached = time.Duration(math.MaxInt64)
 // An Interval contains an exact delay: Lo ≤ exact ≤ Hi, with Hi possibly [Unreached].
 type Interval struct{ Lo, Hi time.Duration }
 
-// Contains tells whether Lo ≤ t ≤ Hi.
+// Contains reports whether Lo ≤ t ≤ Hi.
 func (v Interval) Contains(t time.Duration) bool { return v.Lo <= t && t <= v.Hi }
 
-// Finite tells whether the upper end is a delay, not [Unreached].
+// Finite reports whether the upper end is a delay, not [Unreached].
 func (v Interval) Finite() bool { return v.Hi != Unreached }
 
 // Over is b/x for b ≥ 0 and x > 0, rounded outwards.

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The heart of the package: whatever is composed of whatever, the bounds contain
-// the exact result, strictly.
+// The most important property of the package: for every composition of operators, the bounds
+// strictly contain the exact result.
 func TestBoundsContainExact(t *testing.T) {
 	for name, m := range map[string]method{"cheapest": cheapest, "direct": forceDirect, "fast": forceFast} {
 		t.Run(name, func(t *testing.T) {

@@ -6,33 +6,30 @@ import (
 	"time"
 )
 
-// A Calculator applies the operators of the algebra and keeps what can be used
-// again from one call to the next: working memory, the tables of the transforms,
-// and the transforms of operands that have not changed. The zero Calculator is
-// ready for use. It is not safe for use by several goroutines at once.
+// A Calculator applies the operators of the algebra. From one call to the next it keeps its working
+// memory, the tables of the transforms, and the transforms of operands that have not changed. The
+// zero Calculator is ready for use. It is not safe for use by several goroutines at once.
 //
-// Each operator writes its result to dst, whose memory it uses, so that a steady
-// sequence of calls allocates nothing. dst may be one of the operands. On an error
-// dst is left as it was. Operands of different widths are brought to the widest
-// of them first (thesis, 5.1.4), except that an operand without any delay, such
-// as never, does not count. A result that would need more than [MaxBins] bins
-// has bins wider by a whole factor.
+// Each operator writes its result to dst and uses the memory of dst, so a steady sequence of calls
+// allocates nothing. dst may be one of the operands. On an error dst does not change. Operands of
+// different widths are first brought to the largest width (thesis, 5.1.4), but an operand without
+// any delay, such as never, does not count. If a result would need more than [MaxBins] bins, its
+// bins are wider by a whole factor.
 //
-// All operators return [ErrNoData] where an operand is empty and [ErrOperands]
-// where there are too few. The functions of the package with the same names do the
-// same with a Calculator of their own, and return a new DeltaQ.
+// All operators return [ErrNoData] if an operand is empty and [ErrOperands] if there are too few.
+// The functions of the package with the same names do the same with a Calculator of their own, and
+// return a new DeltaQ.
 type Calculator struct {
-	out     DeltaQ    // the result under way
+	out     DeltaQ    // the result being calculated
 	aligned []*DeltaQ // the operands at a common width
-	spare   []DeltaQ  // memory for those that were rebinned
+	spare   []DeltaQ  // memory for rebinned operands
 
 	conv convolver
 }
 
-// finish copies the result to dst.
-// Rounding may have made a bound fall by an ulp where it should be level; what
-// bounds a distribution function at one time bounds it at the later, or earlier,
-// ones.
+// finish copies the result to dst. Rounding may have made a bound fall by an ulp where it should
+// stay level. finish repairs this: a lower bound at one time is also a lower bound at every later
+// time, and an upper bound at one time is also one at every earlier time.
 func (c *Calculator) finish(dst *DeltaQ) error {
 	lo, hi := c.out.lo, c.out.hi
 	for k := 1; k < len(lo); k++ {
@@ -53,8 +50,8 @@ func (c *Calculator) finish(dst *DeltaQ) error {
 	return nil
 }
 
-// align leaves in c.aligned the operands at their common width, with at most
-// maxSum bins together and maxEach bins each, and returns that width.
+// align sets c.aligned to the operands at their common width, with at most maxSum bins in total
+// and maxEach bins each. It returns that width.
 func (c *Calculator) align(xs []*DeltaQ, maxSum int) (time.Duration, error) {
 	if len(xs) == 0 {
 		return 0, fmt.Errorf("%w: none", ErrOperands)
@@ -80,7 +77,7 @@ func (c *Calculator) align(xs []*DeltaQ, maxSum int) (time.Duration, error) {
 	return width, nil
 }
 
-// commonWidth is the widest width of the operands that have delays at all.
+// commonWidth returns the largest bin width of all operands that contain delays.
 func commonWidth(xs []*DeltaQ) (time.Duration, error) {
 	var width, constant time.Duration
 	for i, x := range xs {
@@ -99,8 +96,8 @@ func commonWidth(xs []*DeltaQ) (time.Duration, error) {
 	return width, nil
 }
 
-// widthForSum is the least multiple of width at which the operands have at most
-// maxSum bins together.
+// widthForSum returns the smallest multiple of width at which the operands have at most maxSum
+// bins in total.
 func widthForSum(xs []*DeltaQ, width time.Duration, maxSum int) (time.Duration, error) {
 	fits := func(factor int) bool { return binsTogether(xs, width*time.Duration(factor)) <= maxSum }
 	most := int(MaxWidth / width)
@@ -114,7 +111,7 @@ func widthForSum(xs []*DeltaQ, width time.Duration, maxSum int) (time.Duration, 
 	return width * time.Duration(factor), nil
 }
 
-// binsTogether is the number of bins that all operands have on bins of a width.
+// binsTogether returns the total number of bins of all operands at the given width.
 func binsTogether(xs []*DeltaQ, width time.Duration) int {
 	sum := 0
 	for _, x := range xs {
@@ -123,7 +120,7 @@ func binsTogether(xs []*DeltaQ, width time.Duration) int {
 	return sum
 }
 
-// bins is the largest number of bins of the aligned operands.
+// bins returns the largest number of bins of any aligned operand.
 func (c *Calculator) bins() int {
 	n := 0
 	for _, x := range c.aligned {
@@ -132,10 +129,9 @@ func (c *Calculator) bins() int {
 	return n
 }
 
-// Rebin writes to dst the ΔQ x on wider bins (thesis, eq. 5.10, which is exact
-// where the widths divide each other: lower edges stay lower edges; otherwise the
-// bounds widen to the next edge). It returns [ErrGrid] where width is narrower
-// than that of x, or not one NewGrid takes.
+// Rebin writes to dst the ΔQ x on wider bins (thesis, eq. 5.10). It is exact if the widths divide
+// each other: lower edges stay lower edges. Otherwise the bounds widen to the next edge. It returns
+// [ErrGrid] if width is narrower than that of x, or if NewGrid does not accept it.
 func (c *Calculator) Rebin(dst, x *DeltaQ, width time.Duration) error {
 	if x.Empty() {
 		return ErrNoData
@@ -173,23 +169,17 @@ func (c *Calculator) Scale(dst, x *DeltaQ, p float64) error {
 	if err := checkProbability(p); err != nil {
 		return err
 	}
-	c.scale(x, Bounds{p, p})
+	c.out.resize(x.width, x.Bins())
+	for k := range x.lo {
+		c.out.lo[k] = mulDown(x.lo[k], p)
+		c.out.hi[k] = mulUp(x.hi[k], p)
+	}
+	c.out.excess = x.excess.scaled(p)
 	return c.finish(dst)
 }
 
-// scale sets c.out to x with each probability times a factor.
-func (c *Calculator) scale(x *DeltaQ, factor Bounds) {
-	beyond := x.excess
-	c.out.resize(x.width, x.Bins())
-	for k := range x.lo {
-		c.out.lo[k] = mulDown(x.lo[k], factor.Lo)
-		c.out.hi[k] = mulUp(x.hi[k], factor.Hi)
-	}
-	c.out.excess = beyond.scaled(factor.Hi)
-}
-
-// Timeout writes to dst the ΔQ of an outcome that is given up after t: what takes
-// longer fails. It returns [ErrDelay] for t < 0.
+// Timeout writes to dst the ΔQ of an outcome with a timeout t: slower executions fail. It returns
+// [ErrDelay] for t < 0.
 func (c *Calculator) Timeout(dst, x *DeltaQ, t time.Duration) error {
 	if x.Empty() {
 		return ErrNoData

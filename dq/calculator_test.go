@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The common width is the least multiple of the operands' width at which they have no more
-// than so many bins together.
+// The common width is the smallest multiple of the operands' width at which they have at most the
+// given total number of bins.
 func TestWidthForSumIsTheLeast(t *testing.T) {
 	r := rand.New(rand.NewPCG(27, 28))
 	for range 500 {

@@ -10,11 +10,11 @@ import (
 	"github.com/beamscope/beamscope/dq"
 )
 
-// Where the diagram is right and its outcomes are independent, a divergence that Diverge
-// takes not to be chance is rarer than it says, for each way to compose: also for an
-// outcome that is used several times, for few and for many instances, for windows of
-// different sizes, and where the whole is observed on the instances of its parts.
-func TestChanceIsNoMoreThanSaid(t *testing.T) {
+// If the diagram is right and its outcomes are independent, at most a share of RunChance of the
+// windows has a Chance of RunChance or less, and no divergence is lasting. The test covers every
+// operator, outcomes that are used several times, few and many instances, windows of different
+// sizes, and wholes that are observed on the instances of their parts.
+func TestChanceIsNotUnderstated(t *testing.T) {
 	const runs, windows = 12, 60
 	for _, source := range []string{
 		"p = a -> b;", "p = a -> a;", "p = a -> a -> a -> a;", "p = a:x(a, b);", "p = a:x(a, a, a);", "p = f:x(a, b);", "p = f:x(a, a);",
@@ -23,7 +23,7 @@ func TestChanceIsNoMoreThanSaid(t *testing.T) {
 		for _, instances := range []int{20, 300} {
 			t.Run(fmt.Sprintf("%s of %d", source, instances), func(t *testing.T) {
 				t.Parallel()
-				own := instances == 20 // the whole is observed on instances of its own, else on those of its parts
+				own := instances == 20 // the whole is observed on its own instances, otherwise on those of its parts
 				random := rand.New(rand.NewPCG(uint64(instances), 24))
 				tests, surprising, lasting := 0, 0, 0
 				for range runs {
@@ -46,14 +46,14 @@ func TestChanceIsNoMoreThanSaid(t *testing.T) {
 					t.Fatalf("%d windows", tests)
 				}
 				if surprising > tests/100 || lasting > 0 {
-					t.Errorf("of %d windows %d differ beyond chance, and %d lastingly", tests, surprising, lasting)
+					t.Errorf("of %d windows, %d diverge beyond chance and %d are lasting", tests, surprising, lasting)
 				}
 			})
 		}
 	}
 }
 
-// A null is a system in which there is nothing to be found.
+// A null is a system without any dependence to detect.
 type null struct {
 	t          *testing.T
 	random     *rand.Rand
@@ -61,9 +61,9 @@ type null struct {
 	program    *diagram.Program
 	grid       dq.Grid
 	comparison *dq.Comparison
-	mean       map[string]float64 // of the delay of each outcome, in bins
+	mean       map[string]float64 // the mean delay of each outcome, in bins
 	failure    map[string]float64
-	drawn      map[string][]instance // since the window began
+	drawn      map[string][]instance // since the start of the window
 }
 
 type instance struct {
@@ -96,7 +96,7 @@ func newNull(t *testing.T, source string, random *rand.Rand) *null {
 	return n
 }
 
-// draw returns the delay of an instance of an outcome; it may fail.
+// draw returns the delay of an instance of an outcome. It returns false if the instance fails.
 func (n *null) draw(name string) (time.Duration, bool) {
 	d := time.Duration(n.random.ExpFloat64() * n.mean[name] * float64(time.Millisecond))
 	ok := n.random.Float64() >= n.failure[name]
@@ -104,8 +104,9 @@ func (n *null) draw(name string) (time.Duration, bool) {
 	return d, ok
 }
 
-// window compares a window of so many instances of the whole and of each outcome. The
-// instances of the outcomes are those that the whole is made of, or others of their own.
+// window compares a window with the given number of instances of the whole and of each outcome.
+// If own is false, the instances of the outcomes are the ones that the whole consists of;
+// otherwise they are drawn separately.
 func (n *null) window(instances int, own bool) (dq.Divergence, bool) {
 	n.t.Helper()
 	whole := n.file.Definitions[0].Expr
@@ -153,7 +154,8 @@ func (n *null) window(instances int, own bool) (dq.Divergence, bool) {
 	return d, true
 }
 
-// whole draws an instance of an expression, by its meaning and not by the algebra.
+// whole draws an instance of an expression. It follows the meaning of the expression and does not
+// use the algebra.
 func (n *null) whole(e diagram.Expr) (time.Duration, bool) {
 	switch e := e.(type) {
 	case *diagram.Outcome:
@@ -192,7 +194,7 @@ func (n *null) whole(e diagram.Expr) (time.Duration, bool) {
 	return 0, false
 }
 
-// sample makes a ΔQ of so many instances.
+// sample returns a ΔQ of the given number of instances.
 func (n *null) sample(instances int, draw func() (time.Duration, bool)) *dq.DeltaQ {
 	n.t.Helper()
 	counts, failures := make([]uint64, n.grid.Bins()), uint64(0)

@@ -6,17 +6,15 @@ import (
 	"time"
 )
 
-// A Comparison holds the last pairs of ΔQs of a probe, an observed and a calculated
-// one of each window, and tells how far the two are apart over the last of them. A
-// small difference that lasts is found as surely as a large one that has just begun.
-// It allocates nothing once it is made.
+// A Comparison holds the last pairs of ΔQs of a probe, an observed and a calculated one for each
+// window, and measures their distance over several windows. It finds a small difference that lasts
+// as surely as a large one that has just begun. After it is made it allocates nothing.
 //
-// What it says of chance holds where the instances of a sample are independent of each
-// other, for each diagram, and also where the observed instances are made of those behind
-// the calculated ΔQ. Distances are of the averages over windows, weighed by the observed
-// instances, of which there are n in a window and N in all. A window's spread is
-// √n/N for the observed ΔQ and n/N times that of the calculated one; both, and those of
-// different windows, add as squares.
+// Its statements about chance hold for each diagram if the instances of a sample are independent of
+// each other. They also hold if the observed instances consist of the instances of the calculated
+// ΔQ. Distances are those of averages over windows, weighted by the observed instances: n in a
+// window and N in all. The spread of a window is √n/N for the observed ΔQ and n/N times its own
+// spread for the calculated one. Both, and those of different windows, add as squares.
 type Comparison struct {
 	width  time.Duration
 	dMax   time.Duration
@@ -27,22 +25,22 @@ type Comparison struct {
 	run    couple
 }
 
-// A couple is what is left of a pair: by how much each of the two is above the other
-// for sure, in each bin of a grid and at its dMax. Where a value is below 0, its opposite is what the
-// other one is above it at most. Values are multiplied by the number of instances of
-// the first, so that couples can be added.
+// A couple summarises a pair, in each bin of a grid and at its dMax. above is a lower bound on
+// how far the first ΔQ is above the second, and below the same for the second above the first. A
+// negative value −d means that the other ΔQ is higher by at most d. Values are multiplied by the
+// number of instances of the first ΔQ, so that couples can be added.
 type couple struct {
-	n            float64 // instances of the first
-	spread       float64 // squared, times n²
+	n            float64 // the instances of the first ΔQ
+	spread       float64 // the squared spread, times n²
 	bias         float64 // times n
 	above, below []float64
 }
 
-// NewComparison returns a comparison of up to capacity pairs, in the bins of a grid
-// and up to dMax, which is in the last of them. It returns [ErrGrid] for the zero grid
-// or another dMax, and [ErrOperands] unless 1 ≤ capacity ≤ MaxWindow.
+// NewComparison returns a comparison of up to capacity pairs, in the bins of a grid and for delays
+// up to dMax, which must be in the last bin. It returns [ErrGrid] for the zero grid or any other
+// dMax, and [ErrOperands] unless 1 ≤ capacity ≤ MaxWindow.
 func NewComparison(g Grid, dMax time.Duration, capacity int) (*Comparison, error) {
-	if !g.valid() || dMax > g.DMax() || dMax <= g.DMax()-g.Width() {
+	if dMax > g.DMax() || dMax <= g.DMax()-g.Width() {
 		return nil, fmt.Errorf("%w: a dMax of %v is not in the last of %v", ErrGrid, dMax, g)
 	}
 	if capacity < 1 || capacity > MaxWindow {
@@ -55,7 +53,7 @@ func NewComparison(g Grid, dMax time.Duration, capacity int) (*Comparison, error
 	return c, nil
 }
 
-// newCouple returns a couple with room for all bins, and for dMax.
+// newCouple returns a couple with room for all bins and for dMax.
 func newCouple(edges int) couple {
 	return couple{above: make([]float64, edges), below: make([]float64, edges)}
 }
@@ -63,9 +61,9 @@ func newCouple(edges int) couple {
 // Len is the number of pairs held.
 func (c *Comparison) Len() int { return c.held }
 
-// Insert adds the pair of x, a sample of n instances, and y, which is calculated from
-// samples. The oldest pair goes when there is no more room. It returns [ErrNoData], and
-// changes nothing, where one of them is empty.
+// Insert adds the pair of x, a sample of n instances, and y, which is calculated from samples. If
+// there is no more room, the oldest pair goes. Insert returns [ErrNoData], and changes nothing, if
+// x or y is empty.
 func (c *Comparison) Insert(x *DeltaQ, n uint64, y *DeltaQ, s Sampling) error {
 	if x.Empty() || y.Empty() || n == 0 {
 		return ErrNoData
@@ -85,15 +83,15 @@ func (c *Comparison) Insert(x *DeltaQ, n uint64, y *DeltaQ, s Sampling) error {
 	return nil
 }
 
-// within bounds d over all of bin k, which may be wider than those of d, up to dMax; or
-// at dMax.
+// within returns bounds on d over the whole of bin k up to dMax, or at dMax itself. Bin k may be
+// wider than the bins of d.
 func (c *Comparison) within(d *DeltaQ, k int) Bounds {
 	from := min(time.Duration(k)*c.width, c.dMax)
 	to := min(from+c.width-1, c.dMax)
 	return Bounds{d.At(d.index(from)).Lo, d.At(d.index(to)).Hi}
 }
 
-// RemoveOldest takes the oldest pair out, if there is one.
+// RemoveOldest removes the oldest pair, if there is one.
 func (c *Comparison) RemoveOldest() {
 	if c.held > 0 {
 		c.oldest = (c.oldest + 1) % len(c.pairs)
@@ -101,19 +99,18 @@ func (c *Comparison) RemoveOldest() {
 	}
 }
 
-// Diverge returns the divergence over the last windows: over the last one, two, four
-// and so on, and all of them, whichever is the least likely to be chance, the longest of
-// these, and over how many windows that is. Its Chance is multiplied by the number of these tests
-// (Bonferroni). What comes after dMax is not compared. It returns [ErrNoData] without
+// Diverge returns the divergence over the last windows. It tests the last window, the last two,
+// four and so on, and all of them. It chooses the test that is the least likely to be chance, and
+// of equal ones the longest, and reports its number of windows. Chance is multiplied by the number
+// of these tests (Bonferroni). Delays beyond dMax are not compared. It returns [ErrNoData] without
 // pairs.
 //
-// Lasting is found otherwise: the last windows are divided into three runs of one
-// window, of two, of four and so on. Of each length of which there are three runs, the
-// distance that all three exceed counts where none of them is chance, and Lasting is the
-// largest of these. As the runs have no window in common, three in a row that are chance
-// with a probability of up to [RunChance] each are so with one of up to RunChance³. One
-// window is in one of the three only, however far it is apart, and nothing older than
-// the three runs counts, whatever the history is.
+// Lasting uses another method: the last windows are divided into three runs of one window, of two,
+// of four and so on. For each length with three runs, the distance that all three exceed counts if
+// none of them is chance. Lasting is the largest of these distances. The runs have no window in
+// common, so if each of three is chance with a probability of up to [RunChance], all three are with
+// one of up to RunChance³. A single window is in only one of the three, however large its distance
+// is, and windows before the three runs do not count.
 func (c *Comparison) Diverge() (v Divergence, windows int, err error) {
 	if c.held == 0 {
 		return Divergence{}, 0, ErrNoData
@@ -137,15 +134,15 @@ func (c *Comparison) Diverge() (v Divergence, windows int, err error) {
 	return v, windows, nil
 }
 
-// RunChance is the probability up to which a distance in a run of windows is taken not
-// to be chance.
+// RunChance is the largest probability at which the distance in a run of windows does not count as
+// chance.
 const RunChance = 0.01
 
-// runs is how many runs of windows in a row have to diverge.
+// runs is the number of consecutive runs of windows that must diverge.
 const runs = 3
 
-// lasting returns the distance that the last runs of so many windows all exceed, 0 where
-// one of them may be chance.
+// lasting returns the distance that all of the last runs exceed, where each run has length
+// windows. It returns 0 if the distance in any of these runs may be chance.
 func (c *Comparison) lasting(length int) float64 {
 	least := 1.0
 	for run := range runs {
@@ -162,7 +159,7 @@ func (c *Comparison) lasting(length int) float64 {
 	return least
 }
 
-// last returns the i-th pair from the end, from 1.
+// last returns the i-th pair from the end. The last pair is number 1.
 func (c *Comparison) last(i int) *couple {
 	return &c.pairs[(c.oldest+c.held-i)%len(c.pairs)]
 }
@@ -181,7 +178,8 @@ func (p *couple) add(q *couple) {
 	addTo(p.below, q.below)
 }
 
-// addTo adds four at a time: most of what a comparison takes is this.
+// addTo adds x to dst. It adds four values at a time, because a comparison spends most of its
+// time here.
 func addTo(dst, x []float64) {
 	dst = dst[:len(x)]
 	for len(x) >= 4 {
@@ -197,7 +195,7 @@ func addTo(dst, x []float64) {
 	}
 }
 
-// diverge compares the two of a couple.
+// diverge returns the divergence between the two ΔQs of a couple.
 func (p *couple) diverge(width time.Duration) Divergence {
 	var v Divergence
 	var most, least, twice float64
@@ -215,7 +213,7 @@ func (p *couple) diverge(width time.Duration) Divergence {
 		if smaller < least {
 			least = smaller
 		}
-		// Half of this is half the sum of one's bounds less half that of the other's.
+		// Half of this is the distance between the middles of the two bounds.
 		if greater-smaller > twice {
 			twice, at = greater-smaller, k
 		}

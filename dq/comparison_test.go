@@ -18,7 +18,7 @@ func mustComparison(t require, g Grid, capacity int) *Comparison {
 	return c
 }
 
-// require is what a test of either kind has.
+// require is the common part of *testing.T and *rapid.T.
 type require interface {
 	Helper()
 	Fatal(...any)
@@ -43,8 +43,8 @@ func deltaQOf(t require, o *Observed) *DeltaQ {
 	return d
 }
 
-// Of one pair it says what Diverge says: the same to within rounding, on the same
-// grid. Distance.Hi is wider, as it holds between the edges too.
+// With a single pair, a Comparison gives the same result as Diverge on the same grid, except for
+// rounding. Distance.Hi is larger, because it also holds between the edges.
 func TestComparisonOfOnePair(t *testing.T) {
 	g, err := NewGrid(time.Millisecond, 8)
 	if err != nil {
@@ -72,17 +72,16 @@ func TestComparisonOfOnePair(t *testing.T) {
 	})
 }
 
-// sampled is how far a ΔQ may be off that is a sample of so many instances.
+// sampled returns the Sampling of a ΔQ that is itself a sample of m instances.
 func sampled(m uint64) (s Sampling) {
 	s.Add(1, 1, m)
 	return s
 }
 
-// A difference too small to be told from chance in one window is found when it lasts.
-// In sixteen windows of 2000 instances, 5 % are three bins later than calculated, and bins
-// do not hide that: the distance is 0.05. By hand, the spread of both samples together is
-// √2/√32000, so the chance is 5·2·exp(−2·(0.05·√32000/√2)²) with the five tests
-// over 1, 2, 4, 8 and 16 windows.
+// A difference that is too small to stand out from chance in one window is found if it lasts. In
+// sixteen windows of 2000 instances, 5 % are three bins later than calculated, which bins do not
+// hide: the distance is 0.05. By hand, the spread of both samples together is √2/√32000, so the
+// chance is 5·2·exp(−2·(0.05·√32000/√2)²) with the five tests over 1, 2, 4, 8 and 16 windows.
 func TestSmallDifferencesAddUp(t *testing.T) {
 	g, err := NewGrid(time.Millisecond, 4)
 	if err != nil {
@@ -116,12 +115,12 @@ func TestSmallDifferencesAddUp(t *testing.T) {
 		d = insert()
 	}
 	if math.Abs(d.Lasting-0.05) > 1e-12 {
-		t.Errorf("after thirty windows it does not last: %+v", d)
+		t.Errorf("after thirty windows the divergence is not lasting: %+v", d)
 	}
 }
 
-// One window, however bad, is no lasting divergence, while it is held or afterwards; three
-// in a row are. Earlier windows do not matter.
+// A single bad window is not a lasting divergence, neither while it is held nor afterwards. Three
+// bad windows in a row are. Earlier windows do not matter.
 func TestLasting(t *testing.T) {
 	g, err := NewGrid(time.Millisecond, 4)
 	if err != nil {
@@ -155,7 +154,7 @@ func TestLasting(t *testing.T) {
 		if a, b, d := step(bad), step(bad), step(bad); a != 0 || b != 0 || d != 1 {
 			t.Errorf("three bad windows: lasting %v, %v, %v", a, b, d)
 		}
-		// Of runs of eight windows the last has a bad one for as long.
+		// The last run of eight windows contains a bad one for eight more windows.
 		for range 8 {
 			step(good)
 		}
@@ -167,8 +166,8 @@ func TestLasting(t *testing.T) {
 	}
 }
 
-// What has been let go leaves no trace.
-func TestComparisonForgets(t *testing.T) {
+// Removed pairs leave no trace.
+func TestComparisonRemovesPairs(t *testing.T) {
 	g, err := NewGrid(time.Millisecond, 5)
 	if err != nil {
 		t.Fatal(err)
@@ -196,7 +195,7 @@ func TestComparisonForgets(t *testing.T) {
 	})
 }
 
-// Steady use allocates nothing.
+// In steady use, a Comparison allocates no memory.
 func TestComparisonAllocatesNothing(t *testing.T) {
 	g, err := NewGrid(time.Millisecond, 100)
 	if err != nil {
@@ -217,18 +216,18 @@ func TestComparisonAllocatesNothing(t *testing.T) {
 	}
 }
 
-// What cannot be compared is refused and changes nothing.
+// Invalid input is rejected and changes nothing.
 func TestComparisonRefuses(t *testing.T) {
 	g, err := NewGrid(time.Millisecond, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := NewComparison(Grid{}, 0, 1); err == nil {
-		t.Error("the zero grid was taken")
+		t.Error("the zero grid was accepted")
 	}
 	for _, capacity := range []int{0, MaxWindow + 1} {
 		if _, err := NewComparison(g, g.DMax(), capacity); err == nil {
-			t.Errorf("capacity %d was taken", capacity)
+			t.Errorf("capacity %d was accepted", capacity)
 		}
 	}
 	c := mustComparison(t, g, 2)
@@ -240,9 +239,9 @@ func TestComparisonRefuses(t *testing.T) {
 	}
 }
 
-// What comes after dMax is not compared, also where the last bin extends beyond it:
-// between 9 and 12 ms one has succeeded by and by, and the other, whose dMax is 10 ms,
-// has timed out. At 10 ms that is not known to be a difference.
+// Delays beyond dMax are not compared, even if the last bin extends beyond dMax. Between 9 and 12
+// ms all instances of the calculated ΔQ succeed. The observed ΔQ has a dMax of 10 ms, and all its
+// instances timed out. This does not prove a difference at 10 ms.
 func TestComparisonEndsAtDMax(t *testing.T) {
 	wide, err := NewGrid(3*time.Millisecond, 4)
 	if err != nil {
@@ -266,7 +265,7 @@ func TestComparisonEndsAtDMax(t *testing.T) {
 	}
 	for _, dMax := range []time.Duration{9 * time.Millisecond, 12*time.Millisecond + 1} {
 		if _, err := NewComparison(wide, dMax, 3); err == nil {
-			t.Errorf("a dMax of %v was taken", dMax)
+			t.Errorf("a dMax of %v was accepted", dMax)
 		}
 	}
 }

@@ -6,36 +6,34 @@ import (
 	"slices"
 )
 
-// WriteBand writes to dst, whose memory it uses, at each edge the mean of the
-// distribution functions held, and bounds that contain the long-run mean with at least
-// the given probability, one edge at a time: the mean that the windows would have if
-// there were ever so many of them. They allow for
+// WriteBand writes to dst, whose memory it uses, the mean of the distribution functions at each
+// edge, and bounds. At each single edge the bounds contain the long-run mean with at least the
+// given probability: the mean over an unlimited number of such windows. The bounds allow for
 //
 //   - few instances: a window of 50 can show no 0.999,
 //   - windows that differ by more than the chance of their instances,
-//   - windows that resemble the ones before them, and so say less than as many others,
-//   - few windows, of which all this cannot be told well.
+//   - windows that resemble the windows before them, and so contain less information,
+//   - few windows, from which these effects cannot be estimated well.
 //
-// From a single window nothing is known of the others: the bounds are 0 and 1. What the
-// bins hide of calculated ΔQs is added to either side. WriteBand returns [ErrNoData] for
-// an empty window and [ErrProbability] unless confidence is above 0 and below 1.
+// A single window says nothing about others: the bounds are 0 and 1. For calculated ΔQs, the
+// uncertainty within bins is added on both sides. WriteBand returns [ErrNoData] for an empty window
+// and [ErrProbability] unless confidence is above 0 and below 1.
 //
 // # Method
 //
-// Let x₁, …, xₙ be the values of the windows at an edge, of m₁, …, mₙ instances, with the
-// mean μ. If instances were independent, the variance of μ would be b = μ(1−μ)/N with
-// N = n²/Σ(1/mᵢ). What it is by the windows themselves is v = s²·τ/n, with their variance
-// s² and their correlation time τ (see correlation). The effective number of instances is
-// N/max(1, v/b), as in surveys by clusters (Korn and Graubard, "Confidence intervals for
-// proportions with small expected number of positive counts", Survey Methodology 24(2),
-// 1998), where v/b is at least that of all edges together: at an edge that nearly all
-// instances are below, v cannot be told from the windows.
+// Let x₁, …, xₙ be the values of the windows at an edge, of m₁, …, mₙ instances, with the mean μ.
+// If instances were independent, the variance of μ would be b = μ(1−μ)/N with N = n²/Σ(1/mᵢ). The
+// windows themselves give the variance v = s²·τ/n, with their variance s² and their correlation
+// time τ (see correlation). The effective number of instances is N/max(1, v/b), as in surveys by
+// clusters (Korn and Graubard, "Confidence intervals for proportions with small expected number of
+// positive counts", Survey Methodology 24(2), 1998). v/b is at least that of all edges together,
+// because at an edge that nearly all instances are below, the windows do not show v.
 //
-// The bounds are those of Wilson's score interval with the correction for continuity
-// (Newcombe, "Two-sided confidence intervals for the single proportion", Statistics in
-// Medicine 17, 1998), for that number of instances and with the quantile of Student's
-// distribution of n/τ − 1 degrees of freedom. What less than one effective instance is
-// beyond is not excluded.
+// The bounds are those of Wilson's score interval with the correction for continuity (Newcombe,
+// "Two-sided confidence intervals for the single proportion", Statistics in Medicine 17, 1998), for
+// that number of instances and with the quantile of Student's distribution of n/τ − 1 degrees of
+// freedom. The bounds do not exclude a probability that corresponds to less than one effective
+// instance.
 func (w *Window) WriteBand(dst *Band, confidence float64) error {
 	if w.held == 0 {
 		return ErrNoData
@@ -54,7 +52,7 @@ func (w *Window) WriteBand(dst *Band, confidence float64) error {
 		dst.Mean[k] = mean
 		switch {
 		case k == 0:
-			dst.Lo[k], dst.Hi[k] = mean, mean // no delay is below 0, and nothing is hidden there
+			dst.Lo[k], dst.Hi[k] = mean, mean // no delay is below 0, so the bounds are equal to the mean
 		case w.held == 1:
 			dst.Lo[k], dst.Hi[k] = 0, 1
 		default:
@@ -84,8 +82,8 @@ func (w *Window) size() float64 {
 	return float64(n*n) / inverse
 }
 
-// effect is by how much the variance of the mean at an edge exceeds that of independent
-// instances, by the windows; 0 where it cannot be told.
+// effect returns the ratio of the variance of the mean at an edge, as the windows show it, to the
+// variance for independent instances. It returns 0 if the ratio is unknown.
 func (w *Window) effect(k int, tau, size float64) float64 {
 	independent := independentVariance(w.mean(k), size)
 	if independent == 0 {
@@ -96,14 +94,13 @@ func (w *Window) effect(k int, tau, size float64) float64 {
 
 func independentVariance(mean, size float64) float64 { return float64(mean*(1-mean)) / size }
 
-// variance is that of the mean at an edge, by the windows.
+// variance returns the variance of the mean at edge k, estimated from the windows.
 func (w *Window) variance(k int, tau float64) float64 {
 	deviation := w.deviation(k)
 	return float64(float64(deviation*deviation)*tau) / float64(w.held)
 }
 
-// pooledEffect is the effect over all the edges that are looked at together, and at least
-// 1.
+// pooledEffect returns the effect for all examined edges together, at least 1.
 func (w *Window) pooledEffect(tau, size float64) float64 {
 	var all, independent float64
 	for _, k := range w.looked {
@@ -116,13 +113,14 @@ func (w *Window) pooledEffect(tau, size float64) float64 {
 	return max(1, all/independent)
 }
 
-// The edges at which the correlation of windows is looked at, and how far back.
+// maxLooked is the number of edges at which the correlation of windows is examined, and maxLag
+// the largest distance between windows.
 const (
 	maxLooked = 16
 	maxLag    = 64
 )
 
-// look sets w.looked to edges at which the mean is j/16 of what it is in the end, j from 1
+// look sets w.looked to the edges at which the mean reaches j/16 of its final value, for j from 1
 // to 16.
 func (w *Window) look() {
 	w.looked = w.looked[:0]
@@ -137,21 +135,21 @@ func (w *Window) look() {
 	}
 }
 
-// correlation estimates from above the correlation time of the windows, τ = 1 + 2Σρₕ with
-// the correlation ρₕ of windows that are h apart: n windows say as much of their mean as
-// n/τ independent ones.
+// correlation returns a cautious upper estimate of the correlation time of the windows, τ = 1 +
+// 2Σρₕ, where ρₕ is the correlation of windows that are h apart: the mean of n windows is as
+// accurate as that of n/τ independent ones.
 //
-// Autocovariances of all the edges that are looked at are added up. They are summed as
-// long as pairs of them are positive (Geyer, "Practical Markov Chain Monte Carlo",
-// Statistical Science 7(4), 1992). Each is too small by the variance V of the mean, which
-// was estimated from the same windows: V follows by iteration. Where the first is
-// significant, the sum is at least that of a geometric series with the ratio of the
-// first two: the chance of instances makes the first one small and leaves the ratio.
+// It adds the autocovariances of all examined edges. The sum over h continues as long as pairs of
+// autocovariances are positive (Geyer, "Practical Markov Chain Monte Carlo", Statistical Science
+// 7(4), 1992). Each autocovariance is too small by the variance V of the mean, because the mean
+// was estimated from the same windows. V is found by iteration. If the first autocovariance is
+// significant, the sum is at least that of a geometric series with the ratio of the first two:
+// the randomness of instances makes the first one smaller but does not change the ratio.
 //
-// The estimate is then made greater by the uncertainty of few windows, 3 times √(τ/n) of
-// it, and by 10/n of it: windows that are few may be alike by chance, and it is not seen
-// in them. Of fewer than eight windows, no more than two count. Simulations have shown
-// that this is enough: see TestCoverage.
+// The estimate is then increased to allow for a small number of windows: by 3·√(τ/n) of its
+// value, and by 10/n. A few windows may resemble each other by chance, and they cannot show that:
+// fewer than nine windows count as less than two independent ones. Simulations have shown that
+// this is enough: see TestCoverage.
 func (w *Window) correlation() float64 {
 	w.look()
 	n := float64(w.held)
@@ -162,17 +160,13 @@ func (w *Window) correlation() float64 {
 		for range 10 {
 			v = min(w.sumOfCovariances(v)/n, at0/1.5)
 		}
-		tau = max(1, float64(v*n)/at0)
+		tau = float64(v*n) / at0 // above 1: no sum is below γ₀ + V
 	}
 	tau = float64(tau * (1 + float64(3*math.Sqrt(tau/n))))
-	tau = float64(tau * (1 + 10/n))
-	if w.held < 8 {
-		tau = max(tau, n/2)
-	}
-	return tau
+	return float64(tau * (1 + 10/n))
 }
 
-// sumOfCovariances is γ₀ + 2Σγₕ, given the variance of the mean.
+// sumOfCovariances returns γ₀ + 2Σγₕ. v is the variance of the mean.
 func (w *Window) sumOfCovariances(v float64) float64 {
 	n := float64(w.held)
 	at0 := w.covariance(0)
@@ -184,7 +178,9 @@ func (w *Window) sumOfCovariances(v float64) float64 {
 		}
 		sum += pair + pair
 	}
-	if w.held > 4 && float64(w.covariance(1)*(n-1))/n > (at0+at0)/math.Sqrt(n) {
+	// Fewer than six windows never show that it is significant: their sum of products of neighbours
+	// is at most cos(π/(n+1)) times their sum of squares.
+	if float64(w.covariance(1)*(n-1))/n > (at0+at0)/math.Sqrt(n) {
 		first, second := w.covariance(1)+v, w.covariance(2)+v
 		ratio := max(0, min(second/first, 1-2/n))
 		sum = max(sum, at0+v+(first+first)/(1-ratio))
@@ -192,7 +188,7 @@ func (w *Window) sumOfCovariances(v float64) float64 {
 	return sum
 }
 
-// covariance is the autocovariance of windows that are h apart, over the edges looked at.
+// covariance returns the autocovariance of windows that are h apart, over the examined edges.
 func (w *Window) covariance(h int) float64 {
 	for len(w.covariances) <= h {
 		lag := len(w.covariances)
@@ -208,10 +204,10 @@ func (w *Window) covariance(h int) float64 {
 	return w.covariances[h]
 }
 
-// value is that of the window i, counted from the oldest, at an edge.
+// value returns the value at edge k of window i. The oldest window is number 0.
 func (w *Window) value(i, k int) float64 { return float64(w.at(i).values[k]) / fixedOne }
 
-// quantile is [student], which is kept from one call to the next.
+// quantile returns the result of [student] and caches it for later calls.
 func (w *Window) quantile(confidence float64, df int) float64 {
 	if w.confidence != confidence {
 		w.confidence = confidence
@@ -226,13 +222,13 @@ func (w *Window) quantile(confidence float64, df int) float64 {
 	return w.quantiles[df]
 }
 
-// score are the bounds on a probability of which a share p was found in n instances, by
+// score returns bounds on a probability, given that a share p of n instances was found. It uses
 // Wilson's interval with the correction for continuity:
 //
 //	(2np + z² ∓ (1 + z√(z² ∓ 2 − 1/n + 4p(n(1−p) ± 1)))) / 2(n + z²).
 //
-// They hold where at least one instance is on their side of the share, and are 0 and 1
-// elsewhere.
+// The lower bound is 0 if less than one instance was found, and the upper bound is 1 if less than
+// one was not found.
 func score(p, n, z float64) (lo, hi float64) {
 	square := float64(z * z)
 	base, twice := float64(2*float64(n*p))+square, float64(2*(n+square))

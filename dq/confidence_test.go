@@ -27,8 +27,9 @@ func TestStudent(t *testing.T) {
 	}
 }
 
-// Wilson's interval with correction for continuity, worked out by Newcombe (1998), table
-// I: 81 of 263, 15 of 148, 0 of 20, 1 of 29. At the ends it leaves out nothing.
+// Wilson's interval with correction for continuity, as calculated by Newcombe (1998), table I: 81
+// of 263, 15 of 148, 0 of 20, 1 of 29. The interval always contains the share itself, even if
+// that is 0 or 1.
 func TestScore(t *testing.T) {
 	for _, tt := range []struct{ found, n, lo, hi float64 }{
 		{81, 263, 0.2535, 0.3682}, {15, 148, 0.0598, 0.1644}, {0, 20, 0, 0.2005}, {1, 29, 0.0018, 0.1963},
@@ -46,16 +47,16 @@ func TestScore(t *testing.T) {
 	})
 }
 
-// A series of windows of a system that changes: delays are normal, around a mean that
-// wanders from window to window as an autoregressive process of first order does.
+// A wandering is a series of windows of a changing system. Delays are normally distributed. Their
+// mean changes from window to window as a first-order autoregressive process.
 type wandering struct {
 	windows, instances int
-	spread             float64 // of the mean, in standard deviations of the delays
-	correlation        float64 // of a window with the next
+	spread             float64 // the spread of the mean, in standard deviations of the delays
+	correlation        float64 // the correlation of consecutive windows
 }
 
-// The shares whose bounds are looked at, and the edges at which the long-run mean has
-// them: a delay x in [-8, 8) is in bin 20·(x+8).
+// coverageShares are the shares whose bounds are checked, at the edges at which the long-run mean
+// reaches them. A delay x in [-8, 8) is in bin 20·(x+8).
 var coverageShares = []float64{0.1, 0.5, 0.9, 0.99, 0.999}
 
 func (w wandering) edges() []int {
@@ -67,7 +68,7 @@ func (w wandering) edges() []int {
 	return edges
 }
 
-// longRun is the share that the long-run mean has at an edge.
+// longRun returns the value of the long-run mean at an edge.
 func (w wandering) longRun(edge int) float64 {
 	x := float64(edge)/20 - 8
 	return 0.5 * math.Erfc(-x/math.Sqrt(2*(1+w.spread*w.spread)))
@@ -94,8 +95,8 @@ func (w wandering) fill(t testing.TB, r *rand.Rand, into *Window) {
 	}
 }
 
-// coverage is how often each share is within bounds of 95 %, and how wide these are, and
-// how often it is within 1.96 standard errors.
+// coverage returns, for each share, how often it is within bounds of 95 %, the mean width of
+// these bounds, and how often it is within 1.96 standard errors.
 func (w wandering) coverage(t testing.TB, series int) (within, width, thesis []float64) {
 	r := rand.New(rand.NewPCG(uint64(w.windows), uint64(w.instances)))
 	edges := w.edges()
@@ -128,9 +129,9 @@ func (w wandering) coverage(t testing.TB, series int) (within, width, thesis []f
 	return within, width, thesis
 }
 
-// Bounds of 95 % contain the long-run mean in 95 of 100 series at least, also of shares
-// near 1, of few windows and of windows that resemble each other. The table in the
-// documentation is what this test finds.
+// Bounds of 95 % contain the long-run mean in at least 95 of 100 series, even for shares near 1,
+// for few windows, and for windows that resemble each other. The table in the documentation
+// contains the results of this test.
 func TestCoverage(t *testing.T) {
 	const series = 400
 	header := []string{"windows", "instances of each", "spread of the mean", "correlation"}
@@ -146,8 +147,8 @@ func TestCoverage(t *testing.T) {
 		within, width, thesis := w.coverage(t, series)
 		cells := []string{fmt.Sprint(w.windows), fmt.Sprint(w.instances), fmt.Sprint(w.spread), fmt.Sprint(w.correlation)}
 		for i, share := range within {
-			// Of 400 series with a true coverage of 95 %, fewer than 92.5 % are found in less
-			// than two of 100 cases.
+			// With 400 series and a true coverage of 95 %, the share found is below 92.5 % in
+			// fewer than two of 100 cases.
 			if share < 0.925 {
 				t.Errorf("%+v: %v is within the bounds of 95 %% in %.1f %% of the series", w, coverageShares[i], 100*share)
 			}
@@ -177,8 +178,8 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// Calculated ΔQs of a sequence of two, from as many instances of each, have bounds that
-// hold as well.
+// The bounds also hold for a calculated ΔQ: a sequence of two outcomes with the same number of
+// instances each.
 func TestCoverageOfCalculated(t *testing.T) {
 	const series, windows, instances = 300, 30, 50
 	r := rand.New(rand.NewPCG(1, 2))
@@ -233,8 +234,8 @@ func TestCoverageOfCalculated(t *testing.T) {
 	}
 }
 
-// The bounds surround the mean; those of a window alone exclude nothing; what no delay
-// can be below is exact.
+// The bounds surround the mean. The bounds of a single window exclude nothing. At delay 0 the
+// bounds are exact.
 func TestBandSurroundsMean(t *testing.T) {
 	g := mustGrid(t, ms, 4)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -287,8 +288,8 @@ func TestBandSurroundsMean(t *testing.T) {
 	}
 }
 
-// The bounds on a share are where the distance to it, less half an instance, is z standard
-// deviations of what is found with the bound itself.
+// Each bound on a share solves its equation: the distance from the bound to the share, less half
+// an instance, is z standard deviations of a sample whose true share is the bound.
 func TestScoreSolvesItsEquation(t *testing.T) {
 	r := rand.New(rand.NewPCG(31, 32))
 	for range 2000 {
@@ -313,12 +314,20 @@ func TestScoreSolvesItsEquation(t *testing.T) {
 			t.Fatalf("%v of %v, z %v: to %v", p, n, z, hi)
 		}
 	}
+	// Rounding would move these bounds a little below 0 and above 1: they are one instance from the
+	// ends, with quantiles as large as those of few windows and a high confidence.
+	if lo, _ := score(6.6429574899714e-09, 1.5112718707569042e+08, 684731.260257401); !(lo >= 0) || lo > 1e-12 {
+		t.Errorf("from %v, want 0", lo)
+	}
+	if _, hi := score(0.9999999933570425, 1.5112718707569042e+08, 684731.260257401); !(hi <= 1) || hi < 1-1e-12 {
+		t.Errorf("to %v, want 1", hi)
+	}
 	if lo, hi := score(0.5, 2, 1); lo == 0 || hi == 1 {
 		t.Errorf("an instance on either side: %v to %v", lo, hi)
 	}
 }
 
-// At 0 the bounds are the mean, also of calculated delays that take no time.
+// At delay 0 the bounds are equal to the mean, even for calculated ΔQs with delays of 0.
 func TestBandAtZero(t *testing.T) {
 	w, err := NewWindow(mustGrid(t, ms, 2), 2)
 	if err != nil {
@@ -333,5 +342,112 @@ func TestBandAtZero(t *testing.T) {
 	var b Band
 	if err := w.WriteBand(&b, 0.95); err != nil || b.Mean[0] != 0.25 || b.Lo[0] != 0.25 || b.Hi[0] != 0.25 {
 		t.Errorf("%+v, %v", b, err)
+	}
+}
+
+// windowOf returns a window of the given grid and counts, the oldest first.
+func windowOf(t testing.TB, g Grid, counts ...[]uint64) *Window {
+	t.Helper()
+	w, err := NewWindow(g, len(counts))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range counts {
+		if err := w.Insert(mustCounts(t, g, c, 0, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+// Windows that do not differ, or that differ in opposite directions, count as no better than
+// independent ones. If they differ, the estimated variance of the mean makes the correlation time
+// n/(n−1). The time is then increased for the number of windows.
+func TestCorrelationIsNotNegative(t *testing.T) {
+	g := mustGrid(t, ms, 2)
+	for _, n := range []int{7, 8, 9, 30, 200} {
+		same, opposite := make([][]uint64, n), make([][]uint64, n)
+		for i := range n {
+			same[i], opposite[i] = []uint64{50, 50}, []uint64{50, 50}
+		}
+		opposite[0], opposite[1] = []uint64{20, 80}, []uint64{80, 20}
+		windows := float64(n)
+		for _, tt := range []struct {
+			counts [][]uint64
+			time   float64
+		}{{same, 1}, {opposite, windows / (windows - 1)}} {
+			got := windowOf(t, g, tt.counts...).correlation()
+			want := tt.time * (1 + 3*math.Sqrt(tt.time/windows)) * (1 + 10/windows)
+			if math.Abs(got-want) > 1e-8*want { // ten iterations
+				t.Errorf("%d windows: a correlation time of %v, want %v", n, got, want)
+			}
+			if n < 9 && windows/got >= 2 {
+				t.Errorf("%d windows count as %v independent ones", n, windows/got)
+			}
+		}
+	}
+}
+
+// The quantile for a few windows has one degree of freedom, and that for more windows has n/τ − 1,
+// rounded down.
+func TestDegreesOfFreedom(t *testing.T) {
+	g := mustGrid(t, ms, 2)
+	for n, df := range map[int]float64{2: 1, 3: 1, 9: 1, 12: 2, 30: 13} {
+		counts := make([][]uint64, n)
+		for i := range counts {
+			counts[i] = []uint64{1e6, 1e6}
+		}
+		w := windowOf(t, g, counts...)
+		if got := math.Floor(float64(n) / w.correlation()); max(1, got-1) != df {
+			t.Fatalf("%d windows count as %v independent ones", n, got)
+		}
+		var b Band
+		if err := w.WriteBand(&b, 0.95); err != nil {
+			t.Fatal(err)
+		}
+		// The windows do not differ, so their instances count in full.
+		z := distuv.StudentsT{Sigma: 1, Nu: df}.Quantile(0.975)
+		lo, hi := score(0.5, 2e6*float64(n), z)
+		if math.Abs(b.Lo[1]-lo) > 1e-9 || math.Abs(b.Hi[1]-hi) > 1e-9 {
+			t.Errorf("%d windows: %v to %v, want %v to %v", n, b.Lo[1], b.Hi[1], lo, hi)
+		}
+	}
+}
+
+// Quantiles are kept by degrees of freedom, whatever the order in which they are needed.
+func TestQuantilesAreCached(t *testing.T) {
+	w := new(Window)
+	for _, confidence := range []float64{0.5, 0.95} {
+		for _, df := range []int{1, 2, 3, 9, 4, 10, 3} {
+			if got, want := w.quantile(confidence, df), student(confidence, df); got != want {
+				t.Errorf("%v, %d degrees of freedom: %v, want %v", confidence, df, got, want)
+			}
+		}
+	}
+}
+
+// The sum of autocovariances ends before the first pair that is not positive. If the first
+// autocovariance is above two standard errors, 2γ₀/√n, the sum is at least that of a geometric
+// series, with a ratio of at least 0 and at most 1 − 2/n.
+func TestSumOfCovariances(t *testing.T) {
+	for name, tt := range map[string]struct {
+		covariances []float64 // at the distances 0, 1, 2 and so on; 0 behind them
+		v, want     float64
+	}{
+		"none":                              {[]float64{1}, 0, 1},
+		"of the mean":                       {[]float64{1}, 0.125, 1.125 + 8*0.25}, // the pairs up to half the windows
+		"ends at a sum of 0":                {[]float64{1, 0.25, -0.25, 0.5, 0.5}, 0, 1},
+		"ends below 0":                      {[]float64{1, 0.25, -0.5, 0.5, 0.5}, 0, 1},
+		"goes on above 0":                   {[]float64{1, 0.25, -0.125, 0.5, 0.5}, 0, 1 + 2*0.125 + 2},
+		"two standard errors":               {[]float64{15, 8, 4}, 0, 15 + 2*12},
+		"above two standard errors":         {[]float64{14, 8, 4}, 0, 14 + 2*8/(1-0.5)},
+		"the second is negative":            {[]float64{16, 12, -12}, 0, 16 + 2*12},
+		"the second is larger":              {[]float64{16, 12, 14}, 0, 16 + 2*12*8},
+		"the geometric series sums to less": {[]float64{16, 12, 3, 12, 12}, 0, 16 + 2*(12+3+12+12)},
+	} {
+		w := &Window{held: 16, covariances: append(tt.covariances, make([]float64, 17-len(tt.covariances))...)}
+		if got := w.sumOfCovariances(tt.v); math.Abs(got-tt.want) > 1e-12*tt.want {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
 	}
 }

@@ -15,12 +15,12 @@ const (
 	minSigma, maxSigma = 0.001, 10   // of a log-normal distribution
 )
 
-// A continuous distribution has no end: the grid's dMax is the horizon, beyond which the
-// lower bound does not rise. Its figures come with their errors from package quad.
+// A continuous distribution has no end. The grid's dMax is the horizon, and the lower bound does
+// not rise after it. Package quad calculates the figures and their errors.
 type continuous struct {
 	within func(t time.Duration) Bounds // F(t)
-	beyond func(h time.Duration) excess // what exceeds a horizon
-	least  time.Duration                // the horizon is at least that
+	beyond func(h time.Duration) excess // by how much delays exceed a horizon
+	least  time.Duration                // a lower limit of the horizon
 }
 
 func (c continuous) model(g Grid) (*DeltaQ, error) {
@@ -43,16 +43,16 @@ func (c continuous) model(g Grid) (*DeltaQ, error) {
 	return d, nil
 }
 
-// positive is the excess, where it is too small for a float64 the least there is: 0 says
-// that there is none.
+// positive replaces a zero excess by the smallest positive float64. The true value is positive
+// but too small for a float64, and 0 would mean that there is no excess.
 func (e excess) positive() excess {
 	return excess{max(e.mean, math.SmallestNonzeroFloat64), max(e.rms, math.SmallestNonzeroFloat64)}
 }
 
-// probability are the bounds of a probability that quad has calculated: within
-// [quad.Error] of itself and 2^-90 besides, in [0, 1].
+// probability returns bounds on a probability that quad has calculated. Its error is at most
+// [quad.Error] relative to itself, plus 2^-90. The bounds are in [0, 1].
 func probability(p quad.Number) Bounds {
-	if p.Hi == 0 && p.Lo == 0 {
+	if p.Hi == 0 {
 		return Bounds{0, 0x1p-90}
 	}
 	lo, hi := p.Within(float64(math.Abs(p.Hi)*quad.Error) + 0x1p-90)
@@ -71,16 +71,17 @@ func relative(x quad.Number) Bounds {
 
 func ratio(t, unit time.Duration) quad.Number { return quad.Of(float64(t)).Over(float64(unit)) }
 
-// opposite is 1 − b.
-func (b Bounds) opposite() Bounds { return Bounds{max(0, subDown(1, b.Hi)), subUp(1, b.Lo)} }
+// opposite returns 1 − b for a probability b.
+func (b Bounds) opposite() Bounds { return Bounds{subDown(1, b.Hi), subUp(1, b.Lo)} }
 
-// product is b·x for b, x ≥ 0.
+// product returns b·x for b, x ≥ 0.
 func (b Bounds) product(x Bounds) Bounds { return Bounds{mulDown(b.Lo, x.Lo), mulUp(b.Hi, x.Hi)} }
 
-// partialMoments are E[Tⁱ; T > h] for i = 0, 1, 2, in nanoseconds to the power of i.
+// partialMoments holds E[Tⁱ; T > h] for i = 0, 1, 2, in nanoseconds to the power of i.
 type partialMoments [3]Bounds
 
-// excess is what exceeds h: E[T−h; T>h] = m₁ − h·m₀ and E[(T−h)²; T>h] = m₂ − 2h·m₁ + h²·m₀.
+// excess returns the excess over h: E[T−h; T>h] = m₁ − h·m₀ and E[(T−h)²; T>h] = m₂ − 2h·m₁ +
+// h²·m₀.
 func (m partialMoments) excess(h time.Duration) excess {
 	x := float64(h)
 	mean := subUp(m[1].Hi, mulDown(x, m[0].Lo))
@@ -102,10 +103,10 @@ func checkShape(name string, x, least, most float64) error {
 	return nil
 }
 
-// Exponential returns the ΔQ of a delay that is exponential with the given mean,
-// F(t) = 1 − exp(−t/mean). It has no end: the grid's dMax is the horizon, beyond
-// which the lower bound does not rise. It returns [ErrGrid] for the zero grid and
-// [ErrDelay] unless 0 < mean ≤ MaxModelDelay and dMax ≤ MaxModelDelay.
+// Exponential returns the ΔQ of an exponentially distributed delay with the given mean, F(t) = 1
+// − exp(−t/mean). The delay has no end: the grid's dMax is the horizon, and the lower bound does
+// not rise after it. It returns [ErrGrid] for the zero grid and [ErrDelay] unless 0 < mean ≤
+// MaxModelDelay and dMax ≤ MaxModelDelay.
 func Exponential(g Grid, mean time.Duration) (*DeltaQ, error) {
 	if err := checkMean("exponential with mean", mean); err != nil {
 		return nil, err
@@ -120,11 +121,11 @@ func Exponential(g Grid, mean time.Duration) (*DeltaQ, error) {
 	return c.model(g)
 }
 
-// Gamma returns the ΔQ of a delay with a gamma distribution of the given mean and shape:
-// with shape 1 it is exponential, with a whole number n it is the sum of n exponential
-// delays (Erlang). F(t) is the regularised incomplete gamma function P(shape,
-// shape·t/mean). It has no end, as in Exponential. It returns [ErrShape] unless the shape
-// is from 0.01 to 10000, and the errors of Exponential.
+// Gamma returns the ΔQ of a delay with a gamma distribution of the given mean and shape. With
+// shape 1 it is exponential. With a whole number n it is the sum of n exponential delays
+// (Erlang). F(t) is the regularised incomplete gamma function P(shape, shape·t/mean). The delay
+// has no end, as in Exponential. It returns [ErrShape] unless the shape is from 0.01 to 10000,
+// and the errors of Exponential.
 func Gamma(g Grid, mean time.Duration, shape float64) (*DeltaQ, error) {
 	if err := checkMean("gamma with mean", mean); err != nil {
 		return nil, err
@@ -151,7 +152,7 @@ func Gamma(g Grid, mean time.Duration, shape float64) (*DeltaQ, error) {
 	return c.model(g)
 }
 
-// positiveAt is F(t) of a delay that is above 0: at 0 nothing is done.
+// positiveAt returns F(t) of a delay that is always above 0, so F(0) = 0.
 func positiveAt(t time.Duration, f Bounds) Bounds {
 	if t <= 0 {
 		return Bounds{}
@@ -160,9 +161,9 @@ func positiveAt(t time.Duration, f Bounds) Bounds {
 }
 
 // Weibull returns the ΔQ of a delay with a Weibull distribution, F(t) = 1 −
-// exp(−(t/scale)^shape): of 63 % the delay is at most scale. With shape 1 it is
-// exponential, below 1 it has a heavier tail. It has no end, as in Exponential. It
-// returns [ErrShape] unless the shape is from 0.05 to 1000, and the errors of Exponential.
+// exp(−(t/scale)^shape). 63 % of the delays are at most scale. With shape 1 it is exponential,
+// and below 1 it has a heavier tail. The delay has no end, as in Exponential. It returns
+// [ErrShape] unless the shape is from 0.05 to 1000, and the errors of Exponential.
 func Weibull(g Grid, scale time.Duration, shape float64) (*DeltaQ, error) {
 	if err := checkMean("Weibull with scale", scale); err != nil {
 		return nil, err
@@ -188,7 +189,8 @@ func Weibull(g Grid, scale time.Duration, shape float64) (*DeltaQ, error) {
 	return c.model(g)
 }
 
-// power is x^shape for x > 0; from e²⁰ on it is e²⁰, of which nothing is left above.
+// power returns x^shape for x > 0, but at most e²⁰. At e²⁰ the probability of a longer delay is
+// negligible.
 func power(x quad.Number, shape float64) quad.Number {
 	exponent := quad.Log(x).Times(shape)
 	if exponent.Hi > 20 {
@@ -197,11 +199,11 @@ func power(x quad.Number, shape float64) quad.Number {
 	return quad.Exp(exponent)
 }
 
-// Pareto returns the ΔQ of a delay with a Pareto distribution, F(t) = 1 −
-// (least/t)^shape from least on: the heavier the tail, the smaller the shape. The mean is
-// infinite for a shape of 1 and less, the standard deviation for 2 and less. It has no
-// end, as in Exponential. It returns [ErrShape] unless the shape is from 0.05 to 1000, and
-// the errors of Exponential.
+// Pareto returns the ΔQ of a delay with a Pareto distribution, F(t) = 1 − (least/t)^shape for t ≥
+// least. The smaller the shape, the heavier the tail. The mean is infinite for a shape of at most
+// 1, and the standard deviation for a shape of at most 2. The delay has no end, as in
+// Exponential. It returns [ErrShape] unless the shape is from 0.05 to 1000, and the errors of
+// Exponential.
 func Pareto(g Grid, least time.Duration, shape float64) (*DeltaQ, error) {
 	if err := checkMean("Pareto from", least); err != nil {
 		return nil, err
@@ -220,23 +222,24 @@ func Pareto(g Grid, least time.Duration, shape float64) (*DeltaQ, error) {
 	return c.model(g)
 }
 
-// paretoExcess is what exceeds h, with the shape a and at most left = (least/h)^a of the
-// delays above h: E[T−h; T>h] = left·h/(a−1) and E[(T−h)²; T>h] = left·2h²/((a−1)(a−2)).
+// paretoExcess returns the excess over h. shape is a, and at most a share left = (least/h)^a of
+// the delays is above h: E[T−h; T>h] = left·h/(a−1) and E[(T−h)²; T>h] = left·2h²/((a−1)(a−2)).
+// For a above 1 and 2, a−1 and a−2 are exact: multiples of an ulp of a, and smaller than a.
 func paretoExcess(h time.Duration, left, shape float64) excess {
 	e, x := unbounded(), float64(h)
 	if shape > 1 {
-		e.mean = divUp(mulUp(left, x), subDown(shape, 1))
+		e.mean = divUp(mulUp(left, x), shape-1)
 	}
 	if shape > 2 {
-		e.rms = rootUp(divUp(mulUp(left+left, mulUp(x, x)), mulDown(subDown(shape, 1), subDown(shape, 2))))
+		e.rms = rootUp(divUp(mulUp(left+left, mulUp(x, x)), mulDown(shape-1, shape-2)))
 	}
 	return e
 }
 
-// LogNormal returns the ΔQ of a delay whose logarithm has a normal distribution with
-// standard deviation sigma: F(t) = Φ(ln(t/median)/sigma). Of 68 % the delay is between
-// median/e^sigma and median·e^sigma. It has no end, as in Exponential. It returns
-// [ErrShape] unless sigma is from 0.001 to 10, and the errors of Exponential.
+// LogNormal returns the ΔQ of a delay whose logarithm has a normal distribution with standard
+// deviation sigma: F(t) = Φ(ln(t/median)/sigma). 68 % of the delays are between median/e^sigma
+// and median·e^sigma. The delay has no end, as in Exponential. It returns [ErrShape] unless sigma
+// is from 0.001 to 10, and the errors of Exponential.
 func LogNormal(g Grid, median time.Duration, sigma float64) (*DeltaQ, error) {
 	if err := checkMean("log-normal with median", median); err != nil {
 		return nil, err
@@ -263,9 +266,9 @@ func LogNormal(g Grid, median time.Duration, sigma float64) (*DeltaQ, error) {
 	return c.model(g)
 }
 
-// Normal returns the ΔQ of a delay with a normal distribution, F(t) = Φ((t − mean)/sd)
-// for t ≥ 0. As no delay is below 0, what the distribution has there is a delay of 0. It
-// has no end, as in Exponential. It returns [ErrDelay] unless 0 ≤ mean ≤ MaxModelDelay and
+// Normal returns the ΔQ of a delay with a normal distribution, F(t) = Φ((t − mean)/sd) for t ≥ 0.
+// Delays cannot be negative, so the part of the distribution below 0 counts as a delay of 0. The
+// delay has no end, as in Exponential. It returns [ErrDelay] unless 0 ≤ mean ≤ MaxModelDelay and
 // 0 < sd ≤ MaxModelDelay, and the errors of Exponential.
 func Normal(g Grid, mean, sd time.Duration) (*DeltaQ, error) {
 	if mean < 0 || mean > MaxModelDelay {
@@ -279,7 +282,8 @@ func Normal(g Grid, mean, sd time.Duration) (*DeltaQ, error) {
 	c := continuous{within: func(t time.Duration) Bounds {
 		return probability(half.Normal(at(t)))
 	}, beyond: func(h time.Duration) excess {
-		// What exceeds z falls with z: its lower end is the bound.
+		// The excess over z decreases as z grows, so the lower bound of z gives the upper bound
+		// of the excess.
 		lo, _ := at(h).Bounds(quad.Error)
 		z := quad.Of(lo)
 		q := probability(half.Normal(z.Neg()))
@@ -289,8 +293,8 @@ func Normal(g Grid, mean, sd time.Duration) (*DeltaQ, error) {
 	return c.model(g)
 }
 
-// normalExcess is what exceeds z in standard deviations, with Q = 1 − Φ(z) and the density
-// φ(z): E[Z−z; Z>z] = φ − zQ and E[(Z−z)²; Z>z] = (1+z²)Q − zφ.
+// normalExcess returns the excess over z in standard deviations, with Q = 1 − Φ(z) and the
+// density φ(z): E[Z−z; Z>z] = φ − zQ and E[(Z−z)²; Z>z] = (1+z²)Q − zφ.
 func normalExcess(z float64, q, phi Bounds) excess {
 	mean, second := phi.Hi, mulUp(addUp(1, mulUp(z, z)), q.Hi)
 	if z >= 0 {
@@ -301,7 +305,7 @@ func normalExcess(z float64, q, phi Bounds) excess {
 	return excess{max(0, mean), rootUp(max(0, second))}
 }
 
-// timesDelay is e·t for a t ≥ 0.
+// timesDelay returns e·t for t ≥ 0.
 func (e excess) timesDelay(t time.Duration) excess {
 	return excess{mulUp(float64(t), e.mean), mulUp(float64(t), e.rms)}
 }

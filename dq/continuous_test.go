@@ -10,13 +10,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A case is a model next to the same distribution of another library, in milliseconds.
+// A continuousCase is a model with the same distribution from another library, in milliseconds.
 type continuousCase struct {
 	d         *DeltaQ
 	err       error
 	within    func(t float64) float64
 	mean, sd  float64 // infinite ones are +Inf
-	leastHere float64 // the delay of the fastest
+	leastHere float64 // the smallest delay
 }
 
 func drawContinuous(rt *rapid.T, g Grid) continuousCase {
@@ -55,7 +55,7 @@ func drawContinuous(rt *rapid.T, g Grid) continuousCase {
 		m, err := Normal(g, d, time.Duration(sd))
 		c := continuousCase{m, err, distuv.Normal{Mu: x, Sigma: float64(sd) / float64(ms)}.CDF, x, float64(sd) / float64(ms), -1}
 		if x < 6*c.sd {
-			c.mean, c.sd = math.NaN(), math.NaN() // what is below 0 counts as 0
+			c.mean, c.sd = math.NaN(), math.NaN() // delays below 0 count as 0, so these differ
 		}
 		return c
 	}
@@ -63,8 +63,8 @@ func drawContinuous(rt *rapid.T, g Grid) continuousCase {
 	return continuousCase{m, err, distuv.Exponential{Rate: 1 / x}.CDF, x, x, 0}
 }
 
-// The bounds of a model are the distribution function at the edges, as another library
-// has it, and the moments contain those of the distribution.
+// At the edges, the bounds of a model are the distribution function that another library
+// calculates. The moments contain those of the distribution.
 func TestContinuousModels(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		g := mustGrid(t, ms/time.Duration(rapid.IntRange(1, 10).Draw(rt, "bins a ms")), rapid.IntRange(10, 2000).Draw(rt, "bins"))
@@ -76,7 +76,7 @@ func TestContinuousModels(t *testing.T) {
 		if d.Bounded() || d.Horizon() < g.DMax() || d.hi[n] != 1 {
 			rt.Fatalf("%v: bounded %v", d, d.Bounded())
 		}
-		const slack = 1e-11 // of the other library
+		const slack = 1e-11 // the accuracy of the other library
 		for k := 0; k <= n; k += 1 + n/100 {
 			at := c.within(float64(d.edge(k)) / float64(ms))
 			if c.leastHere >= float64(d.edge(k))/float64(ms) {
@@ -107,7 +107,7 @@ func TestContinuousModels(t *testing.T) {
 	})
 }
 
-// With a horizon far out and narrow bins the moments are close.
+// With a distant horizon and narrow bins, the bounds of the moments are tight.
 func TestContinuousMoments(t *testing.T) {
 	m := must(t)
 	g := mustGrid(t, ms/10, 20000) // 2 s
@@ -128,7 +128,7 @@ func TestContinuousMoments(t *testing.T) {
 	}
 }
 
-// Distributions that are others in special cases have the same bounds, but for
+// Where one distribution is a special case of another, both have the same bounds except for
 // rounding.
 func TestContinuousSpecialCases(t *testing.T) {
 	m := must(t)
@@ -207,4 +207,23 @@ func TestEnvelope(t *testing.T) {
 		d := m(Envelope(g, points))
 		pair{d, refSteps(steps)}.check(rt)
 	})
+}
+
+// The bounds of a model rise even where the error of the calculation makes them fall: a lower bound
+// holds at every later time, and an upper bound at every earlier one.
+func TestModelRises(t *testing.T) {
+	at := []Bounds{{0.25, 0.5}, {0.125, 0.625}, {0.5, 0.75}, {0.375, 0.5625}, {0.75, 0.875}}
+	c := continuous{
+		within: func(t time.Duration) Bounds { return at[t/ms] },
+		beyond: func(time.Duration) excess { return excess{1, 1} },
+	}
+	d, err := c.model(mustGrid(t, ms, 4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, want := range []Bounds{{0.25, 0.5625}, {0.25, 0.5625}, {0.5, 0.5625}, {0.5, 0.875}, {0.75, 1}} {
+		if got := d.At(k); got != want {
+			t.Errorf("bin %d: %v, want %v", k, got, want)
+		}
+	}
 }

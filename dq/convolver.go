@@ -5,12 +5,12 @@ import (
 	"math/bits"
 )
 
-// A convolver convolves the two discrete distributions of each of several ΔQs, and
-// knows how far its results may be from the exact ones.
+// A convolver convolves the lower and the upper distributions of several ΔQs, and bounds the
+// error of its results.
 type convolver struct {
 	plans  map[int]*transform
 	cache  map[cacheKey]*spectrum
-	cached int // complex numbers in cache
+	cached int // the number of complex numbers in cache
 
 	lo, hi, tmp []float64 // densities, for the direct method
 	product     []complex128
@@ -28,8 +28,8 @@ const (
 	forceFast
 )
 
-// A support is where a bound on a distribution function grows: it is 0 before the
-// edge from, and has its last value at the edge to and after.
+// A support is the range of edges in which a bound on a distribution function grows. The bound is
+// 0 before edge from and constant from edge to on.
 type support struct{ from, to int }
 
 func supportOf(f []float64) support {
@@ -41,8 +41,8 @@ func supportOf(f []float64) support {
 
 func (s support) len() int { return s.to - s.from + 1 }
 
-// convolve sets c.out to the operands of p that are not exact delays, in sequence,
-// later by those that are.
+// convolve sets c.out to the sequence of all operands of p: it convolves the operands that are
+// not exact delays, and shifts the result by the exact delays.
 func (c *Calculator) convolve(p parts) {
 	lo, hi := support{p.shift, p.shift}, support{p.shift, p.shift}
 	bins := p.shift
@@ -68,9 +68,9 @@ func (c *Calculator) convolve(p parts) {
 	cumulate(c.out.hi, d.hi, hi, p.total.Hi, float64(p.mass.Hi*(1+d.err.relative)), d.err.absolute)
 }
 
-// cumulate sets f to the distribution function of a density: 0 before its support,
-// total after it, and in between the sum so far times factor plus offset, which
-// bounds the exact one.
+// cumulate sets f to the distribution function of a density: 0 before its support and total after
+// it. Within the support, it is the sum up to each edge times factor plus offset, which bounds
+// the exact value.
 func cumulate(f, sums []float64, s support, total, factor, offset float64) {
 	clear(f[:s.from])
 	inside := f[s.from:s.to]
@@ -89,8 +89,8 @@ func cumulate(f, sums []float64, s support, total, factor, offset float64) {
 	}
 }
 
-// sumUp replaces each value by the sum up to it, with compensation: the sums are
-// wrong by an ulp or so, however many (Neumaier).
+// sumUp replaces each value by the sum of all values up to it. The summation is compensated
+// (Neumaier), so the error is about an ulp for any number of values.
 func sumUp(x []float64) {
 	var sum, rest float64
 	for i, p := range x {
@@ -101,30 +101,29 @@ func sumUp(x []float64) {
 	}
 }
 
-// ulps is n units in the last place of 1.
+// ulps returns n units in the last place of 1.
 func ulps(n int) float64 { return float64(float64(n) * 0x1p-52) }
 
-// A sumBound tells how far a sum of the first values of a density may be from the
-// exact one: by relative times itself, plus absolute.
+// A sumBound bounds the error of a sum of the first values of a density: relative times the sum,
+// plus absolute.
 type sumBound struct{ relative, absolute float64 }
 
-// A density is a convolution: of the lower and of the upper densities of operands,
-// each from the sum of the edges where theirs start. Of twins there is only the
-// upper one.
+// A density is the result of a convolution: that of the lower densities of the operands, and that
+// of the upper ones. Each begins at the sum of the edges at which the densities of the operands
+// begin. For twins only the upper one exists.
 type density struct {
 	lo, hi []float64
 	twins  bool
 	err    sumBound
 }
 
-// underflow is above what the products of a convolution can lose by being too
-// small for a float64, all together.
+// underflow is an upper bound on the total that the products of a convolution can lose because
+// they are too small for a float64.
 const underflow = 0x1p-1030
 
-// The costs of the two methods in nanoseconds, as measured by BenchmarkConvolve:
-// of one multiplication and addition, and of one complex number per doubling in a
-// transform. Only their ratio matters. At equal lengths they are the same at about
-// 50 bins.
+// The costs of the two methods in nanoseconds, measured by BenchmarkConvolve: one multiplication
+// and addition, and one complex number per doubling in a transform. Only their ratio matters. For
+// operands of equal length, both methods cost the same at about 50 bins.
 const (
 	directCost    = 1.0
 	transformCost = 1.0
@@ -162,14 +161,14 @@ func (v *convolver) densities(xs []*DeltaQ) density {
 	return d
 }
 
-// maxTwinDifference is the difference, summed over a density, up to which the lower
-// and the upper one count as the same: that of an observed ΔQ, a bin apart, and of
-// what is made of such by sequence.
+// maxTwinDifference is the largest difference, summed over a density, at which the lower and the
+// upper density count as equal. The two densities of an observed ΔQ are
+// equal in this sense, one bin apart. The densities of a sequence of observed ΔQs are too.
 const maxTwinDifference = 1e-13
 
-// twins tells whether the lower and upper densities of each operand are the same
-// but for their place. Then one is convolved for both, and a sum of the result is
-// wrong by at most difference more.
+// twins reports whether the lower and upper densities of each operand are equal except for a
+// shift. Then a single convolution serves both, and adds at most difference to the error of a
+// sum.
 func twins(xs []*DeltaQ) (difference float64, ok bool) {
 	for _, x := range xs {
 		l, h := supportOf(x.lo), supportOf(x.hi)

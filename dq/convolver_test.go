@@ -48,7 +48,7 @@ func reversed(i, size int) int {
 	return out
 }
 
-// random returns an observed-like ΔQ of n bins with mass in all of them.
+// random returns a ΔQ of n bins like an observed one, with mass in all bins.
 func random(t testing.TB, r *rand.Rand, n int) *DeltaQ {
 	t.Helper()
 	counts := make([]uint64, n)
@@ -62,7 +62,7 @@ func random(t testing.TB, r *rand.Rand, n int) *DeltaQ {
 	return d
 }
 
-func TestFastIsDirect(t *testing.T) {
+func TestFastEqualsDirect(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{1, 2, 3, 50, 200, 1000, 4000} {
 		x, y := random(t, r, n), random(t, r, n)
@@ -98,8 +98,8 @@ func checkFastIsDirect(t rapid.TB, xs ...*DeltaQ) {
 	}
 }
 
-// The bound on the error of the fast method stays below the tolerance at the
-// largest size, for distributions as large data have.
+// At the largest size, the error bound of the fast method stays below the tolerance for typical
+// large data.
 func TestFastErrorBound(t *testing.T) {
 	x := random(t, rand.New(rand.NewPCG(1, 2)), MaxBins/2)
 	var v convolver
@@ -113,7 +113,7 @@ func TestFastErrorBound(t *testing.T) {
 	}
 }
 
-func TestSpectraAreReused(t *testing.T) {
+func TestSpectraAreReusedUnlessChanged(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	x, y, d := random(t, r, 1000), random(t, r, 1000), new(DeltaQ)
 	c := &Calculator{conv: convolver{force: forceFast}}
@@ -121,7 +121,7 @@ func TestSpectraAreReused(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := testing.AllocsPerRun(10, func() {
-		x.lo[3] = x.lo[2] // a change that has to be noticed
+		x.lo[3] = x.lo[2] // the calculator must detect this change
 		if err := c.Sequential(d, x, y); err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestSpectraAreReused(t *testing.T) {
 	near(t, "after a change", d, want)
 }
 
-// A sequence that needs more bins than there may be gets wider ones.
+// A sequence that would need more than MaxBins bins has wider bins.
 func TestSequentialWidens(t *testing.T) {
 	m := must(t)
 	x := random(t, rand.New(rand.NewPCG(1, 2)), 40000)

@@ -3,12 +3,13 @@ package dq
 import (
 	"fmt"
 	"math"
+	"sort"
 	"time"
 )
 
-// A NoResidualError says that no ΔQ exists that makes the whole out of the part,
-// and where that is seen: within At the whole is done with probability at least
-// Needs, while the part, with whatever follows it, can reach Possible at most.
+// A NoResidualError means that no ΔQ in sequence with the part gives the whole. It shows where
+// the bounds prove this: within At, the whole succeeds with probability at least Needs, but the
+// part followed by any ΔQ succeeds with probability at most Possible.
 type NoResidualError struct {
 	At              time.Duration
 	Needs, Possible float64
@@ -19,12 +20,12 @@ func (e *NoResidualError) Error() string {
 		e.At, e.Needs, e.Possible)
 }
 
-// An UndecidedError says that the bounds of a part cannot tell whether the part alone meets a
-// QTA, and where: the bounds are on both sides of what is required there.
+// An UndecidedError means that the bounds of a part do not show whether the part alone meets a
+// QTA. The requirement lies between the bounds at the given point.
 type UndecidedError struct {
 	Required Step
-	Final    bool   // the requirement is that on success at all; Required.T is 0 then
-	Reached  Bounds // the probability of the part there
+	Final    bool   // the requirement on overall success; Required.T is then 0
+	Reached  Bounds // the bounds on the probability of the part at this point
 }
 
 func (e *UndecidedError) Error() string {
@@ -36,32 +37,32 @@ func (e *UndecidedError) Error() string {
 		within, e.Required.P, e.Reached.Lo, e.Reached.Hi)
 }
 
-// A Residual is what is left of a whole when a part is taken out of the sequence.
+// A Residual is the rest of a sequence after a part has been removed.
 type Residual struct {
-	// Bounds contain every ΔQ that makes, in sequence with one within the bounds
-	// of the part, one within the bounds of the whole.
+	// Bounds contains each ΔQ that, in sequence with some ΔQ within the bounds of the part, gives
+	// a ΔQ within the bounds of the whole.
 	Bounds *DeltaQ
 
-	// Estimate is one that reproduces the whole: the quotient of the two where it
-	// is a distribution, otherwise the one of greatest likelihood.
+	// Estimate, in sequence with the part, gives the whole as closely as possible. It is the
+	// quotient of the two if that is a distribution, and otherwise the ΔQ of greatest likelihood.
 	Estimate *DeltaQ
 
-	// Error is the largest distance of Estimate, in sequence with the part, from
-	// the whole. It is near 0 for a true quotient. Where it is large, the whole is
-	// no sequence of the part and something independent of it.
+	// Error is the largest distance between the whole and Estimate in sequence with the part. It is
+	// near 0 for a true quotient. If it is large, the whole is not a sequence of the part and
+	// something independent of it.
 	Error float64
-	At    time.Duration // the first time at which the distance is that large
+	At    time.Duration // the first time at which the distance is Error
 }
 
-// maxDeconvolved is the number of bins above which a deconvolution, whose cost is
-// quadratic, uses wider ones: of both operands together.
+// maxDeconvolved is the largest total number of bins of both operands for a deconvolution. Above
+// it, the operands are rebinned, because the cost is quadratic.
 const maxDeconvolved = 2048
 
-// Deconvolve returns the residual R of whole = part ⊕ R. It returns a
-// [*NoResidualError] where the bounds prove that there is none, and [ErrNoData]
-// where one of the two is empty. Operands of more than 2048 bins together are rebinned.
+// Deconvolve returns the residual R of whole = part ⊕ R. It returns a [*NoResidualError] if the
+// bounds prove that no residual exists, and [ErrNoData] if one of the two is empty. Operands with
+// more than 2048 bins in total are rebinned.
 //
-// With F_W = F_P ⊕ F_R the bounds follow for all times τ and t from
+// From F_W = F_P ⊕ F_R, two bounds follow for all times τ and t:
 //
 //	F_P(a)·F_R(τ) ≤ F_W(τ+a)
 //	F_W(t) ≤ F_R(τ)·F_P(t) + (s_R − F_R(τ))·F_P(t−τ).
@@ -95,7 +96,7 @@ func residualBounds(w, p *DeltaQ) (*DeltaQ, error) {
 	if ws.Lo > ps.Hi+Tolerance {
 		return nil, &NoResidualError{At: w.Horizon(), Needs: ws.Lo, Possible: ps.Hi}
 	}
-	success := 1.0 // at most
+	success := 1.0 // an upper bound
 	if ps.Lo > 0 {
 		success = min(1, divUp(ws.Hi, ps.Lo))
 	}
@@ -108,21 +109,20 @@ func residualBounds(w, p *DeltaQ) (*DeltaQ, error) {
 			possible := addUp(mulUp(p.At(at).Hi, hi), mulUp(subUp(success, hi), p.At(at-k-1).Hi))
 			return nil, &NoResidualError{At: w.edge(at), Needs: w.At(at).Lo, Possible: possible}
 		}
-		// The upper bound rises with k, as the whole does. What bounds the residual from below at
-		// one time bounds it at the later ones.
+		// The upper bound rises with k, because the whole does. A lower bound at one time is also
+		// a lower bound at every later time.
 		out.lo[k], out.hi[k] = min(lo, hi), hi
 		if k > 0 {
 			out.lo[k] = max(out.lo[k], out.lo[k-1])
 		}
 	}
-	// The whole exceeds the horizon by at least as much as the residual does, wherever the
-	// part succeeds.
+	// If the part succeeds, the whole exceeds the horizon by at least as much as the residual.
 	out.excess = w.excess.given(ps.Lo)
 	out.trim()
 	return out, nil
 }
 
-// residualAbove bounds F_R within bin k from above by F_W(τ+a)/F_P(a).
+// residualAbove returns an upper bound of F_R within bin k, by F_W(τ+a)/F_P(a).
 func residualAbove(w, p *DeltaQ, k int, success float64) float64 {
 	hi := success
 	for a := range p.lo {
@@ -133,8 +133,8 @@ func residualAbove(w, p *DeltaQ, k int, success float64) float64 {
 	return hi
 }
 
-// residualBelow bounds F_R at edge k from below, and tells the edge of the whole
-// that does it. A bound above 1 is the sign of a contradiction.
+// residualBelow returns a lower bound of F_R at edge k, and the edge of the whole that it results
+// from. A bound above 1 means a contradiction.
 func residualBelow(w, p *DeltaQ, k int, success float64) (lo float64, at int) {
 	for i := k; i < len(w.lo); i++ {
 		later, all := p.At(i-k-1).Hi, p.At(i).Hi
@@ -153,7 +153,8 @@ func residualBelow(w, p *DeltaQ, k int, success float64) (lo float64, at int) {
 	return lo, at
 }
 
-// estimate is the quotient of the lower distributions and that of the upper ones.
+// estimate returns a ΔQ between the quotient of the lower distributions and that of the upper
+// ones.
 func estimate(w, p *DeltaQ) *DeltaQ {
 	lo := quotient(w.lo, p.lo)
 	hi := quotient(w.hi, p.hi)
@@ -168,9 +169,9 @@ func estimate(w, p *DeltaQ) *DeltaQ {
 	return out
 }
 
-// quotient is the distribution function r with w = p ⊕ r, or as near as can be.
-// Division from the one end grows rounding errors where division from the other
-// does not; where both do, or where there is no true quotient, it is fitted.
+// quotient returns the distribution function r with w = p ⊕ r, or the closest one. Division is
+// stable from one end of the density and may amplify rounding errors from the other. If it is
+// unstable from both ends, or if no true quotient exists, r is fitted.
 func quotient(w, p []float64) []float64 {
 	dw, dp := appendDensity(nil, w), appendDensity(nil, p)
 	from := supportOf(w).from - supportOf(p).from
@@ -189,7 +190,7 @@ func quotient(w, p []float64) []float64 {
 	return cumulative(fit(appendAll(w), appendAll(p)), 0)
 }
 
-// appendAll is the density of f from 0 to its last edge.
+// appendAll returns the density of f from 0 to its last edge.
 func appendAll(f []float64) []float64 {
 	out, before := make([]float64, 0, len(f)), 0.0
 	for _, v := range f {
@@ -199,7 +200,7 @@ func appendAll(f []float64) []float64 {
 	return out
 }
 
-// divide is the first n terms of the power series w/p; p[0] is not 0.
+// divide returns the first n terms of the power series w/p. p[0] must not be 0.
 func divide(w, p []float64, n int) []float64 {
 	r := make([]float64, n)
 	for k := range r {
@@ -221,12 +222,12 @@ func flip(x []float64) []float64 {
 	return out
 }
 
-// quotientError is how far a quotient may be from non-negative, and its product
-// from the whole.
+// quotientError is the tolerance for a quotient: for negative values, and for the distance of its
+// product from the whole.
 const quotientError = 1e-9
 
-// isQuotient tells that r is a distribution and times p is w. It sets what is
-// negative by no more than rounding to 0.
+// isQuotient reports whether r is a distribution and r times p is w, within quotientError. It
+// sets negative values within the tolerance to 0.
 func isQuotient(w, p, r []float64) bool {
 	var sum float64
 	for i, v := range r {
@@ -255,7 +256,7 @@ func isQuotient(w, p, r []float64) bool {
 	return true
 }
 
-// cumulative is the distribution function of a density that starts at an edge.
+// cumulative returns the distribution function of a density that starts at an edge.
 func cumulative(density []float64, from int) []float64 {
 	out := make([]float64, from, from+len(density))
 	var sum accumulator
@@ -266,12 +267,12 @@ func cumulative(density []float64, from int) []float64 {
 	return out
 }
 
-// fitRounds is the number of steps of fit: after them the change is far below what
+// fitRounds is the number of iterations of fit. After that many, the changes are far smaller than
 // bins can show.
 const fitRounds = 200
 
-// fit finds the non-negative r of greatest likelihood for w = p ⊕ r, by the
-// iteration of Richardson (1972) and Lucy (1974), which keeps the sum.
+// fit returns the non-negative r of greatest likelihood for w = p ⊕ r. It uses the iteration of
+// Richardson (1972) and Lucy (1974), which preserves the sum.
 func fit(w, p []float64) []float64 {
 	n := len(w)
 	r, product, ratio := make([]float64, n), make([]float64, n), make([]float64, n)
@@ -280,7 +281,7 @@ func fit(w, p []float64) []float64 {
 		sumP += v
 	}
 	for i := range r {
-		r[i] = 1 // in the first round any start with all masses the same becomes the same
+		r[i] = 1 // the first iteration gives the same result from any start with equal masses
 	}
 	for range fitRounds {
 		clear(product)
@@ -322,23 +323,23 @@ func bounded(r []float64) []float64 {
 	return r
 }
 
-// A Budget is what a QTA on a sequence leaves for the rest of it, given one part.
+// A Budget is the delay or failure that a QTA on a sequence leaves for the other parts, if one
+// part is known.
 type Budget struct {
-	// Delay is the longest fixed delay the rest may have, if it never fails;
-	// Failure the highest probability of failure it may have, if it takes no time.
-	// Both are guaranteed to meet the QTA.
+	// Delay is the longest fixed delay that the rest may have if it never fails. Failure is the
+	// highest probability of failure that the rest may have if it takes no time. With either of
+	// them the QTA is certainly met.
 	Delay   time.Duration
 	Failure float64
 
-	// Floor are points that every rest has to reach, whatever its shape: necessary
-	// and, alone, not sufficient.
+	// Floor contains points that every rest must reach. This is necessary but not sufficient. The
+	// points are at the edges of bins of the part, up to edge MaxBins.
 	Floor []Step
 }
 
-// BudgetFor returns what q leaves for the rest of a sequence of which part is a
-// part. It returns a [*NoResidualError] where part alone certainly fails q, an
-// [*UndecidedError] where its bounds cannot tell whether it does, and [ErrNoData] where part
-// is empty.
+// BudgetFor returns what q leaves for the other parts of a sequence that contains part. It returns
+// a [*NoResidualError] if part alone certainly fails q, an [*UndecidedError] if its bounds do not
+// show whether it does, and [ErrNoData] if part is empty.
 func BudgetFor(q QTA, part *DeltaQ) (Budget, error) {
 	j, err := q.Judge(part)
 	if err != nil {
@@ -354,16 +355,23 @@ func BudgetFor(q QTA, part *DeltaQ) (Budget, error) {
 			continue
 		}
 		b.Failure = min(b.Failure, max(0, subDown(1, divUp(p.Required.P, reached))))
-		if p.HasTime && !p.Final {
-			b.Delay = min(b.Delay, max(0, p.Time.Lo))
+		if !p.Final {
+			b.Delay = min(b.Delay, p.Required.T-metFrom(part, p.Required.P))
 		}
 	}
 	b.Floor = floor(q, part)
 	return b, nil
 }
 
-// missedBy returns an error for the first point of a judgement that a part certainly misses.
-// Where there is none, the error is for the first point that the part may miss.
+// metFrom returns the first edge from which on d certainly meets a required probability, as AtLeast
+// decides. Some edge must meet it. A quantile may be later: if d has no end, it ignores the
+// Tolerance.
+func metFrom(d *DeltaQ, p float64) time.Duration {
+	return d.edge(sort.SearchFloat64s(d.lo, lessTolerance(p)))
+}
+
+// missedBy returns an error for the first point of a judgement that the part certainly misses. If
+// there is no such point, the error is for the first one that the part may miss.
 func missedBy(part *DeltaQ, j Judgement) error {
 	var undecided error
 	for _, p := range j.Points {
@@ -382,7 +390,7 @@ func missedBy(part *DeltaQ, j Judgement) error {
 	return undecided
 }
 
-// floor applies the second inequality of Deconvolve to the points of q, at edges.
+// floor applies the second inequality of Deconvolve to the points of q, at the edges of bins.
 func floor(q QTA, part *DeltaQ) []Step {
 	if len(q.steps) == 0 {
 		return nil
@@ -398,7 +406,7 @@ func floor(q QTA, part *DeltaQ) []Step {
 	return out
 }
 
-// floorAt is the least value at a time of the distribution function of the rest.
+// floorAt returns the lowest value that the distribution function of the rest may have at a time.
 func floorAt(q QTA, part *DeltaQ, at time.Duration) float64 {
 	var bound float64
 	for _, s := range q.steps {

@@ -33,8 +33,8 @@ func near1e9(t rapid.TB, got, want *DeltaQ) {
 	})
 }
 
-// Whatever the residual is, the bounds contain it, and there is no false proof of
-// none.
+// The bounds contain the true residual, and Deconvolve never wrongly reports that no residual
+// exists.
 func TestDeconvolveContains(t *testing.T) {
 	m := must(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -62,7 +62,7 @@ func (p pair) checkWithin(rt *rapid.T, tolerance float64) {
 	}
 }
 
-func TestDeconvolveFindsNone(t *testing.T) {
+func TestDeconvolveWithoutResidual(t *testing.T) {
 	m := must(t)
 	g := mustGrid(t, ms, 1)
 	u := m(Uniform(g, 0, 10*ms))
@@ -91,8 +91,8 @@ func TestDeconvolveFindsNone(t *testing.T) {
 	}
 }
 
-// A whole that is no sequence of the part, but not provably so, is fitted, and the
-// error says how badly.
+// If the whole is not a sequence of the part, but the bounds do not prove that, the residual is
+// fitted. Error shows how bad the fit is.
 func TestDeconvolveFits(t *testing.T) {
 	m := must(t)
 	g := mustGrid(t, ms, 1)

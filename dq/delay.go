@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// ParseDelay reads a delay as [time.ParseDuration] does, such as 1.5ms or 1h30m, and
-// exactly: it returns [ErrDelay] for a text that is no delay, for one that is not a
-// whole number of nanoseconds, such as 0.6ns, and for one that is out of range.
+// ParseDelay reads a delay as [time.ParseDuration] does, such as 1.5ms or 1h30m, but only if the
+// result is exact. It returns [ErrDelay] if the text is not a delay, if it is not a whole number
+// of nanoseconds, such as 0.6ns, or if it is out of range.
 func ParseDelay(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if err != nil {
@@ -22,8 +22,8 @@ func ParseDelay(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// FormatDelay writes a delay exactly, so that [ParseDelay] reads it: in the largest unit
-// of which it is at least one, minutes and hours only if whole. It is for d ≥ 0.
+// FormatDelay writes a delay d ≥ 0 exactly, so that [ParseDelay] reads it. It uses the largest unit
+// in which the delay is at least one, but minutes and hours only if the result is whole.
 func FormatDelay(d time.Duration) string {
 	switch {
 	case d >= time.Hour && d%time.Hour == 0:
@@ -40,7 +40,7 @@ func FormatDelay(d time.Duration) string {
 	return decimal(d, time.Nanosecond) + "ns"
 }
 
-// decimal returns how many units d is. A unit of which it is not a whole number is a
+// decimal returns d/unit as a decimal. If d is not a whole number of units, the unit must be a
 // power of ten.
 func decimal(d, unit time.Duration) string {
 	whole := strconv.FormatInt(int64(d/unit), 10)
@@ -48,15 +48,15 @@ func decimal(d, unit time.Duration) string {
 	if rest == 0 {
 		return whole
 	}
-	digits := strconv.FormatInt(int64(unit+rest), 10)[1:] // with the zeros before
+	digits := strconv.FormatInt(int64(unit+rest), 10)[1:] // with leading zeros
 	return whole + "." + strings.TrimRight(digits, "0")
 }
 
-// nanoseconds is the exact value of a text that time.ParseDuration takes.
+// nanoseconds returns the exact value of a text that time.ParseDuration accepts.
 func nanoseconds(text string) *big.Rat {
 	rest := strings.TrimLeft(text, "+-")
 	sum := new(big.Rat)
-	for rest != "" && rest != "0" {
+	for rest != "" {
 		number := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789."))]
 		rest = rest[len(number):]
 		unit := rest[:len(rest)-len(strings.TrimLeft(rest, "hmsnuµμ"))]

@@ -22,7 +22,8 @@ func TestParseDelay(t *testing.T) {
 	}
 }
 
-// Whatever is read is exactly what is written.
+// ParseDelay agrees with time.ParseDuration. If it reads the text of a delay, it returns exactly
+// the same delay.
 func FuzzParseDelay(f *testing.F) {
 	for _, text := range []string{"1.5ms", "1h0.5m", "0.6ns", "-.5us", "0"} {
 		f.Add(text)

@@ -7,27 +7,26 @@ import (
 	"time"
 )
 
-// A DeltaQ is a ΔQ known within bounds: two discrete distributions on the edges
-// k·width of bins, one pessimistic, one optimistic. For the exact distribution
-// function F, and every t ≥ 0,
+// A DeltaQ is a ΔQ known within bounds: two discrete distributions on the edges k·width of bins,
+// one pessimistic and one optimistic. For the exact distribution function F, and every t ≥ 0,
 //
 //	lo[⌊t/width⌋] ≤ F(t) ≤ hi[⌊t/width⌋]
 //
-// where an index beyond the last, n, stands for n. Discretisation moves a delay to
-// one edge of its bin, up for lo and down for hi; every operator is monotonic in
-// each operand, so it may be applied to the lower and to the upper bounds alone,
-// and what comes out contains the exact result. All arithmetic is rounded outwards.
+// where indices above n count as n. Discretisation moves a delay to one edge of
+// its bin, up for lo and down for hi. Every operator is monotonic in each operand, so it can be
+// applied to the lower and to the upper bounds separately, and the result contains the exact one.
+// All arithmetic is rounded outwards.
 //
-// The zero DeltaQ holds no data: operators refuse it with [ErrNoData], and what it
-// is asked is false. A nil one is the same.
+// The zero DeltaQ and a nil pointer hold no data. Operators reject them with [ErrNoData], and
+// methods that return a figure and a bool return false.
 type DeltaQ struct {
 	width  time.Duration
 	lo, hi []float64 // n+1 values each, non-decreasing, 0 ≤ lo ≤ hi ≤ 1
 
-	excess excess // how much successes exceed the horizon n·width
+	excess excess // how far successes exceed the horizon n·width
 }
 
-// Empty tells that there is no data: the zero DeltaQ.
+// Empty reports whether there is no data, as in the zero DeltaQ.
 func (d *DeltaQ) Empty() bool { return d == nil || len(d.lo) == 0 }
 
 // Width is the width of the bins.
@@ -38,8 +37,8 @@ func (d *DeltaQ) Width() time.Duration {
 	return d.width
 }
 
-// Bins is the number of bins, n; the bounds have n+1 values. It is as small as the
-// distribution allows: 0 for never.
+// Bins is the number of bins, n. The bounds have n+1 values. n is as small as the distribution
+// allows: 0 for never.
 func (d *DeltaQ) Bins() int {
 	if d.Empty() {
 		return 0
@@ -47,11 +46,11 @@ func (d *DeltaQ) Bins() int {
 	return len(d.lo) - 1
 }
 
-// Horizon is n·width. Only a model that has no end, such as [Exponential], can
-// have successes after it; then Bounded is false.
+// Horizon is n·width. Only a model without an end, such as [Exponential], can have successes
+// after it. Then Bounded returns false.
 func (d *DeltaQ) Horizon() time.Duration { return time.Duration(d.Bins()) * d.Width() }
 
-// Bounded tells that no success comes after the horizon.
+// Bounded reports whether there is no success after the horizon.
 func (d *DeltaQ) Bounded() bool { return d == nil || d.excess == (excess{}) }
 
 // AppendBounds appends the n+1 values of the lower and of the upper bound at the
@@ -63,8 +62,8 @@ func (d *DeltaQ) AppendBounds(lo, hi []float64) (lower, upper []float64) {
 	return append(lo, d.lo...), append(hi, d.hi...)
 }
 
-// At bounds the distribution function within bin k, k·width ≤ t < (k+1)·width.
-// It is zero for k < 0 and without data.
+// At returns bounds on the distribution function within bin k, k·width ≤ t < (k+1)·width. They
+// are zero for k < 0 and without data.
 func (d *DeltaQ) At(k int) Bounds {
 	if k < 0 || d.Empty() {
 		return Bounds{}
@@ -73,7 +72,7 @@ func (d *DeltaQ) At(k int) Bounds {
 	return Bounds{d.lo[k], d.hi[k]}
 }
 
-// ProbabilityWithin bounds the probability of success within t. It is false
+// ProbabilityWithin returns bounds on the probability of success within t. It returns false
 // without data.
 func (d *DeltaQ) ProbabilityWithin(t time.Duration) (Bounds, bool) {
 	if d.Empty() {
@@ -85,12 +84,12 @@ func (d *DeltaQ) ProbabilityWithin(t time.Duration) (Bounds, bool) {
 	return d.At(d.index(t)), true
 }
 
-// index is ⌊t/width⌋, at most n.
+// index returns ⌊t/width⌋, but at most n.
 func (d *DeltaQ) index(t time.Duration) int {
 	return int(min(t/d.width, time.Duration(d.Bins())))
 }
 
-// Success bounds the probability of success at all, lim F(t). It is false without
+// Success returns bounds on the probability of success at all, lim F(t). It returns false without
 // data.
 func (d *DeltaQ) Success() (Bounds, bool) {
 	if d.Empty() {
@@ -99,7 +98,7 @@ func (d *DeltaQ) Success() (Bounds, bool) {
 	return d.At(d.Bins()), true
 }
 
-// IntangibleMass bounds the probability of failure, 1 − Success. It is false
+// IntangibleMass returns bounds on the probability of failure, 1 − Success. It returns false
 // without data.
 func (d *DeltaQ) IntangibleMass() (Bounds, bool) {
 	if d.Empty() {
@@ -109,16 +108,15 @@ func (d *DeltaQ) IntangibleMass() (Bounds, bool) {
 	return Bounds{subDown(1, s.Hi), subUp(1, s.Lo)}, true
 }
 
-// Quantile bounds the p-quantile over all executions, the least t with
-// F(t) ≥ p. Hi is [Unreached] where the quantile may fall in the intangible mass,
-// or after the horizon. Quantile is false where it certainly falls in the
-// intangible mass, without data, and for p outside [0, 1].
+// Quantile returns bounds on the p-quantile over all executions, the least t with F(t) ≥ p. Hi is
+// [Unreached] if the quantile may be in the intangible mass or after the horizon. Quantile
+// returns false if it is certainly in the intangible mass, without data, and for p outside [0,
+// 1].
 //
-// At ties [Tolerance] decides: F(t) ≥ p is [AtLeast], so Hi is at least the exact
-// quantile of p − Tolerance. Only where the exact F stays within Tolerance below p for a
-// while is Hi below the exact quantile of p. A model without end comes near its
-// probability of success and never reaches it, so there Hi is at least the exact
-// quantile of p in every case.
+// [Tolerance] decides ties: F(t) ≥ p means [AtLeast], so Hi is at least the exact quantile of p −
+// Tolerance. Hi is below the exact quantile of p only if the exact F stays within Tolerance below
+// p for a while. A model without an end approaches its probability of success but never reaches
+// it. For that probability, Hi is always at least the exact quantile of p.
 func (d *DeltaQ) Quantile(p float64) (Interval, bool) {
 	if d.Empty() || !(p >= 0 && p <= 1) {
 		return Interval{}, false
@@ -135,7 +133,7 @@ func (d *DeltaQ) Quantile(p float64) (Interval, bool) {
 		p = less
 	}
 	v := Interval{d.edge(from), Unreached}
-	if to := sort.SearchFloat64s(d.lo, p); to < len(d.lo) {
+	if to := sort.SearchFloat64s(d.lo, p); to <= d.Bins() {
 		v.Hi = d.edge(to)
 	}
 	return v, true
@@ -143,32 +141,31 @@ func (d *DeltaQ) Quantile(p float64) (Interval, bool) {
 
 func (d *DeltaQ) edge(k int) time.Duration { return time.Duration(k) * d.width }
 
-// Earliest bounds the delay of the fastest success. Hi is [Unreached] where there
-// may be none. It is false where there is none, and without data.
+// Earliest returns bounds on the delay of the fastest success. Hi is [Unreached] if there may be
+// no success. Earliest returns false if there is certainly no success, and without data.
 func (d *DeltaQ) Earliest() (Interval, bool) {
 	if d.Empty() || d.hi[d.Bins()] == 0 {
 		return Interval{}, false
 	}
 	v := Interval{d.edge(firstPositive(d.hi)), Unreached}
-	if k := firstPositive(d.lo); k < len(d.lo) {
+	if k := firstPositive(d.lo); k <= d.Bins() {
 		v.Hi = d.edge(k)
 	}
 	return v, true
 }
 
-// firstPositive is the first index of a positive value of a non-decreasing
-// function, and its length where there is none.
+// firstPositive returns the first index at which a non-decreasing function is positive, or the
+// length of f if it is never positive.
 func firstPositive(f []float64) int {
 	return sort.Search(len(f), func(k int) bool { return f[k] > 0 })
 }
 
-// firstFull is the first index at which a non-decreasing function has reached its
-// last value.
+// firstFull returns the first index at which a non-decreasing function has its last value.
 func firstFull(f []float64) int { return sort.SearchFloat64s(f, f[len(f)-1]) }
 
-// Deadline bounds the delay of the slowest success: after it the distribution
-// function does not grow any more. Hi is [Unreached] where d is not Bounded. It is
-// false where no execution succeeds, and without data.
+// Deadline returns bounds on the delay of the slowest success. After it the distribution function
+// does not grow any more. Hi is [Unreached] if d is not Bounded. Deadline returns false if no
+// execution succeeds, and without data.
 func (d *DeltaQ) Deadline() (Interval, bool) {
 	n := d.Bins()
 	if d.Empty() || d.hi[n] == 0 {
@@ -182,8 +179,8 @@ func (d *DeltaQ) Deadline() (Interval, bool) {
 	return v, true
 }
 
-// Equal tells whether d and x hold the same bounds at all times, bit by bit,
-// whatever the width of their bins.
+// Equal reports whether d and x have the same bounds at all times, bit by bit. The widths of their
+// bins may differ.
 func (d *DeltaQ) Equal(x *DeltaQ) bool {
 	if d.Empty() || x.Empty() {
 		return d.Empty() == x.Empty()
@@ -191,7 +188,7 @@ func (d *DeltaQ) Equal(x *DeltaQ) bool {
 	if d.excess != x.excess {
 		return false
 	}
-	same := true
+	var same bool
 	eachStep(d, x, func(_ time.Duration, a, b Bounds) bool {
 		same = a == b
 		return same
@@ -235,7 +232,7 @@ func (d *DeltaQ) Clone() *DeltaQ {
 	return &DeltaQ{width: d.width, lo: slices.Clone(d.lo), hi: slices.Clone(d.hi), excess: d.excess}
 }
 
-// String is a summary for people: width, bins, and the bounds of success.
+// String returns a short summary: the bin width, the number of bins, and the bounds of success.
 func (d *DeltaQ) String() string {
 	if d.Empty() {
 		return "no data"
@@ -244,7 +241,7 @@ func (d *DeltaQ) String() string {
 	return fmt.Sprintf("%d bins of %v, success %.6g to %.6g", d.Bins(), d.width, s.Lo, s.Hi)
 }
 
-// trim takes away the bins at the end in which nothing can happen any more.
+// trim removes the bins at the end in which the distribution function certainly does not change.
 func (d *DeltaQ) trim() {
 	n := d.Bins()
 	for d.Bounded() && n > 0 && d.lo[n-1] == d.hi[n] {
@@ -273,8 +270,8 @@ func (d *DeltaQ) setAtom(width time.Duration, k int, mass Bounds) {
 	d.lo[k], d.hi[k] = mass.Lo, mass.Hi
 }
 
-// atom is the delay, in bins, and the probability of a d that is exactly one delay
-// or a failure.
+// atom returns the delay in bins and the success probability of a ΔQ in which every success has
+// the same delay. It returns false for any other ΔQ.
 func (d *DeltaQ) atom() (k int, mass Bounds, ok bool) {
 	n := d.Bins()
 	if !d.Bounded() || n > 0 && d.hi[n-1] != 0 {
@@ -283,8 +280,8 @@ func (d *DeltaQ) atom() (k int, mass Bounds, ok bool) {
 	return n, Bounds{d.lo[n], d.hi[n]}, true
 }
 
-// isConstant tells that d is at its only value from the start, as never is: it has
-// no edge that another width could miss.
+// isConstant reports whether d has its final value from delay 0 on, as never does. Such a ΔQ has
+// no edge that could be lost by rebinning.
 func (d *DeltaQ) isConstant() bool { return len(d.lo) == 1 && d.Bounded() }
 
 func checkProbability(p float64) error {
@@ -294,7 +291,7 @@ func checkProbability(p float64) error {
 	return nil
 }
 
-// Clear makes d empty, with no data, and keeps its memory for the next result.
+// Clear removes the data from d, and keeps its memory for the next result.
 func (d *DeltaQ) Clear() {
 	if d == nil {
 		return

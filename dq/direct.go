@@ -2,8 +2,8 @@ package dq
 
 import "slices"
 
-// direct multiplies out. All terms are non-negative, so each value of the result
-// is within a relative error of one half ulp for each term and operation.
+// direct convolves by multiplying all pairs of values. All terms are non-negative, so the
+// relative error of each value of the result is at most half an ulp for each term and operation.
 func (v *convolver) direct(xs []*DeltaQ, twins bool) density {
 	v.hi = appendDensity(v.hi[:0], xs[0].hi)
 	terms := 4
@@ -20,8 +20,8 @@ func (v *convolver) direct(xs []*DeltaQ, twins bool) density {
 	return density{lo: v.lo, hi: v.hi, err: sumBound{relative: ulps(terms), absolute: underflow}}
 }
 
-// multiply convolves a with the density of the distribution function f. It returns
-// its own working memory, and takes a for the next time.
+// multiply convolves a with the density of the distribution function f. The result is in working
+// memory of the convolver. multiply keeps a as working memory for the next call.
 func (v *convolver) multiply(a, f []float64) []float64 {
 	s := supportOf(f)
 	n := len(a) + s.len() - 1

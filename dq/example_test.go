@@ -70,7 +70,7 @@ func ExampleQTA_Judge() {
 	// met: yes, slack 1ms at point 0, 0.03 at point 3
 }
 
-// A requirement, and a first worker: what may the second one cost?
+// The requirement and a first worker leave a budget for a second worker.
 func ExampleBudgetFor() {
 	grid, err := dq.NewGrid(time.Millisecond, 100)
 	if err != nil {

@@ -6,22 +6,23 @@ import (
 	"slices"
 )
 
-// A spectrum is the transform of the densities of one ΔQ, with what it was made of,
-// to be recognised.
+// A spectrum is the transform of the densities of a ΔQ. It includes the bounds of the ΔQ, to
+// detect changes.
 type spectrum struct {
 	lo, hi []float64 // the bounds of the ΔQ
 	z      []complex128
 	norm   float64 // the 2-norm of the densities
 }
 
-// A cacheKey finds a spectrum; the content of the ΔQ decides whether it holds.
+// A cacheKey identifies a cached spectrum. The spectrum is valid only if the ΔQ still has the
+// same bounds.
 type cacheKey struct {
 	x       *DeltaQ
 	size    int
 	packing packing
 }
 
-// maxCached is the number of complex numbers to keep: 64 MiB.
+// maxCached is the maximum number of cached complex numbers: 64 MiB.
 const maxCached = 1 << 22
 
 // stageError bounds the relative error, in the 2-norm, that each doubling of a
@@ -30,14 +31,15 @@ const maxCached = 1 << 22
 // rounded up.
 const stageError = 10 * 0x1p-53
 
-// fast convolves by transforms of the given size, at least length. The lower
-// density is the real part, the upper the imaginary: one transform for both.
+// fast convolves by transforms of the given size, which must be at least length. A single
+// transform handles both densities: the lower one is the real part and the upper one the
+// imaginary part.
 //
-// The error of the result in the 2-norm is at most that of each transform times
-// the 2-norm of its operand, since the transforms of the others are nowhere above
-// 1, and that of the products and the inverse times the 2-norm of the result, which
-// is at most that of any operand. A sum over m values of it is then wrong by at
-// most √m times as much (Cauchy and Schwarz).
+// The error of the result in the 2-norm has two parts. The first is the error of each transform
+// times the 2-norm of its operand, because the transforms of the other operands are at most 1
+// everywhere. The second is the error of the products and the inverse transform times the 2-norm
+// of the result, which is at most that of any operand. The error of a sum over m values of the
+// result is at most √m times as large (Cauchy and Schwarz).
 func (v *convolver) fast(xs []*DeltaQ, length, size int) density {
 	plan := v.plan(size)
 	norms, least := v.transform(xs, plan, packPair)
@@ -49,8 +51,8 @@ func (v *convolver) fast(xs []*DeltaQ, length, size int) density {
 	return density{lo: v.lo, hi: v.hi, err: fastError(len(xs), length, size, norms, least)}
 }
 
-// fastError is the error of a sum of a convolution of k operands by transforms,
-// given the sum of the 2-norms of the operands and the least of them.
+// fastError returns the error of a sum of values of a convolution of k operands by transforms.
+// norms is the sum of the 2-norms of the operands, and least the smallest of them.
 func fastError(k, length, size int, norms, least float64) sumBound {
 	transform := float64(stageError * float64(bits.Len(uint(size-1))))
 	products := ulps(4 * k)
@@ -61,8 +63,8 @@ func fastError(k, length, size int, norms, least float64) sumBound {
 	}
 }
 
-// split divides z by its length into real and imaginary parts. The exact values are
-// not negative: cutting off what is only comes closer.
+// split divides z by its length and separates it into real and imaginary parts. The exact values
+// are not negative, so replacing negative values by 0 only reduces the error.
 func split(re, im []float64, z []complex128) {
 	scale := 1 / float64(len(z))
 	im, z = im[:len(re)], z[:len(re)]
@@ -90,8 +92,8 @@ func (v *convolver) plan(size int) *transform {
 	return t
 }
 
-// transform leaves in v.used the transforms of the operands, and returns the sum
-// and the least of the norms.
+// transform sets v.used to the transforms of the operands. It returns the sum of their norms and
+// the smallest norm.
 func (v *convolver) transform(xs []*DeltaQ, plan *transform, p packing) (norms, least float64) {
 	v.used = v.used[:0]
 	for i, x := range xs {
@@ -105,15 +107,15 @@ func (v *convolver) transform(xs []*DeltaQ, plan *transform, p packing) (norms, 
 	return norms, least
 }
 
-// A packing is how densities become complex numbers.
+// A packing is a way to store densities as complex numbers.
 type packing int
 
 const (
 	packPair packing = iota // lower + i·upper
-	packTwin                // of the upper one, even + i·odd values
+	packTwin                // the upper one only: even + i·odd values
 )
 
-// spectrum returns the transform of x, computed only where x has changed.
+// spectrum returns the transform of x. It uses the cached transform if x has not changed.
 func (v *convolver) spectrum(x *DeltaQ, plan *transform, p packing) *spectrum {
 	key := cacheKey{x, plan.n, p}
 	s := v.cache[key]
@@ -135,7 +137,7 @@ func (v *convolver) spectrum(x *DeltaQ, plan *transform, p packing) *spectrum {
 	return s
 }
 
-// packBoth and packEvenOdd fill z, which is clear, and return the 2-norm.
+// packBoth and packEvenOdd fill z, which must contain only zeros, and return the 2-norm.
 func packBoth(z []complex128, re, im []float64) float64 {
 	var squares float64
 	for i, p := range re {
@@ -162,8 +164,8 @@ func packEvenOdd(z []complex128, x []float64) float64 {
 	return float64(math.Sqrt(squares) * (1 + 1e-9))
 }
 
-// newSpectrum makes room for one more; it forgets all the others where there is
-// none left, except those under way.
+// newSpectrum returns a new spectrum in the cache. If the cache is full, it first drops all other
+// spectra; those in v.used remain valid.
 func (v *convolver) newSpectrum(key cacheKey) *spectrum {
 	if v.cache == nil || v.cached+key.size > maxCached {
 		v.cache, v.cached = make(map[cacheKey]*spectrum), 0
@@ -174,10 +176,9 @@ func (v *convolver) newSpectrum(key cacheKey) *spectrum {
 	return s
 }
 
-// multiplySpectra leaves in v.product the transform of lo + i·hi of the result.
-// Where the values at the frequencies f and −f are a and b,
-// lo is (a+b̄)/2 and hi is (a−b̄)/2i; in bit-reversed order the partner of position
-// p in [2^j, 2^(j+1)) is 3·2^j − 1 − p.
+// multiplySpectra sets v.product to the transform of lo + i·hi of the result. If the values at
+// the frequencies f and −f are a and b, then lo is (a+b̄)/2 and hi is (a−b̄)/2i. In bit-reversed
+// order, the partner of position p in [2^j, 2^(j+1)) is 3·2^j − 1 − p.
 func (v *convolver) multiplySpectra(size int) {
 	v.product = slices.Grow(v.product[:0], size)[:size]
 	copy(v.product, v.used[0].z)
@@ -191,8 +192,8 @@ func (v *convolver) multiplySpectra(size int) {
 	}
 }
 
-// multiplyPair multiplies the transforms x and y at positions p and q, those of a
-// frequency and its negative: the two real densities in each apart.
+// multiplyPair multiplies the transforms x and y at positions p and q, which belong to a
+// frequency and its negative. It multiplies the two real densities separately.
 func multiplyPair(x, y []complex128, p, q int) {
 	xl, xh := separate(x[p], x[q])
 	yl, yh := separate(y[p], y[q])
@@ -201,7 +202,7 @@ func multiplyPair(x, y []complex128, p, q int) {
 	x[q] = complex(real(lo)+imag(hi), real(hi)-imag(lo))
 }
 
-// separate is (a+b̄)/2 and (a−b̄)/2i.
+// separate returns (a+b̄)/2 and (a−b̄)/2i.
 func separate(a, b complex128) (lo, hi complex128) {
 	return complex((real(a)+real(b))/2, (imag(a)-imag(b))/2), complex((imag(a)+imag(b))/2, (real(b)-real(a))/2)
 }

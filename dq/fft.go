@@ -2,17 +2,16 @@ package dq
 
 import "github.com/beamscope/beamscope/dq/internal/quad"
 
-// A transform computes discrete Fourier transforms of one length, a power of two,
-// in place. The forward one decimates in frequency and leaves its values in
-// bit-reversed order; the backward one takes them in that order: products of
-// transforms need no reordering. Stages go two at a time (radix 4, in the order of
-// radix 2), after Cooley and Tukey.
+// A transform computes discrete Fourier transforms of one length, a power of two, in place. The
+// forward transform decimates in frequency and leaves its values in bit-reversed order. The
+// backward transform takes values in that order, so products of transforms need no reordering.
+// Two stages are combined at a time (radix 4, in the order of radix 2), after Cooley and Tukey.
 type transform struct {
 	n      int
 	stages []stage      // of lengths n, n/4, …, down to 4 or 8
 	roots  []complex128 // exp(−2πi·j/n)
 
-	reversed []complex128 // roots in bit-reversed order; nil until they are needed
+	reversed []complex128 // roots in bit-reversed order; nil until first used
 }
 
 // A stage holds the twiddle factors of blocks of one length: w^j, w^2j, w^3j for
@@ -50,7 +49,7 @@ func (t *transform) forward(x []complex128) {
 	}
 }
 
-// backward is n times the inverse of forward.
+// backward computes n times the inverse of forward.
 func (t *transform) backward(x []complex128) {
 	if t.odd() {
 		butterflies(x)
@@ -63,7 +62,7 @@ func (t *transform) backward(x []complex128) {
 	}
 }
 
-// odd tells that a stage of length 2 is left over, or one of length 1, which does nothing.
+// odd reports whether a stage of length 2 is left over (or one of length 1, which does nothing).
 func (t *transform) odd() bool {
 	return len(t.stages) == 0 || t.stages[len(t.stages)-1].length == 8
 }
@@ -74,8 +73,8 @@ func butterflies(x []complex128) {
 	}
 }
 
-// quarters are the four parts of a block and the twiddle factors, all of the same
-// length in a way that the compiler sees.
+// quarters returns the four parts of a block and the twiddle factors. They are sliced so that the
+// compiler can see that all have the same length.
 func (s *stage) quarters(x []complex128) (x0, x1, x2, x3, w1, w2, w3 []complex128) {
 	q := len(x) / 4
 	return x[:q], x[q:][:q], x[2*q:][:q], x[3*q:][:q], s.w1[:q], s.w2[:q], s.w3[:q]
@@ -111,12 +110,12 @@ func (s *stage) backward(x []complex128) {
 	}
 }
 
-// product is a·b, with each product of parts rounded: see package quad.
+// product returns a·b, with each product of parts rounded: see package quad.
 func product(a, b complex128) complex128 {
 	return complex(float64(real(a)*real(b))-float64(imag(a)*imag(b)), float64(real(a)*imag(b))+float64(imag(a)*real(b)))
 }
 
-// mulConj is a times the conjugate of b.
+// mulConj returns a times the conjugate of b.
 func mulConj(a, b complex128) complex128 {
 	return complex(float64(real(a)*real(b))+float64(imag(a)*imag(b)), float64(imag(a)*real(b))-float64(real(a)*imag(b)))
 }

@@ -8,8 +8,7 @@ import (
 	"gonum.org/v1/gonum/dsp/fourier"
 )
 
-// A gonumConvolver convolves by gonum's real transforms: what to compare results
-// with.
+// A gonumConvolver convolves with gonum's real transforms, as a reference.
 type gonumConvolver struct {
 	fft     *fourier.FFT
 	x, y    []float64
@@ -37,8 +36,8 @@ func (g *gonumConvolver) convolve(x, y []float64) []float64 {
 	return g.product
 }
 
-// Another implementation gives the same.
-func TestConvolveIsGonum(t *testing.T) {
+// gonum's transforms give the same results.
+func TestConvolveEqualsGonum(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{7, 200, 1000} {
 		x, y := random(t, r, n), random(t, r, n)

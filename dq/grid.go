@@ -82,9 +82,9 @@ func scaleByPower(base time.Duration, exponent int) (time.Duration, error) {
 	return base << exponent, nil
 }
 
-// DMaxGrid returns the grid that divides 0 to dMax into n bins. It returns
-// [ErrGrid] unless dMax/n is a whole number of nanoseconds and dMax/n and n are
-// what NewGrid takes: a width is never rounded.
+// DMaxGrid returns the grid that divides 0 to dMax into n bins. It never rounds a width: it returns
+// [ErrGrid] if dMax/n is not a whole number of nanoseconds, or if NewGrid does not accept dMax/n
+// and n.
 func DMaxGrid(dMax time.Duration, n int) (Grid, error) {
 	if n < 1 || n > MaxBins {
 		return Grid{}, fmt.Errorf("%w: %d bins: want 1 to %d", ErrGrid, n, MaxBins)

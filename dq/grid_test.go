@@ -9,8 +9,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-const ms = time.Millisecond
-
 func mustGrid(t testing.TB, width time.Duration, n int) Grid {
 	t.Helper()
 	g, err := NewGrid(width, n)

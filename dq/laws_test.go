@@ -19,7 +19,7 @@ func must(t testing.TB) func(*DeltaQ, error) *DeltaQ {
 	}
 }
 
-// same fails unless the two hold exactly the same bounds.
+// same fails unless the two ΔQs have exactly the same bounds.
 func same(t rapid.TB, law string, got, want *DeltaQ) {
 	t.Helper()
 	if !got.Equal(want) {
@@ -27,8 +27,8 @@ func same(t rapid.TB, law string, got, want *DeltaQ) {
 	}
 }
 
-// near fails unless the bounds are the same within the tolerance: laws that
-// rounding keeps from being exact.
+// near fails unless the bounds are equal within the tolerance. It is for laws that rounding makes
+// inexact.
 func near(t rapid.TB, law string, got, want *DeltaQ) {
 	t.Helper()
 	eachStep(got, want, func(at time.Duration, a, b Bounds) bool {
@@ -39,8 +39,8 @@ func near(t rapid.TB, law string, got, want *DeltaQ) {
 	})
 }
 
-// below fails unless the bounds of x are nowhere below those of y: x ≤ y, x is at
-// least as good.
+// below fails unless the bounds of x are at least those of y everywhere: x ≤ y, that is, x is at
+// least as good as y.
 func below(t rapid.TB, law string, x, y *DeltaQ) {
 	t.Helper()
 	eachStep(x, y, func(at time.Duration, a, b Bounds) bool {
@@ -51,7 +51,7 @@ func below(t rapid.TB, law string, x, y *DeltaQ) {
 	})
 }
 
-// drawSame draws ΔQs of one width, so that no law is lost to rebinning.
+// drawSame draws ΔQs of the same width, because rebinning would break exact laws.
 func drawSame(rt *rapid.T, label string) *DeltaQ {
 	g, err := NewGrid(1000, 1)
 	if err != nil {
@@ -124,8 +124,8 @@ func TestFirstToFinishOfThree(t *testing.T) {
 	}
 }
 
-// Five components, each done within a bin: the sequence takes up to five bins. A
-// convolution of densities at lower edges alone would show it five bins early.
+// A sequence of five components, each done within one bin, takes up to five bins. A convolution
+// of densities at lower edges alone would be up to five bins too early.
 func TestSequentialIsNotEarly(t *testing.T) {
 	m := must(t)
 	x := m(mustCounts(t, mustGrid(t, ms, 3), []uint64{7, 0, 0}, 0, 0).DeltaQ())
@@ -226,7 +226,7 @@ func TestChoiceOfTenths(t *testing.T) {
 	}
 }
 
-// An operator may write over its operands, and leaves nothing behind.
+// An operator may overwrite its operands, and one call does not affect the next.
 func TestCalculatorReuse(t *testing.T) {
 	m := must(t)
 	c := new(Calculator)

@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever takes several ΔQs refuses any of them without data, and says which one.
+// All functions that take several ΔQs reject an operand without data. If the error names an
+// operand, it is the right one.
 func TestNoDataOfAnyOperand(t *testing.T) {
 	x, none := Immediate(), new(DeltaQ)
 	for name, f := range map[string]func(a, b *DeltaQ) error{
@@ -61,7 +62,7 @@ func TestNoDataOfAnyOperand(t *testing.T) {
 	}
 }
 
-// The limits of what is given are themselves within them, and what is next to them is not.
+// Arguments exactly at a limit are accepted, and the next values beyond it are rejected.
 func TestLimitsAreWithin(t *testing.T) {
 	g := mustGrid(t, ms, 1)
 	x := must(t)(Steps(g, []Step{{ms, 0.25}, {3 * ms, 0.75}}))
@@ -181,8 +182,8 @@ func TestLimitsAreWithin(t *testing.T) {
 	}
 }
 
-// Errors say the number of what they are about, counted from 1.
-func TestErrorsSayTheNumber(t *testing.T) {
+// Errors include the number of the invalid element, counted from 1.
+func TestErrorsIncludeTheNumber(t *testing.T) {
 	g := mustGrid(t, ms, 1)
 	for want, err := range map[string]error{
 		"step 2":   second(Steps(g, []Step{{1, 0}, {2, 2}})),
@@ -198,7 +199,7 @@ func TestErrorsSayTheNumber(t *testing.T) {
 	}
 }
 
-// A result has bins as narrow as MaxBins allow, and no wider ones.
+// A result uses the narrowest bins that MaxBins allows.
 func TestWidthsAtMaxBins(t *testing.T) {
 	m := must(t)
 	g := mustGrid(t, ms, 1)
@@ -211,7 +212,7 @@ func TestWidthsAtMaxBins(t *testing.T) {
 		if got := m(Sequential(m(Wait(g, bins*ms)), m(Wait(g, MaxBins/2*ms)))).Width(); got != want {
 			t.Errorf("a sequence of %d bins has bins of %v, want %v", bins+MaxBins/2, got, want)
 		}
-		// Three attempts, and the last may take as long as one alone.
+		// With three attempts, the last one may take as long as a single attempt.
 		x := m(Wait(g, 2*ms))
 		if got := m(RetryOverlap(x, (bins-1)*ms, 2)).Width(); got != want {
 			t.Errorf("retries of %d bins have bins of %v, want %v", 2*bins, got, want)
@@ -256,7 +257,7 @@ func TestFormatDelay(t *testing.T) {
 	})
 }
 
-// A calculated delay on an edge is at that edge in a window, for sure.
+// In a window, a calculated delay that lies exactly on an edge is exact at that edge.
 func TestWindowOfADelayOnAnEdge(t *testing.T) {
 	w, err := NewWindow(mustGrid(t, ms, 5), 2)
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/beamscope/beamscope/dq/internal/quad"
 )
 
-// The bound on the error of the fast method is that of the theorem it names, within a
-// factor of three. Real errors are far smaller, so no result shows that it is needed.
-func TestFastErrorIsThatOfTheTheorem(t *testing.T) {
+// The error bound of the fast method is that of the theorem, within a factor of three. Real
+// errors are far smaller, so tests of results cannot show that the bound is right.
+func TestFastErrorMatchesTheorem(t *testing.T) {
 	const u = 0x1p-53
 	gamma := func(n float64) float64 { return n * u / (1 - n*u) }
-	eta := u + gamma(4)*(math.Sqrt2+u) // with twiddle factors within u
+	eta := u + gamma(4)*(math.Sqrt2+u) // for twiddle factors within u
 	for _, tt := range []struct {
 		operands, length, size int
 		norms, least           float64
@@ -35,17 +35,16 @@ func TestFastErrorIsThatOfTheTheorem(t *testing.T) {
 		if got.absolute < want || got.absolute > 3*want+underflow {
 			t.Errorf("%+v: absolute error %g, want %g", tt, got.absolute, want)
 		}
-		// Sums are compensated, but the mass is a product of the operands', and it is
-		// multiplied with the sum.
+		// Sums are compensated. But the mass is the product of the operands' masses, and the sum is
+		// multiplied by it.
 		if least := float64(tt.operands+2) * u; got.relative < least || got.relative > 16*least {
 			t.Errorf("%+v: relative error %g, want at least %g", tt, got.relative, least)
 		}
 	}
 }
 
-// The method for twins has two products where the other has one, and transforms of half
-// the length.
-func TestTwinErrorIsTwice(t *testing.T) {
+// The method for twins has two products instead of one, and transforms of half the length.
+func TestTwinErrorIsDoubled(t *testing.T) {
 	x := random(t, rand.New(rand.NewPCG(1, 2)), 1000)
 	var v convolver
 	length := 2*x.Bins() - 1
@@ -61,8 +60,8 @@ func TestTwinErrorIsTwice(t *testing.T) {
 	}
 }
 
-// Functions of package quad are right within [quad.Error]: bounds have room for that, also
-// around what is a float64.
+// Functions of package quad are accurate within [quad.Error]. The bounds allow for that error,
+// even if the value itself is a float64.
 func TestMarginsOfFunctions(t *testing.T) {
 	margin := big.NewRat(1, 1<<35)
 	margin.Mul(margin, margin) // 2^-70
@@ -86,7 +85,7 @@ func TestMarginsOfFunctions(t *testing.T) {
 	}
 }
 
-// A tie is decided by the tolerance, and what is further apart is none.
+// The tolerance decides ties. Values that are further apart are not ties.
 func TestTies(t *testing.T) {
 	for _, tt := range []struct {
 		x, p float64
@@ -119,8 +118,8 @@ func TestTies(t *testing.T) {
 	}
 }
 
-// Probabilities of exactly 0 and 1 are probabilities.
-func TestProbabilitiesAtTheEnds(t *testing.T) {
+// 0 and 1 are valid probabilities.
+func TestProbabilitiesOf0And1(t *testing.T) {
 	g := mustGrid(t, ms, 1)
 	for _, p := range []float64{0, 1} {
 		d, err := Steps(g, []Step{{ms, p}})
@@ -145,39 +144,39 @@ func TestProbabilitiesAtTheEnds(t *testing.T) {
 	}
 	for _, p := range []float64{-math.SmallestNonzeroFloat64, math.Nextafter(1, 2), math.Inf(1), math.NaN()} {
 		if _, err := Steps(g, []Step{{ms, p}}); err == nil {
-			t.Errorf("%v is taken for a probability", p)
+			t.Errorf("%v is accepted as a probability", p)
 		}
 		if _, err := Scale(Immediate(), p); err == nil {
-			t.Errorf("%v is taken for a factor", p)
+			t.Errorf("%v is accepted as a factor", p)
 		}
 	}
 }
 
-// A delay without an end keeps none through each operator, where its horizon leaves out a
-// seventh of the successes: nothing that is known of it is claimed to be later.
-func TestNoOperatorEndsWhatHasNoEnd(t *testing.T) {
+// A delay without an end remains without an end after each operator, here with a horizon that
+// leaves out a seventh of the successes. The moments of the results contain the exact ones.
+func TestOperatorsKeepDelaysUnbounded(t *testing.T) {
 	m := must(t)
 	const mean = 5 * ms
-	x := m(Exponential(mustGrid(t, ms/50, 500), mean)) // 10 ms: e⁻² of them come later
+	x := m(Exponential(mustGrid(t, ms/50, 500), mean)) // 10 ms: a share of e⁻² comes later
 	short := m(Wait(mustGrid(t, ms/50, 1), ms))
 	e := func(t float64) float64 { return math.Exp(-t / 5) }
 	for name, tt := range map[string]struct {
 		d        *DeltaQ
 		mean, sd float64 // in milliseconds
 	}{
-		"itself":              {x, 5, 5},
-		"scaled":              {m(Scale(x, 0.3)), 5, 5},
-		"wider":               {m(Rebin(x, ms)), 5, 5},
-		"in sequence":         {m(Sequential(x, x, x)), 15, 5 * math.Sqrt(3)},
-		"behind a delay":      {m(Sequential(short, x)), 6, 5},
-		"fastest":             {m(FirstToFinish(x, x)), 2.5, 2.5},
-		"fastest, or never":   {m(FirstToFinish(Never(), x)), 5, 5},
-		"slowest":             {m(AllToFinish(x, x)), 7.5, 5 * math.Sqrt(1.25)},
-		"slowest, or at once": {m(AllToFinish(Immediate(), x)), 5, 5},
-		"one of two":          {m(Choice([]float64{0.2, 0.8}, Never(), x)), 5, 5},
-		"the other of two":    {m(Choice([]float64{0.5, 0.5}, x, Immediate())), 2.5, 5 * math.Sqrt(0.75)},
-		"given up later":      {m(Timeout(x, 30*ms)), (5 - 35*e(30)) / (1 - e(30)), math.Sqrt(25 - 900*e(30)/(1-e(30))/(1-e(30)))},
-		"overlapping":         {m(RetryOverlap(x, 2*ms, 2)), 5*(1-e(2)) + 2.5*e(2), math.NaN()},
+		"itself":                        {x, 5, 5},
+		"scaled":                        {m(Scale(x, 0.3)), 5, 5},
+		"wider":                         {m(Rebin(x, ms)), 5, 5},
+		"in sequence":                   {m(Sequential(x, x, x)), 15, 5 * math.Sqrt(3)},
+		"after a delay":                 {m(Sequential(short, x)), 6, 5},
+		"fastest":                       {m(FirstToFinish(x, x)), 2.5, 2.5},
+		"fastest of this and never":     {m(FirstToFinish(Never(), x)), 5, 5},
+		"slowest":                       {m(AllToFinish(x, x)), 7.5, 5 * math.Sqrt(1.25)},
+		"slowest of this and immediate": {m(AllToFinish(Immediate(), x)), 5, 5},
+		"never or this":                 {m(Choice([]float64{0.2, 0.8}, Never(), x)), 5, 5},
+		"this or immediate":             {m(Choice([]float64{0.5, 0.5}, x, Immediate())), 2.5, 5 * math.Sqrt(0.75)},
+		"with a timeout":                {m(Timeout(x, 30*ms)), (5 - 35*e(30)) / (1 - e(30)), math.Sqrt(25 - 900*e(30)/(1-e(30))/(1-e(30)))},
+		"overlapping":                   {m(RetryOverlap(x, 2*ms, 2)), 5*(1-e(2)) + 2.5*e(2), math.NaN()},
 	} {
 		v, ok := tt.d.Moments()
 		if !ok || !v.Mean.Contains(tt.mean*1e6) || v.Mean.Width() > 1.2*tt.mean*1e6 {
@@ -187,7 +186,7 @@ func TestNoOperatorEndsWhatHasNoEnd(t *testing.T) {
 			t.Errorf("%s: a standard deviation of %v, want %v ms", name, v.SD, tt.sd)
 		}
 		if tt.d.Bounded() {
-			t.Errorf("%s: has an end", name)
+			t.Errorf("%s: is bounded", name)
 		}
 		s, _ := tt.d.Success()
 		if v, ok := tt.d.Quantile(s.Hi * 0.999); !ok || v.Finite() {
@@ -199,13 +198,13 @@ func TestNoOperatorEndsWhatHasNoEnd(t *testing.T) {
 	}
 	for _, d := range []*DeltaQ{m(Timeout(x, x.Horizon())), m(Timeout(x, ms)), m(Retry(x, 20*ms, 2))} {
 		if v, ok := d.Deadline(); !d.Bounded() || !ok || !v.Finite() {
-			t.Errorf("%v was given up and has no end: %v", d, v)
+			t.Errorf("%v has a timeout but no end: %v", d, v)
 		}
 	}
 }
 
-// A decimal share of the instances is that many of them, however it is rounded; half an
-// instance more asks for the next one.
+// A decimal share of the instances gives exactly that number, in spite of rounding. Half an
+// instance more gives the next number.
 func TestRankOfDecimals(t *testing.T) {
 	g := mustGrid(t, ms, 1)
 	for _, n := range []uint64{100, 700, 1e6, 1e9, 1e11} {
@@ -222,8 +221,8 @@ func TestRankOfDecimals(t *testing.T) {
 	}
 }
 
-// Norms, and differences of twins, are sums of many squares or distances: they have room for
-// the rounding of so many additions, each by 2^-53 of the sum, and for little more.
+// Norms, and differences of twins, are sums of many squares or distances. Their bounds allow for
+// the rounding of each addition, by 2^-53 of the sum, and for little more.
 func TestRoomForSums(t *testing.T) {
 	const n = MaxBins
 	x := make([]float64, n)
@@ -260,8 +259,7 @@ func TestRoomForSums(t *testing.T) {
 	}
 }
 
-// What exceeds a horizon is bounded from above: whatever is done with it is rounded up, and
-// by no more than rounding.
+// An excess is an upper bound. Every operation on it rounds up, by no more than necessary.
 func TestExcessInRationals(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for range 300 {
@@ -293,13 +291,13 @@ func TestExcessInRationals(t *testing.T) {
 		above(t, "partial: rms", m.excess(h).rms, second, 2)
 	}
 	for name, tt := range map[string]struct{ got, want excess }{
-		"without any":         {excess{}.given(0), excess{}},
-		"on what may not be":  {excess{1, 1}.given(0), unbounded()},
-		"of what never is":    {unbounded().scaled(0), excess{}},
-		"of what always is":   {excess{1, 2}.scaled(1), excess{1, 2}},
-		"smallest":            {excess{}.positive(), excess{math.SmallestNonzeroFloat64, math.SmallestNonzeroFloat64}},
-		"not negative":        {partialMoments{{1, 1}, {1, 1}, {1, 1}}.excess(3), excess{0, 2}},
-		"nothing less than 0": {partialMoments{{0.5, 0.5}, {1, 1}, {1, 1}}.excess(1), excess{0.5, 0}},
+		"no excess under a condition":   {excess{}.given(0), excess{}},
+		"given an impossible condition": {excess{1, 1}.given(0), unbounded()},
+		"scaled by 0":                   {unbounded().scaled(0), excess{}},
+		"scaled by 1":                   {excess{1, 2}.scaled(1), excess{1, 2}},
+		"smallest":                      {excess{}.positive(), excess{math.SmallestNonzeroFloat64, math.SmallestNonzeroFloat64}},
+		"no negative mean":              {partialMoments{{1, 1}, {1, 1}, {1, 1}}.excess(3), excess{0, 2}},
+		"no negative square":            {partialMoments{{0.5, 0.5}, {1, 1}, {1, 1}}.excess(1), excess{0.5, 0}},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("%s: %v, want %v", name, tt.got, tt.want)
@@ -307,7 +305,7 @@ func TestExcessInRationals(t *testing.T) {
 	}
 }
 
-// above fails unless x to a power is at least a value, and at most rounding above it.
+// above fails unless x^power is at least want, and no more than rounding above it.
 func above(t *testing.T, name string, x float64, want *big.Rat, power int) {
 	t.Helper()
 	got := rat(x)
@@ -319,9 +317,9 @@ func above(t *testing.T, name string, x float64, want *big.Rat, power int) {
 	}
 }
 
-// Far out in the tail of a normal delay what is left is smaller than the margins of the
-// functions, and the bound on it still holds: with the density φ, E[(Z−z)^k; Z>z] is at least
-// φ(z)·k!/z^(k+1)·(1 − (k+1)(k+2)/2z²).
+// Far out in the tail of a normal delay, the excess is smaller than the margins of the functions.
+// The bound on it still holds: with the density φ, E[(Z−z)^k; Z>z] is at least φ(z)·k!/z^(k+1)·(1
+// − (k+1)(k+2)/2z²).
 func TestExcessOfNormalTail(t *testing.T) {
 	for _, z := range []float64{5, 9, 10.5, 12, 15, 30} {
 		const mean, sd = ms, 1000
@@ -372,7 +370,7 @@ func TestBandInRationals(t *testing.T) {
 	}
 }
 
-// What exceeds the horizon of a Pareto delay from just there on is H/(a−1) in the mean, and
+// If the horizon H of a Pareto delay is its least delay, the excess is H/(a−1) in the mean, and
 // 2H²/((a−1)(a−2)) in the mean square.
 func TestExcessOfPareto(t *testing.T) {
 	for _, least := range []time.Duration{ms, 1000003 * 1000, 999999937, 3 * time.Hour} {
@@ -381,7 +379,7 @@ func TestExcessOfPareto(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Where dMax is later, as many of the first are left as are later: S = (least/H)^a.
+			// If the horizon is later, only a share S = (least/H)^a of the delays exceeds it.
 			h, s := big.NewRat(int64(d.Horizon()), 1), 1.0
 			if d.Horizon() > least {
 				s = math.Pow(float64(least)/float64(d.Horizon()), shape)
@@ -412,7 +410,7 @@ func TestExcessOfPareto(t *testing.T) {
 	}
 }
 
-// Arithmetic of bounds: what they are by hand, where nothing is rounded.
+// Arithmetic of bounds gives the results that were worked out by hand, in cases without rounding.
 func TestArithmeticOfBounds(t *testing.T) {
 	b := Bounds{0.25, 0.75}
 	for name, tt := range map[string]struct{ got, want Bounds }{
@@ -450,7 +448,7 @@ func TestArithmeticOfBounds(t *testing.T) {
 	}
 }
 
-// Sums of as many values as there are bins are wrong by an ulp, not by as many.
+// Sums of MaxBins values have an error of one ulp, not of MaxBins ulps.
 func TestSumUpIsExact(t *testing.T) {
 	const p = 1. / 3 / MaxBins
 	x := make([]float64, MaxBins)
@@ -470,7 +468,7 @@ func TestSumUpIsExact(t *testing.T) {
 	}
 }
 
-// A bound that rounding has made fall is level where it falls.
+// finish makes a bound level where rounding has made it fall.
 func TestFinishMakesLevel(t *testing.T) {
 	var c Calculator
 	c.out = DeltaQ{width: ms, lo: []float64{0.1, 0, 0.5, 0.4, 0.6, 0.6}, hi: []float64{0.3, 0.7, 0.6, 0.65, 0.9, 0.8}}
@@ -486,7 +484,7 @@ func TestFinishMakesLevel(t *testing.T) {
 	}
 }
 
-// Without data, and of nothing, there are no bins and no figures.
+// A ΔQ without data has no bins and no figures.
 func TestFiguresOfNoData(t *testing.T) {
 	for name, d := range map[string]*DeltaQ{"nil": nil, "zero": new(DeltaQ)} {
 		if !d.Empty() || d.Bins() != 0 || d.Width() != 0 || d.Horizon() != 0 || !d.Bounded() || d.At(0) != (Bounds{}) || d.At(-1) != (Bounds{}) {
@@ -521,6 +519,6 @@ func TestFiguresOfNoData(t *testing.T) {
 		t.Errorf("%v: %v, %v, %v", d, d.At(-1), d.At(2), d.At(99))
 	}
 	if b, ok := d.ProbabilityWithin(-1); !ok || b != (Bounds{}) {
-		t.Errorf("within less than nothing: %v", b)
+		t.Errorf("within a negative time: %v", b)
 	}
 }

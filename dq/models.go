@@ -11,9 +11,9 @@ import (
 // are exact as a float64.
 const MaxModelDelay = time.Duration(1 << 53)
 
-// The models below take their bin width from a grid. Where their longest delay
-// needs more than [MaxBins] bins, the width is multiplied by a whole number.
-// The grid's dMax matters only to a model without an end.
+// The models below take their bin width from a grid. If the longest delay of a model needs more
+// than [MaxBins] bins, the width is multiplied by a whole number. The grid's dMax matters only to
+// models without an end.
 
 // Never returns never: the ΔQ of an outcome that always fails, the bottom of
 // the algebra.
@@ -23,9 +23,9 @@ func Never() *DeltaQ {
 	return d
 }
 
-// Unknown returns the ΔQ of an outcome of which nothing is known: at any delay its
-// distribution function is from 0 to 1. What is made of it, by [Calculator.Choice] above
-// all, has bounds that allow for all it may be.
+// Unknown returns the ΔQ of an unknown outcome: at any delay its distribution function is from 0 to
+// 1. Results that use it, above all from [Calculator.Choice], have bounds that allow for every
+// possibility.
 func Unknown() *DeltaQ {
 	d := new(DeltaQ)
 	d.setAtom(MinWidth, 0, Bounds{0, 1})
@@ -41,9 +41,9 @@ func Immediate() *DeltaQ {
 	return d
 }
 
-// Wait returns the ΔQ of an outcome that always takes t: exact where t is on an
-// edge, otherwise bounded by the edges next to it. It returns [ErrGrid] for the
-// zero grid and [ErrDelay] unless 0 ≤ t ≤ MaxModelDelay.
+// Wait returns the ΔQ of an outcome that always takes t. The ΔQ is exact if t is on an edge, and
+// otherwise bounded by the edges next to it. Wait returns [ErrGrid] for the zero grid and
+// [ErrDelay] unless 0 ≤ t ≤ MaxModelDelay.
 func Wait(g Grid, t time.Duration) (*DeltaQ, error) {
 	return Steps(g, []Step{{t, 1}})
 }
@@ -68,11 +68,10 @@ func Uniform(g Grid, from, to time.Duration) (*DeltaQ, error) {
 		d.lo[k] = divDown(float64(min(max(at, from), to)-from), span)
 		d.hi[k] = divUp(float64(min(max(next, from), to)-from), span)
 	}
-	d.trim()
 	return d, nil
 }
 
-// newModel returns a DeltaQ, not filled, with room for delays up to longest.
+// newModel returns a DeltaQ with room for delays up to longest. It does not set the values.
 func newModel(g Grid, shortest, longest time.Duration) (*DeltaQ, error) {
 	if !g.valid() {
 		return nil, fmt.Errorf("%w: the zero grid", ErrGrid)
@@ -101,8 +100,8 @@ func ceilDiv(a, b time.Duration) time.Duration {
 	return q
 }
 
-// A Step says that the probability of success within T is P, for T up to that of
-// the next step.
+// A Step means that the probability of success within a delay is P, for delays from T up to the T
+// of the next step.
 type Step struct {
 	T time.Duration
 	P float64
@@ -160,18 +159,17 @@ func checkSteps(steps []Step) error {
 	return nil
 }
 
-// A BoundedStep says that the probability of success within T is from Lo to Hi.
+// A BoundedStep means that the probability of success within T is from Lo to Hi.
 type BoundedStep struct {
 	T      time.Duration
 	Lo, Hi float64
 }
 
-// Envelope returns the ΔQ of a delay of which the distribution function is known within
-// bounds at some delays: between two of them it is at least the Lo of the first and at
-// most the Hi of the second. No success comes after the last. It returns [ErrOperands]
-// without a point, [ErrGrid] for the zero grid, [ErrDelay] unless the delays rise from
-// point to point within 0..MaxModelDelay, and [ErrProbability] unless 0 ≤ Lo ≤ Hi ≤ 1 and
-// neither falls.
+// Envelope returns the ΔQ of a delay whose distribution function has known bounds at some delays:
+// between two of them it is at least the Lo of the first and at most the Hi of the second. There is
+// no success after the last. It returns [ErrOperands] without a point, [ErrGrid] for the zero grid,
+// [ErrDelay] unless the delays rise from point to point within 0..MaxModelDelay, and
+// [ErrProbability] unless 0 ≤ Lo ≤ Hi ≤ 1 and neither falls.
 func Envelope(g Grid, points []BoundedStep) (*DeltaQ, error) {
 	lower, upper := make([]Step, len(points)), make([]Step, len(points))
 	for i, p := range points {
@@ -201,11 +199,10 @@ func Envelope(g Grid, points []BoundedStep) (*DeltaQ, error) {
 	return d, nil
 }
 
-// Samples returns the ΔQ of the delays of instances that succeeded, each as likely
-// as the other, and of a number of instances that failed. Nothing is cut at the
-// grid's dMax. It returns [ErrNoData] where there is no instance at all,
-// [ErrGrid] for the zero grid, [ErrDelay] for a delay outside 0..MaxModelDelay and
-// [ErrCounts] for more than [MaxInstances].
+// Samples returns the ΔQ of the delays of successful instances, all with the same probability, and
+// of a number of failed instances. It cuts nothing at the grid's dMax. It returns [ErrNoData]
+// without instances, [ErrGrid] for the zero grid, [ErrDelay] for a delay outside 0..MaxModelDelay
+// and [ErrCounts] for more than [MaxInstances].
 func Samples(g Grid, delays []time.Duration, failures uint64) (*DeltaQ, error) {
 	if failures > MaxInstances || failures+uint64(len(delays)) > MaxInstances {
 		return nil, errTooMany()
@@ -228,6 +225,5 @@ func Samples(g Grid, delays []time.Duration, failures uint64) (*DeltaQ, error) {
 		d.lo[k] = divDown(float64(at), n)
 		d.hi[k] = divUp(float64(below), n)
 	}
-	d.trim()
 	return d, nil
 }

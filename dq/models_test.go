@@ -43,8 +43,9 @@ func TestTriangle(t *testing.T) {
 			}
 			worst = max(worst, b.Width())
 		}
-		// Two operands, a bin each: the bounds are two bins apart, and the density
-		// is at most 1/4 a millisecond. The upper one speaks of the whole next bin.
+		// With two operands of one bin each, the bounds are two bins apart. The upper bound
+		// covers the whole of the next bin, which makes it three. The density is at most 1/4 per
+		// millisecond.
 		if limit := 0.25 * 3 * float64(width) / float64(ms); worst > limit {
 			t.Errorf("width %v: bounds %v apart, want at most %v", width, worst, limit)
 		}
@@ -198,8 +199,8 @@ func TestConfident(t *testing.T) {
 	}
 }
 
-// A model without end never reaches its probability of success: the quantile
-// there is in the intangible mass, however near the bounds come.
+// A model without an end never reaches its probability of success. The quantile at that
+// probability is in the intangible mass, however close the bounds come.
 func TestQuantileWithoutEnd(t *testing.T) {
 	g, err := NewGrid(time.Millisecond, 10000)
 	if err != nil {

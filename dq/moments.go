@@ -2,28 +2,28 @@ package dq
 
 import "math"
 
-// Moments are those of the delay of an execution that succeeds, in nanoseconds. Each
-// pair of bounds contains the exact figure. A Hi that is not known to be finite is +Inf.
+// Moments are the moments of the delay of a successful execution, in nanoseconds. Each pair of
+// bounds contains the exact figure. Hi is +Inf if it is not known to be finite.
 type Moments struct {
 	Mean Bounds
 	SD   Bounds // standard deviation
 }
 
-// Moments returns the moments of the delay on condition of success. It is false
-// where no execution succeeds, and without data.
+// Moments returns the moments of the delay given success. It returns false if no execution
+// succeeds, and without data.
 //
-// With s the probability of success, n bins of width 1 and T the delay, the mean of a
-// bounded delay is ∫(1 − F/s) = Σ tail(k) over the bins k. The variance is
-// E[(T−c)²] − (E[T]−c)² for any c. Here c is an edge near the mean, so that
+// Let s be the probability of success, T the delay, and n the number of bins of width 1. The mean
+// of a bounded delay is ∫(1 − F/s) = Σ tail(k) over the bins k. The variance is E[(T−c)²] −
+// (E[T]−c)² for any c. Here c is an edge near the mean, so that
 //
 //	E[(T−c)²] = Σ_{k≥c} tail(k)·(2(k−c)+1) + Σ_{k<c} head(k)·(2(c−k)−1)
 //
-// for a T on edges, where head is F/s. The first sum grows with T and the second falls:
-// late delays bound the one from above, early delays the other. All sums are rounded
+// for a T on edges, where head is F/s. The first sum grows with T and the second falls, so late
+// delays bound the first one from above, and early delays the second one. All sums are rounded
 // outwards.
 //
-// What exceeds the horizon H adds E[T−H] to the mean, and to the second moment
-// (T−c)² − (H−c)² = (T−H)² + 2(H−c)(T−H).
+// The excess over the horizon H adds E[T−H] to the mean. To the second moment it adds (T−c)² −
+// (H−c)² = (T−H)² + 2(H−c)(T−H).
 func (d *DeltaQ) Moments() (Moments, bool) {
 	if d.Empty() || d.hi[d.Bins()] == 0 {
 		return Moments{}, false
@@ -41,29 +41,29 @@ func (d *DeltaQ) Moments() (Moments, bool) {
 	}, true
 }
 
-// secondMoment is E[(T−c)²], to which delays beyond the horizon add at most beyond.
+// secondMoment returns E[(T−c)²]. Delays beyond the horizon add at most beyond to it.
 func secondMoment(late, early conditional, c int, beyond float64) Bounds {
 	return Bounds{addDown(early.above(c), late.below(c)), addUp(addUp(late.above(c), early.below(c)), beyond)}
 }
 
-// variance is E[(T−c)²] − (E[T]−c)², and at least 0.
+// variance returns E[(T−c)²] − (E[T]−c)², at least 0.
 func variance(second, shift Bounds) Bounds {
 	square := shift.square()
 	return Bounds{max(0, subDown(second.Lo, square.Hi)), subUp(second.Hi, square.Lo)}
 }
 
-// edgeNear is the edge nearest to the middle of a mean in bins; to its lower end where
-// nothing is known of the upper one.
+// edgeNear returns the edge nearest to the middle of the bounds of a mean in bins. If the upper
+// bound may be infinite, it uses the lower bound.
 func (d *DeltaQ) edgeNear(mean Bounds) int {
 	m := mean.Lo
 	if d.Bounded() {
 		m = mean.Mid()
 	}
-	return int(math.Round(m)) // of means of edges, which are at most the last
+	return int(math.Round(m)) // the mean is at most the last edge
 }
 
-// A conditional bounds the distribution of the delay on condition of success, from one
-// side: a step function on edges with the probability of success at the other extreme.
+// A conditional bounds the distribution of the delay on condition of success, from one side: a step
+// function on edges from one of the bounds, and the probability of success from the other bound.
 type conditional struct {
 	f       []float64
 	success float64
@@ -147,13 +147,12 @@ func mulOutwards(a, b float64, up bool) float64 {
 // at most the sum of their excesses (Minkowski).
 type excess struct{ mean, rms float64 }
 
-// unbounded is the excess of what nothing is known of.
+// unbounded returns the excess of a ΔQ about which nothing is known.
 func unbounded() excess { return excess{math.Inf(1), math.Inf(1)} }
 
 func (e excess) plus(x excess) excess { return excess{addUp(e.mean, x.mean), addUp(e.rms, x.rms)} }
 
-// scaled is the excess of an execution that happens with probability p and otherwise
-// fails.
+// scaled returns the excess of an execution that happens with probability p and otherwise fails.
 func (e excess) scaled(p float64) excess {
 	if p == 0 {
 		return excess{}
@@ -161,20 +160,21 @@ func (e excess) scaled(p float64) excess {
 	return excess{mulUp(e.mean, p), mulUp(e.rms, rootUp(p))}
 }
 
-// times is e·n.
+// times returns e·n.
 func (e excess) times(n int) excess {
 	return excess{mulUp(e.mean, float64(n)), mulUp(e.rms, float64(n))}
 }
 
-// inBins is the excess of d in bins, on condition of success: the mean over successes
-// is that over all executions divided by the probability of success.
+// inBins returns the excess of d in bins, given success: the mean over all executions, divided by
+// the probability of success.
 func (e excess) inBins(d *DeltaQ) excess {
 	width := float64(d.width)
 	return excess{divUp(e.mean, width), divUp(e.rms, width)}.given(d.lo[d.Bins()])
 }
 
-// given is the excess on a condition that holds with a probability of at least least, and
-// wherever there is any excess: that over all executions divided by the probability.
+// given returns the excess given a condition: the mean over all executions, divided by the
+// probability of the condition. That probability is at least least, and the condition holds
+// whenever there is an excess.
 func (e excess) given(least float64) excess {
 	switch {
 	case e == (excess{}):
@@ -194,13 +194,13 @@ func (e excess) second(distance int) float64 {
 	return second
 }
 
-// minus is b − x.
+// minus returns b − x.
 func (b Bounds) minus(x float64) Bounds { return Bounds{subDown(b.Lo, x), subUp(b.Hi, x)} }
 
-// root is √b for b ≥ 0.
+// root returns √b for b ≥ 0.
 func (b Bounds) root() Bounds { return Bounds{rootDown(b.Lo), rootUp(b.Hi)} }
 
-// square is b².
+// square returns b².
 func (b Bounds) square() Bounds {
 	least, most := math.Abs(b.Lo), math.Abs(b.Hi)
 	if least > most {

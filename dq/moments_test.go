@@ -10,7 +10,7 @@ import (
 
 func TestMomentsOfUniform(t *testing.T) {
 	m := must(t)
-	d := m(Scale(m(Uniform(mustGrid(t, ms/100, 1), 2*ms, 6*ms)), 0.9)) // failure does not matter
+	d := m(Scale(m(Uniform(mustGrid(t, ms/100, 1), 2*ms, 6*ms)), 0.9)) // moments ignore failures
 	v, ok := d.Moments()
 	if !ok {
 		t.Fatal("no moments")
@@ -67,11 +67,11 @@ func TestMomentsContainExact(t *testing.T) {
 	})
 }
 
-// The moments of an exponential delay, with mean and standard deviation m, stay within
-// finite bounds though the delay has no end; so do those of what is made of it.
+// The moments of an exponential delay, with mean and standard deviation m, have finite bounds
+// although the delay has no end. The same holds for results of operators on it.
 func TestMomentsWithoutEnd(t *testing.T) {
 	m := must(t)
-	x := m(Exponential(mustGrid(t, ms/10, 400), 5*ms)) // 40 ms: e⁻⁸ of them come later
+	x := m(Exponential(mustGrid(t, ms/10, 400), 5*ms)) // 40 ms: a share of e⁻⁸ comes later
 	for name, tt := range map[string]struct {
 		d        *DeltaQ
 		mean, sd float64

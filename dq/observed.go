@@ -34,8 +34,8 @@ func NewObserved(g Grid) (*Observed, error) {
 	return &Observed{grid: g, counts: make([]uint64, g.Bins())}, nil
 }
 
-// FromCounts returns the observed ΔQ of counts: of the successes in each bin of
-// the grid, of failures and of timeouts. See [Observed.Set] for the errors.
+// FromCounts returns the observed ΔQ for the number of successes in each bin of the grid, and the
+// numbers of failures and of timeouts. See [Observed.Set] for the errors.
 func FromCounts(g Grid, counts []uint64, failures, timeouts uint64) (*Observed, error) {
 	o, err := NewObserved(g)
 	if err != nil {
@@ -47,9 +47,9 @@ func FromCounts(g Grid, counts []uint64, failures, timeouts uint64) (*Observed, 
 	return o, nil
 }
 
-// FromDelays returns the observed ΔQ of the delays of instances that ended, of
-// failures and of timeouts. A delay above dMax is one more timeout. See
-// [Observed.Add] for the errors.
+// FromDelays returns the observed ΔQ for the delays of instances that ended, and the numbers of
+// failures and of timeouts. A delay above dMax counts as one more timeout. See [Observed.Add] for
+// the errors.
 func FromDelays(g Grid, delays []time.Duration, failures, timeouts uint64) (*Observed, error) {
 	o, err := FromCounts(g, make([]uint64, g.Bins()), failures, timeouts)
 	if err != nil {
@@ -63,9 +63,8 @@ func FromDelays(g Grid, delays []time.Duration, failures, timeouts uint64) (*Obs
 	return o, nil
 }
 
-// Set replaces what is counted; counts is copied. It returns [ErrCounts], and
-// leaves o as it was, unless there is one count for each bin and at most
-// [MaxInstances] instances in the whole.
+// Set replaces the counts; it copies counts. It returns [ErrCounts], and does not change o, unless
+// there is one count for each bin and at most [MaxInstances] instances in all.
 func (o *Observed) Set(counts []uint64, failures, timeouts uint64) error {
 	if len(counts) != o.grid.Bins() {
 		return fmt.Errorf("%w: %d counts for %v", ErrCounts, len(counts), o.grid)
@@ -90,8 +89,8 @@ func errTooMany() error {
 	return fmt.Errorf("%w: more than %d instances", ErrCounts, uint64(MaxInstances))
 }
 
-// Add counts one instance that ended after the delay t: a timeout where t is
-// above dMax. It returns [ErrDelay] for t < 0, and [ErrCounts] when o is full.
+// Add counts one instance that ended after the delay t. If t is above dMax, the instance counts as
+// a timeout. Add returns [ErrDelay] for t < 0, and [ErrCounts] if o is full.
 func (o *Observed) Add(t time.Duration) error {
 	if t < 0 {
 		return fmt.Errorf("%w: %v", ErrDelay, t)
@@ -109,12 +108,12 @@ func (o *Observed) Add(t time.Duration) error {
 	return nil
 }
 
-// AddFailures counts k instances that failed. It returns [ErrCounts] when there
-// would be more than [MaxInstances].
+// AddFailures counts k instances that failed. It returns [ErrCounts] if there would be more than
+// [MaxInstances].
 func (o *Observed) AddFailures(k uint64) error { return o.addIntangible(&o.failures, k) }
 
-// AddTimeouts counts k instances that timed out. It returns [ErrCounts] when
-// there would be more than [MaxInstances].
+// AddTimeouts counts k instances that timed out. It returns [ErrCounts] if there would be more than
+// [MaxInstances].
 func (o *Observed) AddTimeouts(k uint64) error { return o.addIntangible(&o.timeouts, k) }
 
 func (o *Observed) addIntangible(field *uint64, k uint64) error {
@@ -125,7 +124,7 @@ func (o *Observed) addIntangible(field *uint64, k uint64) error {
 	return nil
 }
 
-// Reset forgets every instance and keeps the grid.
+// Reset removes all instances and keeps the grid.
 func (o *Observed) Reset() {
 	clear(o.counts)
 	o.ok, o.failures, o.timeouts = 0, 0, 0
@@ -146,7 +145,7 @@ func (o *Observed) Failures() uint64 { return o.failures }
 // Timeouts is the number of instances that did not end within dMax.
 func (o *Observed) Timeouts() uint64 { return o.timeouts }
 
-// Count is the number of successes in bin i, and 0 where there is no such bin.
+// Count is the number of successes in bin i, and 0 if there is no such bin.
 func (o *Observed) Count(i int) uint64 {
 	if i < 0 || i >= len(o.counts) {
 		return 0
@@ -154,16 +153,15 @@ func (o *Observed) Count(i int) uint64 {
 	return o.counts[i]
 }
 
-// Empty tells that there is no instance: no data, of which no probability can
-// be told.
-func (o *Observed) Empty() bool { return o.Instances() == 0 }
+// Empty reports whether there are no instances, and so no probabilities. A nil o is empty.
+func (o *Observed) Empty() bool { return o == nil || o.Instances() == 0 }
 
-// Success is the fraction of all instances that ended within dMax, in [0, 1]. It
-// is false when there is no data.
+// Success is the fraction of all instances that ended within dMax, in [0, 1]. It returns false
+// without data.
 func (o *Observed) Success() (float64, bool) { return o.fraction(o.ok) }
 
-// IntangibleMass is the fraction of all instances that failed or timed out, in
-// [0, 1]. It is false when there is no data.
+// IntangibleMass is the fraction of all instances that failed or timed out, in [0, 1]. It returns
+// false without data.
 func (o *Observed) IntangibleMass() (float64, bool) { return o.fraction(o.failures + o.timeouts) }
 
 func (o *Observed) fraction(k uint64) (float64, bool) {
@@ -206,10 +204,9 @@ func (o *Observed) AppendECDF(dst []float64) []float64 {
 	return dst
 }
 
-// ProbabilityWithin bounds the fraction of all instances that ended within t: at
-// least those in bins that end by t, at most those in bins that begin by t. From
-// dMax on, and below 0, the two are the same up to rounding. It is false when
-// there is no data.
+// ProbabilityWithin returns bounds on the fraction of all instances that ended within t. The
+// lower bound counts the bins that end by t, and the upper bound those that begin by t. From dMax
+// on, and below 0, the two are the same up to rounding. It returns false without data.
 func (o *Observed) ProbabilityWithin(t time.Duration) (Bounds, bool) {
 	n := float64(o.Instances())
 	if n == 0 {
@@ -235,15 +232,15 @@ func (o *Observed) ProbabilityWithin(t time.Duration) (Bounds, bool) {
 	return b, true
 }
 
-// Quantile bounds the p-quantile over all instances: the least delay within which
-// at least p·n of the n instances ended, that is, the delay of the instance of
-// rank ⌈p·n⌉, and 0 for p = 0. The bounds are the edges of that instance's bin.
+// Quantile returns bounds on the p-quantile over all instances: the least delay within which at
+// least p·n of the n instances ended. This is the delay of the instance of rank ⌈p·n⌉, and 0 for
+// p = 0. The bounds are the edges of that instance's bin.
 //
-// A p·n that misses a whole number by no more than the rounding of p counts as
-// that number: 0.07 of 100 instances are 7, though the float64 is above 0.07.
+// If p·n differs from a whole number by no more than the rounding of p, it counts as that number:
+// 0.07 of 100 instances are 7, although the float64 is above 0.07.
 //
-// It is false when the quantile falls in the intangible mass, when there is no
-// data, and for p outside [0, 1].
+// Quantile returns false if the quantile is in the intangible mass, without data, and for p
+// outside [0, 1].
 func (o *Observed) Quantile(p float64) (Interval, bool) {
 	rank, ok := o.rank(p)
 	if !ok {
@@ -261,7 +258,7 @@ func (o *Observed) Quantile(p float64) (Interval, bool) {
 	return Interval{}, false
 }
 
-// rank is ⌈p·n⌉, where there is such an instance.
+// rank returns ⌈p·n⌉ if there is such an instance.
 func (o *Observed) rank(p float64) (uint64, bool) {
 	n := o.Instances()
 	if n == 0 || !(p >= 0 && p <= 1) {
@@ -282,16 +279,15 @@ func (o *Observed) Clone() *Observed {
 	return &c
 }
 
-// QuantileFigure is the one figure to show for Quantile(p): the upper bound, so
-// that the exact quantile is never above what is shown, nor more than a bin below.
-// It is false where Quantile is.
+// QuantileFigure returns a single figure for Quantile(p): the upper bound. So the exact quantile is
+// never above the figure, and at most a bin below it. It returns false if Quantile does.
 func (o *Observed) QuantileFigure(p float64) (time.Duration, bool) {
 	v, ok := o.Quantile(p)
 	return v.Hi, ok
 }
 
-// Earliest is the bin of the fastest success, as an interval. It is false where
-// there is no success.
+// Earliest returns the bin of the fastest success, as an interval. It returns false if there is no
+// success.
 func (o *Observed) Earliest() (Interval, bool) {
 	for i, c := range o.counts {
 		if c > 0 {
@@ -301,8 +297,8 @@ func (o *Observed) Earliest() (Interval, bool) {
 	return Interval{}, false
 }
 
-// Deadline is the bin of the slowest success, as an interval. It is false where
-// there is no success.
+// Deadline returns the bin of the slowest success, as an interval. It returns false if there is no
+// success.
 func (o *Observed) Deadline() (Interval, bool) {
 	for i := len(o.counts) - 1; i >= 0; i-- {
 		if o.counts[i] > 0 {

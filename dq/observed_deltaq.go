@@ -7,10 +7,9 @@ import (
 	"github.com/beamscope/beamscope/dq/internal/quad"
 )
 
-// DeltaQ returns the bounds on the distribution function of the instances that
-// were counted: each delay lies between the edges of its bin. They are about these
-// instances, not about the next ones; for that see [Observed.Confident]. It
-// returns [ErrNoData] where there is none.
+// DeltaQ returns the bounds on the distribution function of the counted instances: each delay lies
+// between the edges of its bin. They are about these instances, not about later ones; for those see
+// [Observed.Confident]. It returns [ErrNoData] without instances.
 func (o *Observed) DeltaQ() (*DeltaQ, error) {
 	d := new(DeltaQ)
 	if err := o.WriteDeltaQ(d); err != nil {
@@ -19,8 +18,8 @@ func (o *Observed) DeltaQ() (*DeltaQ, error) {
 	return d, nil
 }
 
-// WriteDeltaQ is DeltaQ into dst, whose memory it uses. On an error dst is left as
-// it was.
+// WriteDeltaQ is like DeltaQ, but writes to dst and uses the memory of dst. On an error dst does
+// not change.
 func (o *Observed) WriteDeltaQ(dst *DeltaQ) error {
 	if o.Empty() {
 		return ErrNoData
@@ -35,7 +34,7 @@ func (o *Observed) WriteDeltaQ(dst *DeltaQ) error {
 		dst.lo[k], dst.hi[k] = before.Lo, after.Hi
 		before = after
 	}
-	// An instance of exactly dMax is in the last bin: edge N has seen all.
+	// An instance of exactly dMax is in the last bin, so edge N includes all instances.
 	dst.trim()
 	return nil
 }
@@ -63,9 +62,9 @@ func (d *DeltaQ) widenBy(epsilon float64) {
 	}
 }
 
-// ConfidentSamples returns the statistical band of [Samples]: bounds that are wider by
-// [Epsilon] on either side. A success may come later than all that were seen, so the mean
-// has no upper bound. The errors are those of Samples and Epsilon.
+// ConfidentSamples returns the statistical band of [Samples]: bounds that are wider by [Epsilon] on
+// both sides. A success may come later than all seen ones, so the mean has no upper bound. The
+// errors are those of Samples and Epsilon.
 func ConfidentSamples(g Grid, delays []time.Duration, failures uint64, alpha float64) (*DeltaQ, error) {
 	d, err := Samples(g, delays, failures)
 	if err != nil {
@@ -80,11 +79,11 @@ func ConfidentSamples(g Grid, delays []time.Duration, failures uint64, alpha flo
 	return d, nil
 }
 
-// Confident returns the statistical band of o, kept apart from the guaranteed
-// bounds: a ΔQ whose bounds are wider by [Epsilon] on either side, and contain with
-// probability at least 1−α the distribution that the instances are drawn from
-// independently. Operators carry it on: what is composed of bands of α₁, α₂, … is
-// one of at most α₁+α₂+…. The errors are those of Epsilon.
+// Confident returns the statistical band of o, separate from the guaranteed bounds: a ΔQ whose
+// bounds are wider by [Epsilon] on both sides. If instances are drawn independently from a
+// distribution, the band contains that distribution with probability at least 1−α. Operators
+// preserve this: a result from bands of α₁, α₂, … is a band of at most α₁+α₂+…. The errors are
+// those of Epsilon.
 func (o *Observed) Confident(alpha float64) (*DeltaQ, error) {
 	epsilon, err := Epsilon(o.Instances(), alpha)
 	if err != nil {
@@ -94,7 +93,7 @@ func (o *Observed) Confident(alpha float64) (*DeltaQ, error) {
 	if err := o.WriteDeltaQ(d); err != nil {
 		return nil, err
 	}
-	for n := o.grid.Bins(); d.Bins() < n; { // its horizon is dMax: any success may be later than those seen
+	for n := o.grid.Bins(); d.Bins() < n; { // the horizon is dMax: a success may be later than all observed ones
 		last := d.At(d.Bins())
 		d.lo, d.hi = append(d.lo, last.Lo), append(d.hi, last.Hi)
 	}

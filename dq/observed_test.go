@@ -77,7 +77,7 @@ func TestObservedQuantile(t *testing.T) {
 	}
 }
 
-// The float64 nearest to 0.07 is above it, and times 100 above 7.
+// The float64 nearest to 0.07 is above 0.07, and 100 times it is above 7.
 func TestObservedQuantileOfDecimal(t *testing.T) {
 	o := mustCounts(t, mustGrid(t, ms, 100), slices.Repeat([]uint64{1}, 100), 0, 0)
 	for i := 1; i <= 100; i++ {
@@ -110,7 +110,7 @@ func TestObservedProbabilityWithin(t *testing.T) {
 	}
 }
 
-// No instance is no data: not failure, and not the identity of an operator.
+// Without instances there is no data. This is neither a failure nor the identity of an operator.
 func TestObservedWithoutData(t *testing.T) {
 	o, err := NewObserved(mustGrid(t, ms, 4))
 	if err != nil {
@@ -196,12 +196,13 @@ func TestObservedResetAndSet(t *testing.T) {
 	}
 }
 
-// What is read from bins contains what the delays themselves say.
+// The bounds from the bins contain the exact figures of the delays.
 func TestObservedBoundsContainExact(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(rt, "bins")
 		g := mustGrid(t, ms, n)
-		// Quarters of a bin, so that edges are hit; up to a bin beyond dMax.
+		// Delays are multiples of a quarter of a bin, so that some are on edges, and up to one
+		// bin beyond dMax.
 		quarters := rapid.SliceOfN(rapid.IntRange(0, 4*n+4), 0, 40).Draw(rt, "delays")
 		delays := make([]time.Duration, len(quarters))
 		for i, q := range quarters {
@@ -228,7 +229,7 @@ func checkWithin(rt *rapid.T, o *Observed, sorted []time.Duration) {
 		if ok == o.Empty() {
 			rt.Fatal("data and no data")
 		}
-		// Lo·n ≤ k ≤ Hi·n, for k and n so small that the products are exact enough.
+		// Lo·n ≤ k ≤ Hi·n. k and n are small enough that the products are sufficiently exact.
 		n := float64(o.Instances())
 		if ok && (b.Lo*n > float64(k)+1e-9 || b.Hi*n < float64(k)-1e-9) {
 			rt.Fatalf("within %v: %v does not contain %d/%v", at, b, k, n)

@@ -12,7 +12,7 @@ const (
 	No
 )
 
-// String is "yes", "no" or "cannot tell".
+// String returns "yes", "no" or "cannot tell".
 func (v Verdict) String() string {
 	switch v {
 	case Yes:
@@ -35,7 +35,7 @@ const (
 	Incomparable              // each is better than the other somewhere: their functions cross
 )
 
-// String is "cannot tell", "equal", "less", "greater" or "incomparable".
+// String returns "cannot tell", "equal", "less", "greater" or "incomparable".
 func (o Order) String() string {
 	switch o {
 	case Equal:
@@ -50,10 +50,9 @@ func (o Order) String() string {
 	return "cannot tell"
 }
 
-// AtMost tells whether x ≤ y: whether x is at least as good as y, its distribution
-// function nowhere below that of y (thesis, 2.1.4). Yes and No hold for every pair
-// of distributions within the bounds, by [AtLeast]. Without data it is
-// CannotTell.
+// AtMost reports whether x ≤ y: x is at least as good as y, so its distribution function is nowhere
+// below that of y (thesis, 2.1.4). Yes and No hold for every pair of distributions within the
+// bounds, by [AtLeast]. Without data the answer is CannotTell.
 func AtMost(x, y *DeltaQ) Verdict {
 	if x.Empty() || y.Empty() {
 		return CannotTell
@@ -71,8 +70,8 @@ func AtMost(x, y *DeltaQ) Verdict {
 	return verdict
 }
 
-// Compare places x and y in the partial order of ΔQs. Where x ≤ y is certain and
-// y ≤ x is not ruled out, it is Less.
+// Compare places x and y in the partial order of ΔQs. The result is Less if x ≤ y is certain and y
+// ≤ x is possible.
 func Compare(x, y *DeltaQ) Order {
 	le, ge := AtMost(x, y), AtMost(y, x)
 	switch {

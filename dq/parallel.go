@@ -5,12 +5,11 @@ import (
 	"math"
 )
 
-// FirstToFinish writes to dst the ΔQ of outcomes that start together and of which
-// the fastest counts: 1 − Π(1−Fᵢ), for any number of operands (thesis, eq. 2.3
-// for two). Never is its neutral element.
+// FirstToFinish writes to dst the ΔQ of the fastest of several outcomes that start together:
+// 1 − Π(1−Fᵢ), for any number of operands (thesis, eq. 2.3 for two). Never is its neutral element.
 func (c *Calculator) FirstToFinish(dst *DeltaQ, xs ...*DeltaQ) error {
 	return c.pointwise(dst, xs, func(acc, f Bounds) Bounds {
-		// acc + f·(1−acc) rises with both, and is exact where one is 0.
+		// acc + f·(1−acc) rises with both, and is exact if one of them is 0.
 		return Bounds{
 			max(f.Lo, addDown(acc.Lo, mulDown(f.Lo, subDown(1, acc.Lo)))),
 			min(1, addUp(acc.Hi, mulUp(f.Hi, subUp(1, acc.Hi)))),
@@ -18,18 +17,17 @@ func (c *Calculator) FirstToFinish(dst *DeltaQ, xs ...*DeltaQ) error {
 	})
 }
 
-// AllToFinish writes to dst the ΔQ of outcomes that start together and all have to
-// be done: ΠFᵢ, for any number of operands (thesis, eq. 2.4 for two). Immediate is
-// its neutral element.
+// AllToFinish writes to dst the ΔQ of outcomes that start together and must all succeed: ΠFᵢ, for
+// any number of operands (thesis, eq. 2.4 for two). Immediate is its neutral element.
 func (c *Calculator) AllToFinish(dst *DeltaQ, xs ...*DeltaQ) error {
 	return c.pointwise(dst, xs, func(acc, f Bounds) Bounds {
 		return Bounds{mulDown(acc.Lo, f.Lo), mulUp(acc.Hi, f.Hi)}
 	})
 }
 
-// pointwise folds the distribution functions of the operands at each edge. A
-// success of the result comes no later than the last of the operands', so what
-// exceeds the horizon is at most what exceeds theirs together.
+// pointwise combines the distribution functions of the operands at each edge. A success of the
+// result comes no later than the slowest success of the operands, so the excess over the horizon
+// is at most the sum of theirs.
 func (c *Calculator) pointwise(dst *DeltaQ, xs []*DeltaQ, f func(acc, x Bounds) Bounds) error {
 	width, err := c.align(xs, MaxBins*len(xs))
 	if err != nil {
@@ -49,14 +47,14 @@ func (c *Calculator) pointwise(dst *DeltaQ, xs []*DeltaQ, f func(acc, x Bounds) 
 	return c.finish(dst)
 }
 
-// weightSlack is how far the sum of the weights of a choice may be from 1.
+// weightSlack is the largest accepted difference between 1 and the sum of the weights of a
+// choice.
 const weightSlack = 1e-9
 
-// Choice writes to dst the ΔQ of an outcome that is one of several: operand i with
-// probability weights[i], ΣwᵢFᵢ (thesis, eq. 2.5 for two). The weights are divided
-// by their sum, which must be 1 within 1e-9. It returns [ErrOperands] unless there
-// is one weight for each operand and [ErrProbability] for weights outside [0, 1],
-// or of another sum.
+// Choice writes to dst the ΔQ of an outcome that is one of several: operand i with probability
+// weights[i], ΣwᵢFᵢ (thesis, eq. 2.5 for two). The weights are divided by their sum, which must be
+// 1 within 1e-9. Choice returns [ErrOperands] unless there is one weight for each operand, and
+// [ErrProbability] for a weight outside [0, 1] or any other sum.
 func (c *Calculator) Choice(dst *DeltaQ, weights []float64, xs ...*DeltaQ) error {
 	if len(weights) != len(xs) {
 		return fmt.Errorf("%w: %d weights for %d operands", ErrOperands, len(weights), len(xs))
@@ -80,7 +78,7 @@ func (c *Calculator) Choice(dst *DeltaQ, weights []float64, xs ...*DeltaQ) error
 	return c.finish(dst)
 }
 
-// weightSum bounds the exact sum of weights of a choice.
+// weightSum returns bounds on the exact sum of the weights of a choice.
 func weightSum(weights []float64) (Bounds, error) {
 	var sum Bounds
 	for i, w := range weights {
@@ -95,9 +93,9 @@ func weightSum(weights []float64) (Bounds, error) {
 	return sum, nil
 }
 
-// mix is the weighted mean of the operands at edge k. A mean lies between the
-// least and the greatest: that keeps it exact where they are all the same, at 0
-// and at 1 above all.
+// mix returns the weighted mean of the operands at edge k. A mean lies between the smallest and
+// the largest operand. Limiting the result to that range keeps it exact where all operands are
+// equal, above all at 0 and 1.
 func mix(xs []*DeltaQ, weights []float64, sum Bounds, k int) Bounds {
 	var b Bounds
 	least, greatest := 1.0, 0.0

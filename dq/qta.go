@@ -7,14 +7,13 @@ import (
 	"time"
 )
 
-// A QTA is a quantitative timeliness agreement: what a ΔQ is required to be
-// (thesis, 2.1.6). At each step at least P of all executions have to be done
-// within T; in the end at least a given fraction has to succeed. The zero QTA
-// requires nothing; there is no verdict on it other than Yes.
+// A QTA is a quantitative timeliness agreement: a requirement for a ΔQ (thesis, 2.1.6). At each
+// step at least P of all executions must succeed within T, and in the end at least a given fraction
+// must succeed. The zero QTA requires nothing; its verdict is always Yes.
 type QTA struct {
 	steps   []Step
 	success float64 // at least
-	failure float64 // at most: 1 − success, as it was given
+	failure float64 // at most: 1 − success, as passed to NewQTA
 }
 
 // NewQTA returns the QTA of any number of steps, in any order, and of a largest
@@ -38,10 +37,9 @@ func NewQTA(maxFailure float64, steps ...Step) (QTA, error) {
 	return q, nil
 }
 
-// Quartiles returns the QTA in the form of the thesis (4.1.3): a quarter of the
-// executions is done within p25, a half within p50, three quarters within p75, and
-// at most maxFailure fail. The errors are those of NewQTA, and [ErrDelay] unless
-// p25 ≤ p50 ≤ p75.
+// Quartiles returns the QTA in the form of the thesis (4.1.3): a quarter of the executions succeeds
+// within p25, a half within p50, three quarters within p75, and at most maxFailure fail. The errors
+// are those of NewQTA, and [ErrDelay] unless p25 ≤ p50 ≤ p75.
 func Quartiles(p25, p50, p75 time.Duration, maxFailure float64) (QTA, error) {
 	if p25 > p50 || p50 > p75 {
 		return QTA{}, fmt.Errorf("%w: quartiles %v, %v, %v fall", ErrDelay, p25, p50, p75)
@@ -52,7 +50,7 @@ func Quartiles(p25, p50, p75 time.Duration, maxFailure float64) (QTA, error) {
 // Steps are the required points, in order of T and then of P.
 func (q QTA) Steps() []Step { return slices.Clone(q.steps) }
 
-// MinSuccess is the fraction of all executions that have to succeed at all.
+// MinSuccess is the smallest fraction of all executions that must succeed.
 func (q QTA) MinSuccess() float64 { return q.success }
 
 // MaxFailure is the fraction of all executions that may fail.
@@ -63,8 +61,8 @@ func (q QTA) MaxFailure() float64 {
 	return q.failure
 }
 
-// A Point says how a ΔQ stands at one point of a QTA. What is above 0 in its
-// margins is slack, what is below is hazard.
+// A Point is the result for a ΔQ at one point of a QTA. Margins above 0 are slack, margins below 0
+// are hazard.
 type Point struct {
 	Required Step
 	Final    bool // the point is the requirement on success at all; it has no T
@@ -72,9 +70,8 @@ type Point struct {
 	Met         Verdict
 	Probability Bounds // F(T) − P
 
-	// Time is T less the delay within which P of the executions are done. It is
-	// absent for Final, and where that delay may be infinite: then the hazard
-	// has no end in time.
+	// Time is T minus the delay within which P of the executions succeed. It is absent for Final,
+	// and if that delay may be infinite: then the hazard is unlimited in time.
 	Time    TimeMargin
 	HasTime bool
 }
@@ -82,43 +79,41 @@ type Point struct {
 // A TimeMargin bounds a difference of delays, which may be negative.
 type TimeMargin struct{ Lo, Hi time.Duration }
 
-// A Margin is a slack or a hazard, in time and in probability, each with the place
-// where it is found: an index into the Points of the judgement, of several with the same
-// margin any. Both are guaranteed:
-// a slack is at least, a hazard at most, what is said here, and neither is
-// negative.
+// A Margin is a slack or a hazard, in time and in probability, each with an index into the Points
+// of the judgement. If several points have the same margin, the index is that of any of them.
+// Both are guaranteed: a slack is at least this value and a hazard at most. Neither is negative.
 type Margin struct {
 	Probability   float64
 	ProbabilityAt int
 
-	// Time says nothing where HasTime is false: there is no point with a delay, or
-	// it is a hazard that no more time would mend, or not surely.
+	// Time is valid only if HasTime is true. HasTime is false if no point has a delay. It is also
+	// false for a hazard that more time would not remove, or would not certainly remove.
 	Time    time.Duration
 	TimeAt  int
 	HasTime bool
 }
 
-// A Judgement says how a ΔQ stands against a QTA.
+// A Judgement describes whether a ΔQ meets a QTA, and by how much.
 type Judgement struct {
 	Met    Verdict
-	Points []Point // of the QTA in order, and last the one on success at all
+	Points []Point // the points of the QTA in order, and then the requirement on success at all
 
-	// Slack is the least margin at any point where the QTA is met, Hazard the
-	// greatest lack at any where it is not, or may not be.
+	// Slack is the smallest margin of all points if the QTA is met. Hazard is the largest deficit
+	// if it is not met, or may not be met.
 	Slack  *Margin
 	Hazard *Margin
 }
 
-// Judge tells whether d meets the QTA, and by how much. Whether a point is met is
-// [AtLeast]; the margins are exact bounds. It returns [ErrNoData] without data.
+// Judge reports whether d meets the QTA, and by how much. [AtLeast] decides whether a point is met;
+// the margins are exact bounds. It returns [ErrNoData] without data.
 func (q QTA) Judge(d *DeltaQ) (Judgement, error) {
 	var j Judgement
 	err := q.WriteJudgement(&j, d)
 	return j, err
 }
 
-// WriteJudgement is Judge into dst, whose memory it uses, that of its Points, Slack
-// and Hazard too. On an error dst is left as it was.
+// WriteJudgement is like Judge, but writes to dst, and uses the memory of dst, its Points, Slack
+// and Hazard. On an error dst does not change.
 func (q QTA) WriteJudgement(dst *Judgement, d *DeltaQ) error {
 	if d.Empty() {
 		return ErrNoData
@@ -159,8 +154,7 @@ func (m *Margin) clone() *Margin {
 	return &c
 }
 
-// Meets is the verdict of Judge alone, without its allocations. Without data it is
-// CannotTell.
+// Meets returns the verdict of Judge without its allocations. Without data it returns CannotTell.
 func (q QTA) Meets(d *DeltaQ) Verdict {
 	if d.Empty() {
 		return CannotTell
@@ -182,7 +176,7 @@ func (v Verdict) and(x Verdict) Verdict {
 	return Yes
 }
 
-// reaches tells whether a probability within b is at least p.
+// reaches returns whether a probability within b is at least p.
 func reaches(b Bounds, p float64) Verdict {
 	switch {
 	case AtLeast(b.Lo, p):
@@ -196,14 +190,18 @@ func reaches(b Bounds, p float64) Verdict {
 func pointAt(d *DeltaQ, s Step) Point {
 	b := d.At(d.index(s.T))
 	p := Point{Required: s, Met: reaches(b, s.P), Probability: b.minus(s.P)}
-	if v, ok := d.Quantile(s.P); ok && v.Finite() {
+	v, ok := d.Quantile(s.P)
+	switch {
+	case ok && v.Finite():
 		p.Time, p.HasTime = TimeMargin{s.T - v.Hi, s.T - v.Lo}, true
+	case ok && p.Met == Yes: // within the Tolerance, which the quantile ignores if d has no end
+		p.Time, p.HasTime = TimeMargin{s.T - metFrom(d, s.P), s.T - v.Lo}, true
 	}
 	return p
 }
 
-// final is the point on success at all. Its margin is that of the failures, which is the
-// same, and exact where nothing fails.
+// final returns the point for the requirement on success at all. Its margin is calculated from
+// the failures: it is the same margin, but exact if nothing fails.
 func (q QTA) final(d *DeltaQ) Point {
 	success := d.At(d.Bins())
 	failure := Bounds{subDown(1, success.Hi), subUp(1, success.Lo)}

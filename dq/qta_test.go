@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A judgement is what rationals say: on ΔQs within bounds and exact ones, at points on
-// edges and between them, at ties and apart.
+// A judgement agrees with exact rational arithmetic: for exact ΔQs and for bounds, at points on
+// edges and between them, at ties and elsewhere.
 func TestJudgementInRationals(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	verdicts := map[Verdict]int{}
@@ -41,7 +41,7 @@ func TestJudgementInRationals(t *testing.T) {
 			if p.Required != want || p.Final != final {
 				t.Fatalf("point %d: %+v, want %+v", i, p, want)
 			}
-			// Of the whole the failures count: a share of 0.1 that may fail is no 0.9 exactly.
+			// Overall success is checked by the failures, because 1 − 0.1 is not exactly 0.9.
 			required := rat(want.P)
 			if final {
 				required = ratSub(big.NewRat(1, 1), rat(q.MaxFailure()))
@@ -69,7 +69,7 @@ func TestJudgementInRationals(t *testing.T) {
 	}
 }
 
-// drawQTA draws requirements near what an outcome does.
+// drawQTA draws a QTA with requirements close to the values of d.
 func drawQTA(t testing.TB, r *rand.Rand, d *DeltaQ) QTA {
 	steps := make([]Step, r.IntN(4))
 	for i := range steps {
@@ -90,7 +90,7 @@ func drawQTA(t testing.TB, r *rand.Rand, d *DeltaQ) QTA {
 	return q
 }
 
-// refVerdict decides a tie as [AtLeast] documents it.
+// refVerdict resolves a tie as [AtLeast] documents.
 func refVerdict(lo, hi *big.Rat, p float64) Verdict {
 	level := p - min(Tolerance, p/2)
 	switch {
@@ -143,8 +143,8 @@ func checkTime(t *testing.T, d *DeltaQ, s stair, p Point) {
 	}
 }
 
-// checkSlack checks that a slack is there where the QTA is met, that each point has at
-// least that much, and that the point named has no more.
+// checkSlack checks that there is a slack exactly if the QTA is met, that each point has at least
+// this margin, and that the point at the index has no more.
 func checkSlack(t *testing.T, j Judgement) {
 	t.Helper()
 	if (j.Slack != nil) != (j.Met == Yes) {
@@ -168,8 +168,8 @@ func checkSlack(t *testing.T, j Judgement) {
 	}
 }
 
-// checkHazard checks the same of a hazard: no point lacks more. It has no time where a
-// point that is not met, or may not be, would not be met after any time.
+// checkHazard does the same for a hazard: no point has a larger deficit. The hazard has no time
+// if a point that is not met, or may not be met, would not certainly be met after any time.
 func checkHazard(t *testing.T, j Judgement) {
 	t.Helper()
 	if (j.Hazard != nil) != (j.Met != Yes) {
@@ -196,8 +196,8 @@ func checkHazard(t *testing.T, j Judgement) {
 	}
 }
 
-// A QTA keeps what it was given: its failures are not worked out of its successes.
-func TestQTAKeepsWhatItWasGiven(t *testing.T) {
+// A QTA keeps the values passed to NewQTA. It does not calculate the failures from the successes.
+func TestQTAKeepsGivenValues(t *testing.T) {
 	q, err := NewQTA(0.1, Step{5 * ms, 0.9}, Step{ms, 0.5}, Step{5 * ms, 0.25}, Step{0, 0})
 	if err != nil {
 		t.Fatal(err)
@@ -229,8 +229,8 @@ func TestQTAKeepsWhatItWasGiven(t *testing.T) {
 	}
 }
 
-// A budget is as large as it can be: with a bin or a millionth more the QTA is missed. Its
-// floor is that of the inequality of Deconvolve, in rationals, and it rises.
+// A budget is as large as possible: with one more bin or another millionth of failure, the QTA is
+// missed. The floor rises, and agrees with the inequality of Deconvolve in rational arithmetic.
 func TestBudgetInRationals(t *testing.T) {
 	m := must(t)
 	r, grid := rand.New(rand.NewPCG(7, 8)), mustGrid(t, ms/1000, 1)
@@ -277,9 +277,10 @@ func TestBudgetInRationals(t *testing.T) {
 	}
 }
 
-// checkRefusal checks the error for a part that does not certainly meet all points of a QTA.
-// Nothing is left where the upper bound of the part, a rational, is below some point. In all
-// other cases the error says that the bounds cannot tell. It returns whether nothing is left.
+// checkRefusal checks the error for a part that does not certainly meet all points of a QTA. If
+// the upper bound of the part, a rational, is below some point, the error must be a
+// NoResidualError. Otherwise it must be an UndecidedError. checkRefusal returns true for a
+// NoResidualError.
 func checkRefusal(t *testing.T, err error, points []Point, part *DeltaQ, s stair) bool {
 	t.Helper()
 	reached := func(f []*big.Rat, p Point) *big.Rat {
@@ -345,8 +346,8 @@ func checkFloor(t *testing.T, b Budget, q QTA, part *DeltaQ, s stair) int {
 	return next
 }
 
-// A point of the floor is within the tolerance of another no point; one of a long QTA and
-// short bins ends after as many bins as there are.
+// A floor does not repeat a point that is within the tolerance of the previous one. With a long
+// QTA and short bins, it ends after MaxBins bins.
 func TestBudgetOfALongQTA(t *testing.T) {
 	part := must(t)(Uniform(mustGrid(t, MinWidth, 1), 0, 10*MinWidth))
 	q, err := NewQTA(0, Step{MaxBins * MinWidth * 2, 1})

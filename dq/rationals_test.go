@@ -12,8 +12,8 @@ import (
 	"github.com/beamscope/beamscope/dq/internal/quad"
 )
 
-// The bounds of arithmetic on bounds contain what the same arithmetic gives in rationals, and
-// are wider only by rounding.
+// Arithmetic on bounds contains the results of the same arithmetic on rationals, and is wider
+// only by rounding.
 func TestArithmeticOfBoundsInRationals(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
 	for range 500 {
@@ -48,18 +48,18 @@ func TestArithmeticOfBoundsInRationals(t *testing.T) {
 
 // drawBounds draws bounds from 0 to 1.
 func drawBounds(r *rand.Rand) Bounds {
-	lo, hi := r.Float64()*r.Float64(), r.Float64()*r.Float64() // with more digits than those of 1
+	lo, hi := r.Float64()*r.Float64(), r.Float64()*r.Float64() // more digits than numbers near 1 have
 	return Bounds{min(lo, hi), max(lo, hi)}
 }
 
-// between fails unless bounds contain two values and are wider only by rounding.
+// between fails unless b contains lo and hi, and is wider only by rounding.
 func between(t *testing.T, name string, b Bounds, lo, hi *big.Rat) {
 	t.Helper()
 	beneath(t, name+": Lo", b.Lo, lo, 1)
 	above(t, name+": Hi", b.Hi, hi, 1)
 }
 
-// beneath fails unless x to a power is at most a value, and at least rounding below it.
+// beneath fails unless x^power is at most want, and no more than rounding below it.
 func beneath(t *testing.T, name string, x float64, want *big.Rat, power int) {
 	t.Helper()
 	got := rat(x)
@@ -77,10 +77,10 @@ type conditionalInRationals struct {
 	success *big.Rat
 }
 
-// tail is 1 − F/s at an edge, in [0, 1].
+// tail returns 1 − F/s at edge k, in [0, 1].
 func (c conditionalInRationals) tail(k int) *big.Rat { return ratSub(big.NewRat(1, 1), c.head(k)) }
 
-// head is F/s at an edge, in [0, 1].
+// head returns F/s at edge k, in [0, 1].
 func (c conditionalInRationals) head(k int) *big.Rat {
 	if c.f[k].Sign() == 0 {
 		return new(big.Rat)
@@ -91,7 +91,7 @@ func (c conditionalInRationals) head(k int) *big.Rat {
 	return ratQuo(c.f[k], c.success)
 }
 
-// moments are E[T] and, around an edge, the parts of E[(T−c)²] above and below it.
+// moments returns E[T] and, around an edge, the parts of E[(T−c)²] above and below it.
 func (c conditionalInRationals) moments(centre int) (mean, above, below *big.Rat) {
 	mean, above, below = new(big.Rat), new(big.Rat), new(big.Rat)
 	for k := range len(c.f) - 1 {
@@ -105,7 +105,8 @@ func (c conditionalInRationals) moments(centre int) (mean, above, below *big.Rat
 	return mean, above, below
 }
 
-// Moments are those of the formulas in rationals, rounded outwards and by no more than that.
+// Moments agree with the formulas in rational arithmetic, rounded outwards by no more than
+// necessary.
 func TestMomentsInRationals(t *testing.T) {
 	r := rand.New(rand.NewPCG(23, 24))
 	for i := range 1000 {
@@ -149,8 +150,9 @@ func TestMomentsInRationals(t *testing.T) {
 	}
 }
 
-// checkDeviation checks the standard deviation against the formula in rationals. A difference
-// of nearly the same values has few digits left: they are those of the second moment.
+// checkDeviation checks the standard deviation against the formula in rationals. If it is a
+// difference of nearly equal values, few digits remain: the accuracy is then that of the second
+// moment.
 func checkDeviation(t *testing.T, d *DeltaQ, v Moments, late, early conditionalInRationals, beyond excess) {
 	t.Helper()
 	late0, _, _ := late.moments(0)
@@ -189,8 +191,8 @@ func checkDeviation(t *testing.T, d *DeltaQ, v Moments, late, early conditionalI
 	}
 }
 
-// A delay whose mean excess is infinite has no upper bounds on its moments, also where its
-// horizon is the edge nearest to the mean.
+// A delay with an infinite mean excess has no upper bounds on its moments, even if its horizon is
+// the edge nearest to the mean.
 func TestMomentsOfInfiniteExcess(t *testing.T) {
 	for _, bins := range []int{1, 2, 5} {
 		d := must(t)(Pareto(mustGrid(t, ms, bins), time.Duration(bins)*ms, 0.5))
@@ -201,8 +203,8 @@ func TestMomentsOfInfiniteExcess(t *testing.T) {
 	}
 }
 
-// What exceeds a horizon is rounded up in the formulas of Pareto and normal delays, and by no
-// more than rounding.
+// The excess over a horizon in the formulas for Pareto and normal delays is rounded up, by no
+// more than necessary.
 func TestExcessOfModelsInRationals(t *testing.T) {
 	r := rand.New(rand.NewPCG(25, 26))
 	one, two := big.NewRat(1, 1), big.NewRat(2, 1)
@@ -224,7 +226,12 @@ func TestExcessOfModelsInRationals(t *testing.T) {
 		above(t, "Pareto: mean of few digits", got.mean, big.NewRat(few, 12), 1)
 		above(t, "Pareto: rms of few digits", got.rms, big.NewRat(few*few, 12), 2)
 
-		// As in the distribution, what is left is more than the difference of the two terms.
+		// Here only the product of the differences, the division and the root are rounded.
+		got = paretoExcess(1<<20, 0.5, shape)
+		above(t, "Pareto: rms of powers of two", got.rms, ratQuo(big.NewRat(1<<40, 1), ratMul(less, ratSub(rat(shape), two))), 2)
+
+		// The formulas subtract two terms. For a real distribution the difference is positive, so
+		// only clearly positive ones are compared.
 		z, q, phi := 3*r.Float64()-1.5, drawBounds(r), drawBounds(r)
 		square = ratAdd(one, ratMul(rat(z), rat(z)))
 		mean, second := rat(phi.Hi), ratMul(square, rat(q.Hi))
@@ -242,14 +249,20 @@ func TestExcessOfModelsInRationals(t *testing.T) {
 		if second.Cmp(big.NewRat(1, 1000)) > 0 {
 			above(t, "normal: rms", got.rms, second, 2)
 		}
+
+		// Here only one product is rounded, and the root.
+		below := -1.5 * r.Float64()
+		above(t, "normal: mean without a density", normalExcess(below, q, Bounds{}).mean, ratMul(rat(-below), rat(q.Hi)), 1)
+		above(t, "normal: rms of the density", normalExcess(below, Bounds{}, phi).rms, ratMul(rat(-below), rat(phi.Hi)), 2)
 		got = excess{left, shape}.timesDelay(h)
 		above(t, "of a delay: mean", got.mean, ratMul(rat(left), x), 1)
 		above(t, "of a delay: rms", got.rms, ratMul(rat(shape), x), 1)
 	}
 	for name, tt := range map[string]struct{ got, want excess }{
-		"normal, at 0":           {normalExcess(0, Bounds{0.5, 0.5}, Bounds{0.25, 0.25}), excess{0.25, rootUp(0.5)}},
-		"normal, nothing left":   {normalExcess(2, Bounds{0.25, 0.25}, Bounds{0.5, 0.625}), excess{0.125, 0.5}},
-		"normal, less than that": {normalExcess(2, Bounds{0.5, 0.5}, Bounds{0.5, 0.5}), excess{0, rootUp(1.5)}},
+		"normal, at 0":                  {normalExcess(0, Bounds{0.5, 0.5}, Bounds{0.25, 0.25}), excess{0.25, rootUp(0.5)}},
+		"normal, bounds of the density": {normalExcess(2, Bounds{0.25, 0.25}, Bounds{0.5, 0.625}), excess{0.125, 0.5}},
+		"normal, no negative square":    {normalExcess(3, Bounds{}, Bounds{1, 1}), excess{1, 0}},
+		"normal, no negative mean":      {normalExcess(2, Bounds{0.5, 0.5}, Bounds{0.5, 0.5}), excess{0, rootUp(1.5)}},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("%s: %v, want %v", name, tt.got, tt.want)
@@ -257,8 +270,8 @@ func TestExcessOfModelsInRationals(t *testing.T) {
 	}
 }
 
-// A delay that is known within bounds is at its last value from some edge on: at the earliest
-// where the upper bound reaches what succeeds at least.
+// The deadline of a ΔQ within bounds is the edge from which the exact function is constant. It is
+// at the earliest where the upper bound reaches the lower bound of success.
 func TestDeadlineWithinBounds(t *testing.T) {
 	d := &DeltaQ{width: ms, lo: []float64{0, 0.25, 0.5, 0.5}, hi: []float64{0.375, 0.625, 0.625, 0.75}}
 	if v, ok := d.Deadline(); !ok || v != (Interval{ms, 3 * ms}) {
@@ -270,7 +283,8 @@ func TestDeadlineWithinBounds(t *testing.T) {
 	}
 }
 
-// Transforms are kept up to the limit of room, and go together where one more does not fit.
+// Transforms are cached as long as there is room. If another one does not fit, all of them are
+// dropped.
 func TestRoomForTransforms(t *testing.T) {
 	var v convolver
 	const size = maxCached / 4
@@ -283,14 +297,14 @@ func TestRoomForTransforms(t *testing.T) {
 	}
 }
 
-// A floor has a point where a bound rises by more than the tolerance, and a need within the
-// tolerance is none.
+// A floor has a new point only if its bound rises by more than the tolerance. A requirement
+// within the tolerance adds no point.
 func TestFloorAtTies(t *testing.T) {
 	m := must(t)
 	wait := m(Wait(mustGrid(t, ms, 1), ms))
 	const p = 0.2
 	if p-lessTolerance(p) <= Tolerance {
-		t.Fatalf("what counts as at least %v is not less by more than the tolerance", p)
+		t.Fatalf("the least value that counts as %v is less by at most the tolerance", p)
 	}
 	for _, tt := range []struct {
 		name  string
@@ -302,7 +316,7 @@ func TestFloorAtTies(t *testing.T) {
 		{"a rise above the tolerance", wait, []Step{{5 * ms, 0.25}, {10 * ms, 0.25 + 2*Tolerance}}, []Step{{5 * ms, 0.25}, {10 * ms, 0.25 + 2*Tolerance}}},
 		{"a need of the tolerance", m(Scale(wait, 0.5)), []Step{{5 * ms, Tolerance}}, nil},
 		{"a need above the tolerance", m(Scale(wait, 0.5)), []Step{{5 * ms, 2 * Tolerance}}, []Step{{5 * ms, 4 * Tolerance}}},
-		{"more than the part, in the tie with it", m(Scale(wait, lessTolerance(p))), []Step{{5 * ms, p}}, []Step{{5 * ms, 1}}},
+		{"more than the part reaches, within the tolerance", m(Scale(wait, lessTolerance(p))), []Step{{5 * ms, p}}, []Step{{5 * ms, 1}}},
 	} {
 		q, err := NewQTA(1, tt.steps...)
 		if err != nil {
@@ -321,11 +335,11 @@ func TestFloorAtTies(t *testing.T) {
 	}
 }
 
-// A Calculator recognises that an operand has changed in its place, to a longer or a shorter
-// one, and what is left of the old one does not matter: by either method of transforms.
+// A Calculator detects that an operand has been replaced in the same memory by a longer or a
+// shorter one. Leftover values of the old operand do not matter, for both kinds of transforms.
 func TestOperandsThatChange(t *testing.T) {
 	r := rand.New(rand.NewPCG(29, 30))
-	observed := func() *DeltaQ { // of twins
+	observed := func() *DeltaQ { // its densities are twins
 		counts := make([]uint64, 6)
 		for i := range 3 + r.IntN(4) {
 			counts[i] = 1 + r.Uint64N(9)
@@ -352,7 +366,7 @@ func TestOperandsThatChange(t *testing.T) {
 				*x = *next
 			case 1:
 				*y = *next
-			case 2: // one of the two bounds alone
+			case 2: // only one of the two bounds
 				x.lo = append([]float64(nil), x.lo...)
 				for k := range x.lo {
 					x.lo[k] /= 2
@@ -362,8 +376,8 @@ func TestOperandsThatChange(t *testing.T) {
 	}
 }
 
-// The edge around which second moments are taken is the one nearest to the middle of the mean,
-// or to its lower end where a delay has no end.
+// Second moments are taken around the edge nearest to the middle of the mean. For a delay without
+// an end, it is the edge nearest to the lower bound of the mean.
 func TestEdgeNearTheMean(t *testing.T) {
 	d := &DeltaQ{width: ms, lo: make([]float64, 10), hi: make([]float64, 10)}
 	for mean, want := range map[Bounds]int{{1, 4}: 3, {1, 3.8}: 2, {1.4, 1.4}: 1, {9, 9}: 9, {0, 0}: 0} {
@@ -377,14 +391,14 @@ func TestEdgeNearTheMean(t *testing.T) {
 	}
 }
 
-// The margins of functions count where they reach across a float64: a value that is less than
-// its margin beside one may be on the other side of it.
+// Error margins also matter next to a float64: if a value is closer to the float64 than its
+// margin, the exact value may be on the other side.
 func TestMarginsAcrossAFloat(t *testing.T) {
 	for _, f := range []float64{0x1p-20, 0.25, 1. / 3, 0.75} {
 		for _, tt := range []struct {
 			name   string
 			bounds func(quad.Number) Bounds
-			near   float64 // how far the value is beside f
+			near   float64 // the distance of the value from f
 		}{
 			{"relative", relative, f * 0x1.8p-71},
 			{"probability", probability, f * 0x1.8p-71},
@@ -411,11 +425,11 @@ func TestMarginsAcrossAFloat(t *testing.T) {
 	}
 }
 
-// once is an outcome that takes no time, with a probability within bounds.
+// once returns an outcome that takes no time and succeeds with a probability within b.
 func once(b Bounds) *DeltaQ { return &DeltaQ{width: ms, lo: []float64{b.Lo}, hi: []float64{b.Hi}} }
 
-// Operators on outcomes that take no time are those on their probabilities in rationals,
-// rounded outwards and by no more than that.
+// On outcomes that take no time, the operators agree with rational arithmetic on the
+// probabilities, rounded outwards by no more than necessary.
 func TestOperatorsInRationals(t *testing.T) {
 	r := rand.New(rand.NewPCG(33, 34))
 	m, one := must(t), big.NewRat(1, 1)
@@ -432,7 +446,8 @@ func TestOperatorsInRationals(t *testing.T) {
 		between(t, "in sequence", m(Sequential(a, b)).At(0), both(x.Lo, y.Lo), both(x.Hi, y.Hi))
 		between(t, "scaled", m(Scale(a, y.Lo)).At(0), both(x.Lo, y.Lo), both(x.Hi, y.Lo))
 		between(t, "tried twice", m(RetryOverlap(a, ms, 2)).At(1), either(x.Lo, x.Lo), either(x.Hi, x.Hi))
-		// A retry is one less the failure of all attempts: it has room for the rounding of that.
+		// A retry is 1 minus the probability that all attempts fail, so its bounds allow for the
+		// rounding of that difference.
 		again := m(Retry(a, ms, 2)).At(1)
 		least, most := ratSub(either(x.Lo, x.Lo), rat(again.Lo)), ratSub(rat(again.Hi), either(x.Hi, x.Hi))
 		if least.Sign() < 0 || most.Sign() < 0 || toFloat(least) > 0x1p-51 || toFloat(most) > 0x1p-51 {
@@ -471,8 +486,8 @@ func TestOperatorsInRationals(t *testing.T) {
 	}
 }
 
-// A uniform delay is the share of its span in rationals, and samples are the share of their
-// number, rounded outwards.
+// The distribution functions of Uniform and Samples agree with rational arithmetic, rounded
+// outwards.
 func TestSharesInRationals(t *testing.T) {
 	r := rand.New(rand.NewPCG(35, 36))
 	m, g := must(t), mustGrid(t, MinWidth, 1)
@@ -510,7 +525,8 @@ func TestSharesInRationals(t *testing.T) {
 			t.Fatalf("nothing happens in the last bin of %+v", d)
 		}
 	}
-	// All delays just before the edge: the last bin has nothing that is not certain before.
+	// All delays are just before the edge. The last bin contains nothing that was not already
+	// certain before it.
 	if d := m(Samples(g, []time.Duration{0, 0}, 0)); d.Bins() != 0 {
 		t.Errorf("delays of 0: %+v", d)
 	}
@@ -542,7 +558,8 @@ func TestLeftAfterAttempts(t *testing.T) {
 	}
 }
 
-// The failure of a budget is rounded down: what is left of the part meets what is required.
+// The failure of a budget is rounded down, so that the part with this failure still meets the
+// requirement.
 func TestFailureOfABudgetIsRoundedDown(t *testing.T) {
 	r := rand.New(rand.NewPCG(39, 40))
 	m := must(t)
@@ -564,7 +581,7 @@ func TestFailureOfABudgetIsRoundedDown(t *testing.T) {
 	}
 }
 
-// An atom is one delay, or a failure, exactly.
+// An atom is exactly one delay, or a failure.
 func TestAtom(t *testing.T) {
 	m, g := must(t), mustGrid(t, ms, 1)
 	for _, tt := range []struct {
@@ -583,16 +600,16 @@ func TestAtom(t *testing.T) {
 	}
 }
 
-// A transform is kept, and used as long as the operand is the same.
-func TestTransformsAreKept(t *testing.T) {
+// A transform is cached and reused as long as the operand stays the same.
+func TestTransformsAreCached(t *testing.T) {
 	var v convolver
 	x := must(t)(Uniform(mustGrid(t, ms, 1), 0, 5*ms))
 	for _, p := range []packing{packPair, packTwin} {
 		s := v.spectrum(x, v.plan(16), p)
 		norm := s.norm
-		s.norm = 99 // as a mark
+		s.norm = 99 // a marker
 		if again := v.spectrum(x, v.plan(16), p); again != s || again.norm != 99 {
-			t.Errorf("packing %v: worked out again", p)
+			t.Errorf("packing %v: the transform is computed again", p)
 		}
 		x.hi = append([]float64(nil), x.hi...)
 		x.hi[1] /= 2
@@ -602,8 +619,8 @@ func TestTransformsAreKept(t *testing.T) {
 	}
 }
 
-// Values that are not negative are none after a transform either, in both ways to take them
-// out of it.
+// Both ways to extract values from a transform replace negative values by 0, because the exact
+// values are not negative.
 func TestNoNegativeValues(t *testing.T) {
 	z := []complex128{complex(4, -8), complex(-12, 16)}
 	re, im := make([]float64, 2), make([]float64, 2)
@@ -622,12 +639,12 @@ func TestNoNegativeValues(t *testing.T) {
 	}
 }
 
-// The cheaper method is direct for few bins, and transforms are for many: of operands of the
-// same length, the border is at about 50 bins.
+// The cheaper method is the direct one for few bins and the fast one for many. For operands of
+// the same length, the limit is at about 50 bins.
 func TestCheaperMethod(t *testing.T) {
 	m := must(t)
 	r := rand.New(rand.NewPCG(41, 42))
-	draw := func(bins int) *DeltaQ { // of bounds that are no twins
+	draw := func(bins int) *DeltaQ { // lower and upper densities that are not twins
 		points := make([]BoundedStep, bins)
 		for i := range points {
 			lo := (float64(i) + r.Float64()) / float64(bins)
@@ -642,8 +659,8 @@ func TestCheaperMethod(t *testing.T) {
 		direct bool
 	}{
 		{"few bins", []*DeltaQ{draw(20), draw(20)}, true}, {"many bins", []*DeltaQ{draw(300), draw(300)}, false},
-		{"one with few", []*DeltaQ{draw(4), draw(3000)}, true}, {"one with few, first", []*DeltaQ{draw(3000), draw(4)}, true},
-		{"three of few", []*DeltaQ{draw(12), draw(12), draw(12)}, true}, {"three of many", []*DeltaQ{draw(200), draw(200), draw(200)}, false},
+		{"few bins before many", []*DeltaQ{draw(4), draw(3000)}, true}, {"few bins after many", []*DeltaQ{draw(3000), draw(4)}, true},
+		{"three with few bins", []*DeltaQ{draw(12), draw(12), draw(12)}, true}, {"three with many bins", []*DeltaQ{draw(200), draw(200), draw(200)}, false},
 		{"twins of few bins", []*DeltaQ{twins(20), twins(20)}, true}, {"twins of many bins", []*DeltaQ{twins(300), twins(300)}, false},
 	} {
 		var cheapest, direct, fast convolver
@@ -655,7 +672,7 @@ func TestCheaperMethod(t *testing.T) {
 	}
 }
 
-// Of two windows that differ there are bounds, and they are numbers.
+// The band of two different windows has finite bounds that surround the mean.
 func TestBandOfTwoWindows(t *testing.T) {
 	g := mustGrid(t, ms, 2)
 	w, err := NewWindow(g, 2)
@@ -673,7 +690,7 @@ func TestBandOfTwoWindows(t *testing.T) {
 	}
 }
 
-// Samples are no proof that nothing comes later: a band has no upper bound of the mean.
+// Samples do not prove that no success comes later, so the mean of a band has no upper bound.
 func TestConfidentSamplesHaveNoEnd(t *testing.T) {
 	d, err := ConfidentSamples(mustGrid(t, ms, 1), []time.Duration{ms, 2 * ms}, 0, 0.5)
 	if err != nil || d.Bounded() {
@@ -684,28 +701,29 @@ func TestConfidentSamplesHaveNoEnd(t *testing.T) {
 	}
 }
 
-// Of a sample that is used k times, the mean of what comes of it is off by (k−1)/2m.
+// If a sample is used k times, the mean of the result has a bias of (k−1)/2m, times the weight of
+// the sample.
 func TestSamplingAddsUp(t *testing.T) {
 	var s Sampling
 	s.Add(0.5, 3, 100)
 	if want := (Sampling{0.25 / 100, 0.5 * 2 / 2 / 100}); s != want {
 		t.Errorf("%+v, want %+v", s, want)
 	}
-	s.Add(1, 0.5, 10) // below a choice, and less than once
+	s.Add(1, 0.5, 10) // below a choice, used less than once
 	s.Add(1, 1, 10)
 	if want := (Sampling{0.25/100 + 0.1 + 0.1, 0.005}); math.Abs(s.Square-want.Square) > 1e-15 || s.Bias != want.Bias {
 		t.Errorf("%+v, want %+v", s, want)
 	}
 }
 
-// MaxInstances is the largest number up to which each count of instances is a float64.
+// MaxInstances is the largest number up to which every count is exact as a float64.
 func TestCountsAreExact(t *testing.T) {
 	if most := uint64(MaxInstances); uint64(float64(most-1)) != most-1 || uint64(float64(most+1)) == most+1 {
 		t.Errorf("%d instances", most)
 	}
 }
 
-// The last term of the mean square beyond a horizon is rounded up by itself too.
+// The last term of the mean square beyond a horizon is rounded up even if the other terms are 0.
 func TestPartialMomentsOfLongHorizons(t *testing.T) {
 	r := rand.New(rand.NewPCG(43, 44))
 	for range 300 {
@@ -715,9 +733,9 @@ func TestPartialMomentsOfLongHorizons(t *testing.T) {
 	}
 }
 
-// What exceeds a horizon that many delays exceed is the integral of the survival function, as
-// another library has it.
-func TestExcessIsTheIntegral(t *testing.T) {
+// If many delays exceed a horizon, the excess is the integral of the survival function of another
+// library.
+func TestExcessEqualsIntegral(t *testing.T) {
 	m := must(t)
 	g := mustGrid(t, ms, 15)
 	for name, tt := range map[string]struct {
@@ -745,7 +763,7 @@ func TestExcessIsTheIntegral(t *testing.T) {
 	}
 }
 
-// The slowest success is in the last bin that has one.
+// The deadline is in the last bin that contains a success.
 func TestDeadlineBeforeEmptyBins(t *testing.T) {
 	o := mustCounts(t, mustGrid(t, ms, 5), []uint64{0, 1, 2, 0, 0}, 0, 0)
 	if v, ok := o.Deadline(); !ok || v != (Interval{2 * ms, 3 * ms}) {
@@ -761,7 +779,7 @@ func TestDeadlineBeforeEmptyBins(t *testing.T) {
 	}
 }
 
-// The widest bins of a grid by base and exponent are those of any grid.
+// BaseGrid and NewGrid have the same limit for the widest bins.
 func TestWidestBaseGrid(t *testing.T) {
 	for exponent := range 4 {
 		base := MaxWidth >> exponent
@@ -769,13 +787,13 @@ func TestWidestBaseGrid(t *testing.T) {
 			t.Errorf("2^%d: %v, %v", exponent, g, err)
 		}
 		if g, err := BaseGrid(base+1, exponent, 1); err == nil {
-			t.Errorf("2^%d: %v is taken", exponent, g)
+			t.Errorf("2^%d: %v is accepted", exponent, g)
 		}
 	}
 }
 
-// A quotient replaces values by 0 that are negative because of rounding alone. With a value
-// that is more negative there is no quotient.
+// A quotient replaces negative values by 0 if they result from rounding alone. If a value is more
+// negative, there is no quotient.
 func TestQuotientIsNotNegative(t *testing.T) {
 	for v, want := range map[float64]bool{-1e-10: true, -1e-9: true, -1.1e-9: false, 0: true} {
 		r := []float64{0.5, v, 0.25}
@@ -785,7 +803,8 @@ func TestQuotientIsNotNegative(t *testing.T) {
 	}
 }
 
-// The failure that a verdict speaks of is what is left of the success, rounded outwards.
+// The margin of the requirement on success is calculated from the failure, 1 − success, rounded
+// outwards.
 func TestFailureOfAVerdict(t *testing.T) {
 	r := rand.New(rand.NewPCG(45, 46))
 	q, err := NewQTA(0)
@@ -799,8 +818,8 @@ func TestFailureOfAVerdict(t *testing.T) {
 	}
 }
 
-// Of points that are missed by as much, the first is the hazard.
-func TestHazardOfEquals(t *testing.T) {
+// If several points have the same hazard, the first one is reported.
+func TestHazardOfEqualMargins(t *testing.T) {
 	q, err := NewQTA(1, Step{ms, 0.5}, Step{2 * ms, 0.5}, Step{3 * ms, 0.375})
 	if err != nil {
 		t.Fatal(err)
@@ -808,5 +827,39 @@ func TestHazardOfEquals(t *testing.T) {
 	j, err := q.Judge(once(Bounds{0.25, 0.25}))
 	if err != nil || j.Hazard.Probability != 0.25 || j.Hazard.ProbabilityAt != 0 {
 		t.Errorf("%+v, %v", j.Hazard, err)
+	}
+}
+
+// A sequence with an outcome that never succeeds is never, even if its parts have no end.
+func TestNeverInSequence(t *testing.T) {
+	m := must(t)
+	g := mustGrid(t, ms, 8)
+	endless := m(Exponential(g, 2*ms))
+	lost := m(AllToFinish(endless, Never()))
+	for _, xs := range [][]*DeltaQ{{lost, endless}, {endless, lost, endless}, {lost, Immediate()}, {lost}} {
+		if d := m(Sequential(xs...)); !d.Equal(Never()) {
+			t.Errorf("%v in sequence: %v, no end %v", xs, d, !d.Bounded())
+		}
+	}
+}
+
+// No distance has a chance of exactly RunChance. The chance depends only on the quotient of
+// distance and spread, and decreases with it. The test checks all adjacent float64 quotients
+// around the limit.
+func TestNoChanceEqualsRunChance(t *testing.T) {
+	x := math.Sqrt(math.Log(2/RunChance) / 2)
+	for range 50 {
+		x = math.Nextafter(x, 0)
+	}
+	if chance(x, 1, 0) <= RunChance {
+		t.Fatal("begins too late")
+	}
+	for range 100 {
+		if x = math.Nextafter(x, 2); chance(x, 1, 0) == RunChance {
+			t.Errorf("%x has the chance of runs", x)
+		}
+	}
+	if chance(x, 1, 0) >= RunChance {
+		t.Fatal("ends too early")
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A reference is an exact ΔQ: finitely many delays in nanoseconds with rational
-// probabilities. Every operator is worked out by enumeration.
+// A reference is an exact ΔQ: finitely many delays in nanoseconds with rational probabilities.
+// Every operator is calculated by enumeration.
 type reference map[int64]*big.Rat
 
 func rat(x float64) *big.Rat { return new(big.Rat).SetFloat64(x) }
@@ -58,7 +58,7 @@ func (r reference) seq(x reference) reference {
 	return out
 }
 
-// combine has the distribution function f(F, G) at every time.
+// combine returns the ΔQ with the distribution function f(F, G) at every time.
 func (r reference) combine(x reference, f func(a, b *big.Rat) *big.Rat) reference {
 	out, before := reference{}, new(big.Rat)
 	times := append(r.times(), x.times()...)
@@ -137,14 +137,14 @@ func (r reference) retryOverlap(t int64, attempts int) reference {
 	return r.ftf(refWait(t).seq(r.retryOverlap(t, attempts-1)))
 }
 
-// A pair is a ΔQ next to its exact reference.
+// A pair is a ΔQ with its exact reference.
 type pair struct {
 	d   *DeltaQ
 	ref reference
 }
 
-// check fails unless the bounds contain the exact distribution function strictly,
-// at every edge, at every delay and just before it.
+// check fails unless the bounds strictly contain the exact distribution function at every edge,
+// at every delay and just before it.
 func (p pair) check(rt *rapid.T) {
 	rt.Helper()
 	var times []int64

@@ -40,7 +40,7 @@ func TestCompare(t *testing.T) {
 }
 
 // A verdict holds for the exact distributions: Yes up to the tolerance, No exactly.
-func TestAtMostIsRight(t *testing.T) {
+func TestAtMostIsCorrect(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		x, y := drawLeaf(rt), drawLeaf(rt)
 		worst := 0.0 // by how much x is below y
@@ -126,8 +126,8 @@ func TestQTAWithinBounds(t *testing.T) {
 	}
 }
 
-// A QTA that was not set is met by anything, failure included; no data meets
-// nothing and misses nothing.
+// Every ΔQ meets a QTA that was not set, even one that always fails. Without data the verdict is
+// CannotTell.
 func TestQTANotSet(t *testing.T) {
 	var q QTA
 	if q.Meets(Never()) != Yes {
@@ -141,7 +141,8 @@ func TestQTANotSet(t *testing.T) {
 	}
 }
 
-// The thesis's implementation showed the least success as "max allowed failure".
+// MaxFailure is a probability of failure. The implementation of the thesis showed the least
+// success as "max allowed failure".
 func TestQTAFailureIsFailure(t *testing.T) {
 	m := must(t)
 	q, err := NewQTA(0.05)
@@ -222,8 +223,87 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// A judgement that is written again and again is the same as a new one, and allocates
-// nothing.
+// The longest delay that a budget leaves meets the QTA, and a bin more does not. The part has no end
+// and reaches the required probability only within the tolerance.
+func TestBudgetWithinTolerance(t *testing.T) {
+	m := must(t)
+	g := mustGrid(t, ms, 100)
+	part := m(Exponential(g, ms)) // from 28 ms on, fewer than 1e-12 of the delays are longer
+	q, err := NewQTA(1, Step{40 * ms, 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := BudgetFor(q, part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Delay != 12*ms {
+		t.Errorf("a delay of %v, want 12 ms", b.Delay)
+	}
+	for delay, want := range map[time.Duration]Verdict{b.Delay: Yes, b.Delay + ms: No} {
+		if got := q.Meets(m(Sequential(part, m(Wait(g, delay))))); got == Yes != (want == Yes) {
+			t.Errorf("with a delay of %v: %v", delay, got)
+		}
+	}
+}
+
+// A point that a ΔQ without an end meets only within the Tolerance limits the slack in time.
+func TestSlackWithinTolerance(t *testing.T) {
+	part := must(t)(Exponential(mustGrid(t, ms, 100), ms)) // from 28 ms on, fewer than 1e-12 of the delays are longer
+	q, err := NewQTA(0, Step{40 * ms, 1}, Step{100 * ms, 0.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := q.Judge(part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j.Met != Yes || j.Slack == nil || !j.Slack.HasTime || j.Slack.Time != 12*ms {
+		t.Errorf("%v, slack %+v; want 12 ms", j.Met, j.Slack)
+	}
+	for earlier, want := range map[time.Duration]Verdict{12 * ms: Yes, 13 * ms: No} {
+		q, err := NewQTA(0, Step{40*ms - earlier, 1}, Step{100*ms - earlier, 0.5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := q.Meets(part); got == Yes != (want == Yes) {
+			t.Errorf("%v earlier: %v", earlier, got)
+		}
+	}
+}
+
+// Every point of a floor must be reached: it is the second inequality of Deconvolve. The points are
+// at edges up to the last required delay, and at most up to edge MaxBins.
+func TestFloorEnds(t *testing.T) {
+	m := must(t)
+	g := mustGrid(t, ms, 1)
+	// Half of the delays of the part are 0 and the others 1 ms. So within 1 ms of the end, the rest
+	// must be done in a share x of the cases with x + (1 − x)/2 = 0.75.
+	part := m(Steps(g, []Step{{0, 0.5}, {ms, 1}}))
+	for _, tt := range []struct {
+		within time.Duration
+		want   []Step
+	}{
+		{ms, []Step{{ms, 0.5}}},
+		{4 * ms, []Step{{4 * ms, 0.5}}},
+		{MaxBins * ms, []Step{{MaxBins * ms, 0.5}}},
+		{(MaxBins + 1) * ms, nil},
+	} {
+		q, err := NewQTA(1, Step{tt.within, 0.75})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := BudgetFor(q, part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tt.want, b.Floor); diff != "" {
+			t.Errorf("0.75 within %v: %s", tt.within, diff)
+		}
+	}
+}
+
+// Overwriting a judgement many times gives the same result as a new one, and allocates no memory.
 func TestWriteJudgement(t *testing.T) {
 	g, err := NewGrid(time.Millisecond, 6)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A stair is a pair of exact distribution functions on the edges of bins, as rationals:
-// what is known of an outcome. After its last edge it stays level.
+// A stair holds the two bounds of a ΔQ on the edges of bins as exact rationals. After the last
+// edge they stay level.
 type stair struct{ lo, hi []*big.Rat }
 
 func stairOf(d *DeltaQ) stair {
@@ -25,7 +25,7 @@ func stairOf(d *DeltaQ) stair {
 
 func (s stair) bins() int { return len(s.lo) - 1 }
 
-// at is the value of a distribution function at edge k.
+// at returns the value of a distribution function at edge k.
 func at(f []*big.Rat, k int) *big.Rat {
 	if k < 0 {
 		return new(big.Rat)
@@ -45,8 +45,8 @@ func smaller(a, b *big.Rat) *big.Rat {
 	return b
 }
 
-// drawStairs draws what is known of an outcome, in bins of a microsecond: exact, or within
-// bounds, with few or many digits, some of it without any success in its lower bound.
+// drawStairs draws a ΔQ with bins of a microsecond. It may be exact or bounded, have few or many
+// digits, and have no success in its lower bound.
 func drawStairs(t testing.TB, r *rand.Rand) *DeltaQ {
 	n := 1 + r.IntN(6)
 	lo, hi := make([]float64, n), make([]float64, n)
@@ -70,7 +70,7 @@ func drawStairs(t testing.TB, r *rand.Rand) *DeltaQ {
 		step += 1 + r.IntN(3)
 		points[i] = BoundedStep{T: ms / 1000 * time.Duration(step-1), Lo: min(lo[i], hi[i]), Hi: max(lo[i], hi[i])}
 	}
-	// The last mass is certain now and then.
+	// The last value is sometimes certain.
 	if r.IntN(3) == 0 {
 		points[n-1].Hi = 1
 		if kind != 2 {
@@ -84,10 +84,10 @@ func drawStairs(t testing.TB, r *rand.Rand) *DeltaQ {
 	return d
 }
 
-// The bounds on a residual are those of the two inequalities, worked out in rationals:
-// they contain what the inequalities allow, they are no wider, and there is a proof that
-// no residual exists exactly where the inequalities contradict each other.
-func TestResidualBoundsAreThoseOfTheTheorem(t *testing.T) {
+// The bounds on a residual agree with the two inequalities in rational arithmetic. They contain
+// everything that the inequalities allow, and are no wider. Deconvolve reports that no residual
+// exists exactly if the inequalities contradict each other.
+func TestResidualBoundsMatchTheorem(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	refused, found := 0, 0
 	for range 1500 {
@@ -135,8 +135,8 @@ func TestResidualBoundsAreThoseOfTheTheorem(t *testing.T) {
 	}
 }
 
-// theorem applies the inequalities that Deconvolve names, at each edge of the whole, and
-// makes the bounds monotone. It returns the largest contradiction as well.
+// theorem applies the inequalities of Deconvolve at each edge of the whole, and makes the bounds
+// monotone. It also returns the largest contradiction.
 func theorem(w, p stair) (lower, upper []*big.Rat, gap float64) {
 	n, success := w.bins(), big.NewRat(1, 1)
 	if least := at(p.lo, p.bins()); least.Sign() > 0 {
@@ -175,8 +175,8 @@ func theorem(w, p stair) (lower, upper []*big.Rat, gap float64) {
 	return lower, upper, gap
 }
 
-// checkNone checks what an error says: the whole needs what it says that it needs, which
-// is more than what the fastest residual that is possible reaches.
+// checkNone checks the figures in an error: the whole needs the probability Needs, and Possible
+// is at least what the part reaches with the fastest possible residual.
 func checkNone(t *testing.T, none *NoResidualError, whole *DeltaQ, w, p stair, upper []*big.Rat) {
 	t.Helper()
 	b, _ := whole.ProbabilityWithin(none.At)
@@ -184,7 +184,7 @@ func checkNone(t *testing.T, none *NoResidualError, whole *DeltaQ, w, p stair, u
 		t.Fatalf("%v: the whole reaches %v", none, b)
 	}
 	end := int(none.At / whole.Width())
-	fastest := new(big.Rat) // of the part and the residual together
+	fastest := new(big.Rat) // the part and the residual together
 	for k := range end + 1 {
 		mass := ratSub(at(upper, k), at(upper, k-1))
 		fastest = ratAdd(fastest, ratMul(mass, at(p.hi, end-k)))
@@ -194,7 +194,7 @@ func checkNone(t *testing.T, none *NoResidualError, whole *DeltaQ, w, p stair, u
 	}
 }
 
-// What an error says, worked out by hand.
+// The figures in the error match those calculated by hand.
 func TestNoResidualFigures(t *testing.T) {
 	m := must(t)
 	g := mustGrid(t, ms, 1)
@@ -205,12 +205,13 @@ func TestNoResidualFigures(t *testing.T) {
 	}{
 		{"faster than the part", m(Wait(g, 2*ms)), m(Wait(g, 5*ms)), NoResidualError{2 * ms, 1, 0}},
 		{"fails less", m(Scale(m(Wait(g, 5*ms)), 0.75)), m(Scale(m(Wait(g, 2*ms)), 0.5)), NoResidualError{5 * ms, 0.75, 0.5}},
-		// The part is always done within 1 ms, and the whole in half of the cases: so the residual
-		// is done at once in half of the cases at most. One in eight parts is done at once.
+		// The part always takes at most 1 ms, and the whole is done within 1 ms in half of the
+		// cases. So the residual takes no time in at most half of the cases. The part takes no
+		// time in one of eight cases.
 		{"more at once than the part", m(Steps(g, []Step{{0, 0.5}, {4 * ms, 1}})), m(Steps(g, []Step{{0, 0.125}, {ms, 1}})),
 			NoResidualError{0, 0.5, 0.0625}},
-		// The residual is not within 0 ms in more than 1/4. The part is within 2 ms in 1/2 of
-		// the cases, and within 3 ms always: 1/4·1 + 3/4·1/2.
+		// The residual takes no time in at most 1/4 of the cases. The part is done within 2 ms in
+		// 1/2 of the cases, and always within 3 ms: 1/4·1 + 3/4·1/2.
 		{"later too fast", m(Steps(g, []Step{{2 * ms, 0.125}, {3 * ms, 0.875}, {9 * ms, 1}})), m(Steps(g, []Step{{2 * ms, 0.5}, {3 * ms, 1}})),
 			NoResidualError{3 * ms, 0.875, 0.625}},
 	} {
@@ -222,7 +223,7 @@ func TestNoResidualFigures(t *testing.T) {
 	}
 }
 
-// A difference within the tolerance proves nothing, and leads to no probability above 1.
+// A difference within the tolerance proves nothing, and never gives a probability above 1.
 func TestResidualOfATie(t *testing.T) {
 	m := must(t)
 	g := mustGrid(t, ms, 1)
@@ -240,7 +241,7 @@ func TestResidualOfATie(t *testing.T) {
 	if _, err := Deconvolve(m(Scale(Immediate(), Tolerance)), Never()); err != nil {
 		t.Errorf("a difference of the tolerance: %v", err)
 	}
-	// A part that may fail always, or does, leaves all open.
+	// A part that always fails, or may always fail, does not restrict the residual.
 	if r, err = Deconvolve(m(Envelope(g, []BoundedStep{{3 * ms, 0, 1}})), m(Envelope(g, []BoundedStep{{ms, 0, 1}}))); err != nil {
 		t.Fatal(err)
 	}
@@ -258,8 +259,8 @@ func TestResidualOfATie(t *testing.T) {
 	}
 }
 
-// Behind a part that may fail, the residual's delays beyond the horizon count with the
-// probability that the part succeeds.
+// If the part may fail, the residual's delays beyond the horizon count only with the probability
+// that the part succeeds.
 func TestResidualWithoutEnd(t *testing.T) {
 	m := must(t)
 	rest := m(Exponential(mustGrid(t, ms/10, 100), 5*ms)) // 10 ms: e⁻² of them come later
@@ -284,9 +285,9 @@ func TestResidualWithoutEnd(t *testing.T) {
 	}
 }
 
-// The estimate is the residual wherever there is one, within bounds too, and however the
-// masses lie: heavy at the end or at the beginning, so that division is stable from one end
-// only.
+// The estimate is the exact residual if there is one, for exact ΔQs and for bounds. This holds
+// even if the mass is concentrated at the end or at the beginning, so that division is stable
+// only from one end.
 func TestEstimateIsTheQuotient(t *testing.T) {
 	m := must(t)
 	g := mustGrid(t, ms, 1)
@@ -325,8 +326,8 @@ func TestEstimateIsTheQuotient(t *testing.T) {
 	}
 }
 
-// Error is the largest distance of the estimate, in sequence with the part, from the whole,
-// and At a time of it. An estimate is a distribution.
+// Error is the largest distance between the whole and the estimate in sequence with the part, and
+// At is a time with that distance. The estimate is a distribution.
 func TestErrorOfEstimate(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	fitted := 0
@@ -367,7 +368,7 @@ func TestErrorOfEstimate(t *testing.T) {
 	}
 }
 
-// sequenceAt is the distribution function of a sequence at edge k.
+// sequenceAt returns the distribution function of a sequence at edge k.
 func sequenceAt(f, g []*big.Rat, k int) *big.Rat {
 	sum := new(big.Rat)
 	for i := range min(k+1, len(f)) {
@@ -388,10 +389,10 @@ func (p pair) checkEstimate(t testing.TB) {
 	}
 }
 
-// A fit is the mixture of greatest likelihood, as the conditions of Kuhn and Tucker say:
-// the gradient Σ p(j)·w(i+j)/(p⊕r)(i+j) over the sum of p is 1 where r has mass, and
-// nowhere above. The fit ends before it has converged in full.
-func TestFitIsOfGreatestLikelihood(t *testing.T) {
+// A fit is the mixture of greatest likelihood by the conditions of Kuhn and Tucker: the gradient
+// Σ p(j)·w(i+j)/(p⊕r)(i+j), divided by the sum of p, is 1 where r has mass, and at most 1
+// elsewhere. The check allows a small error, because fit stops before it has fully converged.
+func TestFitHasGreatestLikelihood(t *testing.T) {
 	m := must(t)
 	g := mustGrid(t, ms, 1)
 	for name, tt := range map[string]struct{ whole, part *DeltaQ }{
@@ -432,13 +433,14 @@ func TestFitIsOfGreatestLikelihood(t *testing.T) {
 	}
 }
 
-// Where the bounds of the whole are further apart than those of the part, their quotients
-// are no distributions: they are cut down to some.
-func TestEstimateOfBoundsThatDoNotFit(t *testing.T) {
+// If the bounds of the whole are further apart than those of the part, the quotients of the
+// bounds may exceed 1. They are scaled down to distributions.
+func TestEstimateOfInconsistentBounds(t *testing.T) {
 	m := must(t)
 	g := mustGrid(t, ms, 1)
 	known := func(lo, hi []float64) *DeltaQ { return &DeltaQ{width: ms, lo: lo, hi: hi} }
-	// 0.5·r is 0.48 and 0.8 in the lower bounds: r is 0.96 and 1.6, which is 0.6 and 1 of 1.
+	// 0.5·r is 0.48 and 0.8 in the lower bounds, so r is 0.96 and 1.6. Scaled down to 1, this is
+	// 0.6 and 1.
 	whole := known([]float64{0, 0, 0.48, 0.8}, []float64{0, 0, 0.8, 0.8})
 	r, err := Deconvolve(whole, known([]float64{0, 0.5}, []float64{0, 1}))
 	if err != nil {
@@ -467,5 +469,21 @@ func TestDeconvolveWidens(t *testing.T) {
 		if got := r.Bounds.Width(); got != want {
 			t.Errorf("%d bins: a width of %v, want %v", bins+48, got, want)
 		}
+	}
+}
+
+// A whole that succeeds too rarely to prove anything may be shorter than the part. The estimate is
+// then a distribution that is fitted.
+func TestEstimateOfShortWhole(t *testing.T) {
+	m := must(t)
+	g := mustGrid(t, ms, 1)
+	whole, part := m(Scale(Immediate(), Tolerance/2)), m(Steps(g, []Step{{0, 0.5}, {ms, 1}}))
+	r, err := Deconvolve(whole, part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair{d: r.Estimate}.checkEstimate(t)
+	if r.Error > Tolerance {
+		t.Errorf("wrong by %v at %v", r.Error, r.At)
 	}
 }

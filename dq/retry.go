@@ -9,16 +9,15 @@ import (
 // MaxAttempts is the largest number of attempts of a retry.
 const MaxAttempts = 1000
 
-// Retry writes to dst the ΔQ of an outcome that is tried up to attempts times, one
-// attempt after the other: one that is not done within t is given up, and the next
-// starts then; when the last is not done within t either, the whole has failed.
-// By the time τ, j = min(⌊τ/t⌋, attempts−1) attempts were given up, so that
+// Retry writes to dst the ΔQ of an outcome that is tried up to attempts times, one attempt after
+// the other. An attempt that is not done within t is given up, and the next one starts at that
+// time. If the last attempt is not done within t, the whole fails. By the time τ, j = min(⌊τ/t⌋,
+// attempts−1) attempts were given up, so that
 //
 //	1 − R(τ) = (1−F(t))ʲ · (1 − F(min(τ−j·t, t))).
 //
-// It returns [ErrOperands] unless 1 ≤ attempts ≤ MaxAttempts, [ErrDelay] unless
-// 0 < t ≤ MaxModelDelay, and [ErrGrid] where the whole is too long for the widest
-// bins.
+// It returns [ErrOperands] unless 1 ≤ attempts ≤ MaxAttempts, [ErrDelay] unless 0 < t ≤
+// MaxModelDelay, and [ErrGrid] if the whole is too long for the widest bins.
 func (c *Calculator) Retry(dst, x *DeltaQ, t time.Duration, attempts int) error {
 	if err := checkRetry(x, t, attempts); err != nil {
 		return err
@@ -44,15 +43,16 @@ func (c *Calculator) Retry(dst, x *DeltaQ, t time.Duration, attempts int) error 
 	return c.finish(dst)
 }
 
-// A retryState follows the attempts of a retry as time goes on.
+// A retryState follows the attempts of a retry over time.
 type retryState struct {
-	t     time.Duration // of one attempt
-	last  int           // attempt, counted from 0
-	tried int           // attempts given up
-	left  float64       // a bound on the probability that all of those were
+	t     time.Duration // the duration of one attempt
+	last  int           // the number of the last attempt, counted from 0
+	tried int           // the number of attempts given up so far
+	left  float64       // a bound on the probability that all of these attempts were given up
 }
 
-// advance goes on to the attempt under way and returns the time since its start.
+// advance moves on to the given attempt, at most the last one, and returns the time since that
+// attempt started.
 func (r *retryState) advance(attempt, now time.Duration, giveUp func(float64) float64) time.Duration {
 	for ; r.tried < r.last && time.Duration(r.tried) < attempt; r.tried++ {
 		r.left = giveUp(r.left)
@@ -60,7 +60,7 @@ func (r *retryState) advance(attempt, now time.Duration, giveUp func(float64) fl
 	return now - time.Duration(r.tried)*r.t
 }
 
-// before is the upper bound of F at any time below until and up to t.
+// before returns the upper bound of F at all times below until and at most t.
 func (d *DeltaQ) before(until, t time.Duration) float64 {
 	if until > t {
 		return d.hi[d.index(t)]
@@ -68,11 +68,8 @@ func (d *DeltaQ) before(until, t time.Duration) float64 {
 	return d.hi[min(int(ceilDiv(until, d.width))-1, d.Bins())]
 }
 
-// afterDown and afterUp are 1 − left·(1−f), exact for left = 1 and left = 0.
+// afterDown and afterUp bound 1 − left·(1−f). They are exact for left = 1 and left = 0.
 func afterDown(left, f float64) float64 {
-	if left == 1 {
-		return f
-	}
 	return max(f, subDown(1, mulUp(left, subUp(1, f))))
 }
 
@@ -83,10 +80,9 @@ func afterUp(left, f float64) float64 {
 	return subUp(1, mulDown(left, subDown(1, f)))
 }
 
-// RetryOverlap writes to dst the ΔQ of an outcome of which one more attempt is
-// started each t, up to attempts in all, none of them given up; the first to be
-// done counts: 1 − Πⱼ(1 − F(τ−j·t)), j = 0..attempts−1. The errors are those of
-// Retry.
+// RetryOverlap writes to dst the ΔQ of an outcome that starts another attempt every t, up to
+// attempts in all. Earlier attempts go on, and the first to succeed counts: 1 − Πⱼ(1 − F(τ−j·t)), j
+// = 0..attempts−1. The errors are those of Retry.
 func (c *Calculator) RetryOverlap(dst, x *DeltaQ, t time.Duration, attempts int) error {
 	if err := checkRetry(x, t, attempts); err != nil {
 		return err
@@ -105,7 +101,7 @@ func (c *Calculator) RetryOverlap(dst, x *DeltaQ, t time.Duration, attempts int)
 	return c.finish(dst)
 }
 
-// overlapDown is the lower bound of an overlapping retry at a time.
+// overlapDown returns the lower bound of an overlapping retry at a time.
 func (d *DeltaQ) overlapDown(at, t time.Duration, attempts int) float64 {
 	var f float64
 	for j := time.Duration(0); j < time.Duration(attempts) && j*t <= at; j++ {
@@ -114,11 +110,12 @@ func (d *DeltaQ) overlapDown(at, t time.Duration, attempts int) float64 {
 	return f
 }
 
-// overlapUp is the upper bound of an overlapping retry before a time.
+// overlapUp returns the upper bound of an overlapping retry before a time.
 func (d *DeltaQ) overlapUp(until, t time.Duration, attempts int) float64 {
 	var f float64
 	for j := time.Duration(0); j < time.Duration(attempts) && j*t < until; j++ {
-		f = min(1, addUp(f, mulUp(d.before(until-j*t, Unreached), subUp(1, f))))
+		// F falls with j, so f is at least F here: the sum stays at most 1.
+		f = addUp(f, mulUp(d.before(until-j*t, Unreached), subUp(1, f)))
 	}
 	return f
 }
@@ -136,7 +133,7 @@ func checkRetry(x *DeltaQ, t time.Duration, attempts int) error {
 	return nil
 }
 
-// widen returns x, on bins so wide that all attempts take at most MaxBins.
+// widen returns x on bins wide enough that all attempts together take at most MaxBins bins.
 func (c *Calculator) widen(x *DeltaQ, t time.Duration, attempts int) (*DeltaQ, error) {
 	if t > (math.MaxInt64-x.Horizon())/time.Duration(attempts+1) {
 		return nil, fmt.Errorf("%w: %d attempts of %v", ErrDelay, attempts, t)

@@ -2,23 +2,22 @@ package dq
 
 import "math"
 
-// Arithmetic with a known direction of error. Each function returns the exact
-// result where that is a float64, and otherwise the float64 next to it on the
-// named side, or one further. The direction comes from the error term, which a
-// fused multiply-add (or Knuth's two-sum) gives exactly, so that what is exact
-// stays exact: 0·x = 0, 1·x = x, x+0 = x.
+// Arithmetic with a known direction of error. Each function returns the exact result if that is a
+// float64, and otherwise the float64 next to it on the named side, or one further. The direction
+// comes from the error term, which a fused multiply-add (or Knuth's two-sum) gives exactly. So
+// exact results stay exact: 0·x = 0, 1·x = x, x+0 = x.
 //
-// Operands are probabilities, or sums and ratios of such: no overflow.
+// Operands are probabilities, or sums and ratios of them, so nothing overflows.
 
 func down(x float64) float64 { return math.Nextafter(x, math.Inf(-1)) }
 func up(x float64) float64   { return math.Nextafter(x, math.Inf(1)) }
 
-// tiny is above the range in which the error term of a product, or of what is
-// divided, may underflow.
+// tiny is a limit. Below it the error term of a product, or of the dividend of a quotient, may
+// underflow.
 const tiny = 0x1p-960
 
-// nextIf and previousIf are x and its neighbour where that is so: without a branch,
-// which no processor would predict. x ≥ tiny.
+// nextIf and previousIf return the neighbour of x if so is true, and x otherwise. They avoid a
+// branch, which processors could not predict. x must be at least tiny.
 func nextIf(x float64, so bool) float64 { return math.Float64frombits(math.Float64bits(x) + bit(so)) }
 func previousIf(x float64, so bool) float64 {
 	return math.Float64frombits(math.Float64bits(x) - bit(so))
@@ -56,7 +55,7 @@ func mulUp(a, b float64) float64 {
 
 func exactProduct(a, b float64) bool { return a == 0 || b == 0 || a == 1 || b == 1 }
 
-// sumError is (a+b) − s for s = fl(a+b), exactly (Knuth).
+// sumError returns (a+b) − s for s = fl(a+b), exactly (Knuth).
 func sumError(a, b, s float64) float64 {
 	bb := s - a
 	return (a - (s - bb)) + (b - bb)
@@ -86,7 +85,7 @@ func addUp(a, b float64) float64 {
 	return s
 }
 
-// div bounds a quotient, of a ≥ 0 and b > 0.
+// div returns bounds on the quotient a/b, for a ≥ 0 and b > 0.
 func div(a, b float64) Bounds {
 	q := a / b
 	if a >= tiny && q >= tiny {

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Each function is next to the exact result on its side, and exact where that is a
-// float64.
+// Each function returns the exact result if that is a float64, and otherwise a float64 next to it
+// on the required side.
 func TestRounding(t *testing.T) {
 	number := rapid.OneOf(
 		rapid.Float64Range(0, 1),
@@ -36,7 +36,7 @@ func TestRounding(t *testing.T) {
 				t.Fatal(fmt.Sprintf("%s(%g, %g): %g to %g do not contain %v", name, a, b, lo, hi, exact))
 			}
 			if hi > up(up(lo)) {
-				t.Fatal(fmt.Sprintf("%s(%g, %g): %g and %g are further apart than they need be", name, a, b, lo, hi))
+				t.Fatal(fmt.Sprintf("%s(%g, %g): %g and %g are further apart than necessary", name, a, b, lo, hi))
 			}
 			if f, ok := exact.Float64(); ok && f >= tiny && min(a, b) >= tiny && (lo != f || hi != f) {
 				t.Fatal(fmt.Sprintf("%s(%g, %g): %g to %g, exactly %g", name, a, b, lo, hi, f))
@@ -61,8 +61,8 @@ func TestRounding(t *testing.T) {
 	})
 }
 
-// checkRoot checks that the bounds of a square root contain it, are next to each other, and
-// are the same where it is a float64.
+// checkRoot checks that the bounds of a square root contain it and are next to each other, and that
+// they are equal if the root is a float64.
 func checkRoot(t require, x float64) {
 	lo, hi := rootDown(x), rootUp(x)
 	least, most := rat(lo), rat(hi)
@@ -70,7 +70,7 @@ func checkRoot(t require, x float64) {
 		t.Fatal(fmt.Sprintf("root of %g: %g to %g", x, lo, hi))
 	}
 	if hi > up(up(lo)) || x >= tiny && hi > up(lo) {
-		t.Fatal(fmt.Sprintf("root of %g: %g and %g are further apart than they need be", x, lo, hi))
+		t.Fatal(fmt.Sprintf("root of %g: %g and %g are further apart than necessary", x, lo, hi))
 	}
 	if r := math.Sqrt(x); new(big.Rat).Mul(rat(r), rat(r)).Cmp(rat(x)) == 0 && (x >= tiny || x == 0) && (lo != r || hi != r) {
 		t.Fatal(fmt.Sprintf("root of %g: %g to %g, exactly %g", x, lo, hi, r))

@@ -2,10 +2,9 @@ package dq
 
 import "time"
 
-// Sequential writes to dst the ΔQ of outcomes that follow each other, each
-// starting when the one before is done: the convolution of their densities
-// (thesis, eq. 2.2). Immediate is its neutral element, and with never in it the
-// result is never.
+// Sequential writes to dst the ΔQ of outcomes that follow each other: each one starts when the
+// previous one is done. It is the convolution of their densities (thesis, eq. 2.2). Immediate is
+// its neutral element. If an operand is never, so is the result.
 func (c *Calculator) Sequential(dst *DeltaQ, xs ...*DeltaQ) error {
 	width, err := c.align(xs, MaxBins)
 	if err != nil {
@@ -25,17 +24,18 @@ func (c *Calculator) Sequential(dst *DeltaQ, xs ...*DeltaQ) error {
 	return c.finish(dst)
 }
 
-// parts are the operands of a sequence, sorted by what they ask for.
+// parts holds the operands of a sequence, divided into exact delays and others.
 type parts struct {
 	width  time.Duration
 	shift  int       // the sum of the exact delays, in bins
-	mass   Bounds    // the product of their probabilities; 0 where one operand is never
+	mass   Bounds    // the product of their probabilities; 0 if any operand is never
 	rest   []*DeltaQ // the other operands
 	total  Bounds    // the success probability of the whole
-	excess excess    // of the whole
+	excess excess    // the excess of the whole
 }
 
-// split sorts the aligned operands. It reuses c.aligned for the rest.
+// split divides the aligned operands into exact delays and the rest. It reuses the memory of
+// c.aligned for the rest.
 func (c *Calculator) split(width time.Duration) parts {
 	p := parts{width: width, mass: Bounds{1, 1}, total: Bounds{1, 1}, rest: c.aligned[:0]}
 	for _, x := range c.aligned {
@@ -56,8 +56,9 @@ func (c *Calculator) split(width time.Duration) parts {
 	return p
 }
 
-// shift sets c.out to the one operand that is not an exact delay, later by the
-// exact ones. Rounding is that of one multiplication, none where their mass is 1.
+// shift sets c.out to the only operand that is not an exact delay, shifted by the exact delays.
+// It rounds once for the multiplication, and not at all if the exact delays have the probability
+// 1.
 func (c *Calculator) shift(p parts) {
 	x := p.rest[0]
 	c.out.resize(p.width, x.Bins()+p.shift)

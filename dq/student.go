@@ -2,9 +2,9 @@ package dq
 
 import "math"
 
-// student is the t of which |T| ≤ t with the given probability, for Student's
-// distribution with df ≥ 1 degrees of freedom: to nine digits, rounded up. It needs only
-// operations that are the same everywhere.
+// student returns the t for which |T| ≤ t has the given probability, for Student's distribution
+// with df ≥ 1 degrees of freedom. The result has nine correct digits and is rounded up. student
+// uses only operations that give the same result on all processors.
 func student(confidence float64, df int) float64 {
 	least, most := 0.0, 1.0
 	for studentRest(most, df) > 1-confidence && most < 1e12 {
@@ -21,12 +21,12 @@ func student(confidence float64, df int) float64 {
 	return most
 }
 
-// studentRest is P(|T| > t) = I_y(df/2, 1/2) with y = df/(df+t²), the regularised
-// incomplete beta function. It is summed up where its argument is below 1/2, as
+// studentRest returns P(|T| > t) = I_y(df/2, 1/2) with y = df/(df+t²), the regularised incomplete
+// beta function. It sums the following series, whose argument must be below 1/2:
 //
 //	I_y(a, b) = yᵃ(1−y)ᵇ/(a·B(a,b)) · Σ (a+b)ₙ/(a+1)ₙ·yⁿ = 1 − I_{1−y}(b, a),
 //
-// of which all terms are positive (Abramowitz and Stegun, 26.5.4 and 26.7.1).
+// All terms are positive (Abramowitz and Stegun, 26.5.4 and 26.7.1).
 func studentRest(t float64, df int) float64 {
 	n := float64(df)
 	square := float64(t * t)
@@ -39,7 +39,7 @@ func studentRest(t float64, df int) float64 {
 	return 1 - float64(factor/0.5*series(0.5, n/2, x))
 }
 
-// series is Σ (a+b)ₙ/(a+1)ₙ·yⁿ for 0 ≤ y ≤ 1/2.
+// series returns Σ (a+b)ₙ/(a+1)ₙ·yⁿ for 0 ≤ y ≤ 1/2.
 func series(a, b, y float64) float64 {
 	sum, term := 1.0, 1.0
 	for n := 0.0; term > float64(1e-17*sum); n++ {
@@ -50,7 +50,7 @@ func series(a, b, y float64) float64 {
 	return sum
 }
 
-// halfPower is y^(n/2).
+// halfPower returns y^(n/2).
 func halfPower(y float64, n int) float64 {
 	power, root := 1.0, math.Sqrt(y)
 	for ; n > 0; n /= 2 {
@@ -62,7 +62,7 @@ func halfPower(y float64, n int) float64 {
 	return power
 }
 
-// beta is B(n/2, 1/2): π for n = 1, 2 for n = 2, and n/(n+1) of it for n + 2.
+// beta returns B(n/2, 1/2): π for n = 1, 2 for n = 2, and n/(n+1) times B(n/2, 1/2) for n + 2.
 func beta(n int) float64 {
 	b, from := math.Pi, 1
 	if n%2 == 0 {

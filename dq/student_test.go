@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// The quantile is right to nine digits and not below the true one, which is tan(πp/2) for one
-// degree of freedom, p·√(2/(1−p²)) for two, and by the cosine of a third of an angle for four.
+// The quantile has nine correct digits and is not below the true value. The true value is
+// tan(πp/2) for one degree of freedom, p·√(2/(1−p²)) for two, and follows from the cosine of a
+// third of an angle for four.
 func TestStudentToNineDigits(t *testing.T) {
 	for _, p := range []float64{0.01, 0.2, 0.5, 0.7, 0.9, 0.95, 0.99, 0.9999, 1 - 1e-7} {
 		a := 1 - p*p // 4·q·(1−q) with q = (1+p)/2
@@ -25,6 +26,6 @@ func TestStudentToNineDigits(t *testing.T) {
 		}
 	}
 	if got := student(math.Nextafter(1, 0), 1); got < 1e12 || got > 2e12 {
-		t.Errorf("next to 1: %v, want the largest that is looked for", got)
+		t.Errorf("next to 1: %v, want the upper end of the search", got)
 	}
 }

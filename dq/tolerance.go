@@ -1,17 +1,18 @@
 package dq
 
-// Tolerance is the difference up to which two probabilities count as equal where they
-// are compared with each other: a decimal such as 0.07 has no exact float64.
+// Tolerance is the difference up to which two probabilities count as equal in comparisons: a
+// decimal such as 0.07 has no exact float64.
 //
-// It acts at ties and nowhere else: in [AtLeast], and so in quantiles, verdicts on a
-// [QTA], slack and hazard, and in the partial order of [AtMost] and [Compare]. Bounds
-// on probabilities are never moved by it.
+// It applies only at ties: in [AtLeast], and so in quantiles, verdicts on a [QTA], slack and hazard
+// in time, the delay of a [Budget], and the partial order of [AtMost] and [Compare]. [Deconvolve]
+// returns a [*NoResidualError] only if bounds contradict each other by more than the Tolerance.
+// Bounds on probabilities never include it.
 const Tolerance = 1e-12
 
-// AtLeast tells whether the probability x counts as at least p: whether x ≥ p −
-// Tolerance, or x ≥ p/2 for a p below twice the Tolerance, so that 0 is never at least
-// a p above 0. Everything that compares a share with what is required uses it.
+// AtLeast reports whether the probability x counts as at least p: x ≥ p − Tolerance, or x ≥ p/2 for
+// a p below twice the Tolerance, so that 0 is never at least a p above 0. Every comparison of a
+// share with a requirement uses it.
 func AtLeast(x, p float64) bool { return x >= lessTolerance(p) }
 
-// lessTolerance is the least x that counts as at least p.
+// lessTolerance returns the least x that counts as at least p.
 func lessTolerance(p float64) float64 { return p - min(Tolerance, p/2) }

@@ -2,16 +2,16 @@ package dq
 
 import "slices"
 
-// fastTwins convolves densities of which the lower is the upper in another place.
-// A real density p is taken apart into its even and odd values, p(t) = e(t²)+t·o(t²)
-// as a power series: then a product is
+// fastTwins convolves densities whose lower density is the upper one shifted. It splits a real
+// density p into its even and odd values: as a power series, p(t) = e(t²)+t·o(t²). Then a product
+// is
 //
 //	e = e₁e₂ + t²·o₁o₂
 //	o = e₁o₂ + o₁e₂
 //
-// and the transforms, of e + i·o, are half as long as length asks for. The error is
-// that of fast: e and o are nowhere above 1 together. It is doubled for the two
-// products more.
+// The transforms of e + i·o have only half the length that fast would need. The error is that of
+// fast, because e and o together are at most 1 everywhere. It is doubled for the two additional
+// products.
 func (v *convolver) fastTwins(xs []*DeltaQ, length, size int) density {
 	plan := v.plan(size)
 	norms, least := v.transform(xs, plan, packTwin)
@@ -24,8 +24,8 @@ func (v *convolver) fastTwins(xs []*DeltaQ, length, size int) density {
 	return density{hi: v.hi, err: err}
 }
 
-// interleave puts real and imaginary parts of z, divided by its length, behind each
-// other. The exact values are not negative.
+// interleave writes the real and imaginary parts of z, divided by its length, alternately to dst.
+// The exact values are not negative.
 func interleave(dst []float64, z []complex128) {
 	scale := 1 / float64(len(z))
 	for i, x := range z[:len(dst)/2] {
@@ -43,7 +43,7 @@ func atLeastZero(x float64) float64 {
 	return x
 }
 
-// multiplyTwins leaves in v.product the transform of e + i·o of the result.
+// multiplyTwins sets v.product to the transform of e + i·o of the result.
 func (v *convolver) multiplyTwins(plan *transform) {
 	size := plan.n
 	roots := plan.reversedRoots()
@@ -58,8 +58,8 @@ func (v *convolver) multiplyTwins(plan *transform) {
 	}
 }
 
-// multiplyTwinPair multiplies x and y at the positions p and q of a frequency and
-// its negative, where t² is w and its conjugate.
+// multiplyTwinPair multiplies x and y at positions p and q, which belong to a frequency and its
+// negative. t² is w at p and the conjugate of w at q.
 func multiplyTwinPair(x, y []complex128, p, q int, w complex128) {
 	xe, xo := separate(x[p], x[q])
 	ye, yo := separate(y[p], y[q])
@@ -68,7 +68,7 @@ func multiplyTwinPair(x, y []complex128, p, q int, w complex128) {
 	x[q] = complex(real(e)+imag(o), real(o)-imag(e))
 }
 
-// reversedRoots are exp(−2πi·f/n) for the frequency f at each position.
+// reversedRoots returns exp(−2πi·f/n) for the frequency f at each position.
 func (t *transform) reversedRoots() []complex128 {
 	if t.reversed == nil {
 		t.reversed = make([]complex128, t.n)

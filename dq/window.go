@@ -16,14 +16,14 @@ const (
 // MaxWindow is the largest number of ΔQs in a Window.
 const MaxWindow = 1024
 
-// fixedOne is 1 as a fixed-point number: sums of these and of their squares are
-// exact integers, so that inserting and removing leave no trace.
+// fixedOne is 1 as a fixed-point number. Sums of fixed-point numbers and of their squares are exact
+// integers, so inserting a ΔQ and removing it leaves no rounding error.
 const fixedOne = 1 << 52
 
-// A Window holds the distribution functions of the last ΔQs of a probe, and gives
-// at each edge of its grid their mean with confidence bounds: wide bounds tell of
-// a system that is not stationary. It is filled by Insert, which lets the oldest go
-// when the window is full, and allocates nothing from then on.
+// A Window holds the distribution functions of the last ΔQs of a probe, and gives their mean with
+// confidence bounds at each edge of its grid. Wide bounds show a system that is not stationary.
+// Insert adds a ΔQ, and drops the oldest one if the window is full. A full window allocates
+// nothing.
 type Window struct {
 	grid    Grid
 	ring    []held
@@ -31,18 +31,18 @@ type Window struct {
 	held    int
 	sums    []uint64
 	squares []uint128
-	halves  []uint64 // sums likewise; nil where there have only been exact ones
+	halves  []uint64 // the sums of the half-widths; nil if all values so far were exact
 
-	// Memory for WriteBand.
+	// looked and the fields below are working memory for WriteBand.
 	looked      []int     // edges
-	covariances []float64 // by how far windows are apart
-	quantiles   []float64 // of Student's distribution by degrees of freedom; 0 is unknown
-	confidence  float64   // that they are for
+	covariances []float64 // by the distance between windows
+	quantiles   []float64 // quantiles of Student's distribution by degrees of freedom; 0 means unknown
+	confidence  float64   // the confidence that quantiles belongs to
 }
 
-// held is one of the ΔQs in a window: fixed-point values at the N+1 edges, and how far
-// the bounds around them are away. Both are nil where none have been yet, and the
-// latter is empty where the values are exact.
+// held is one of the ΔQs in a window. values are fixed-point values at the N+1 edges, and halves
+// the half-widths of the bounds around them. Both are nil until first used. halves is empty if
+// the values are exact.
 type held struct {
 	values, halves []uint64
 	instances      uint64
@@ -70,9 +70,9 @@ func (w *Window) Len() int { return w.held }
 // Grid is the grid of the window.
 func (w *Window) Grid() Grid { return w.grid }
 
-// Insert adds the ECDF of o, and removes the oldest when the window is full. It
-// returns [ErrNoData] where o is empty and [ErrGrid] where o is of another grid;
-// then the window stays as it was.
+// Insert adds the ECDF of o. If the window is full, it first removes the oldest one. It returns
+// [ErrNoData] if o is empty and [ErrGrid] if o has another grid, and then does not change the
+// window.
 func (w *Window) Insert(o *Observed) error {
 	if o.Empty() {
 		return ErrNoData
@@ -92,19 +92,19 @@ func (w *Window) Insert(o *Observed) error {
 	return nil
 }
 
-// InsertCalculated adds a calculated ΔQ, of which the outcome behind it with the fewest
-// has so many instances: as those of a mean, the values of a convolution vary no more
-// than if they were counted from as many (Hoeffding, 1948: the parts of the variance of a
+// InsertCalculated adds a calculated ΔQ. instances is the smallest number of instances of the
+// outcomes that it is calculated from: like a mean, the values of a convolution vary no more than
+// if they were counted from that many instances (Hoeffding, 1948: the parts of the variance of a
 // U-statistic sum to no more than that of its kernel).
 //
-// What is added is what is known of d at the edges: its bounds there are the
-// lower one from edge k on and the upper one up to it, lo[k] and hi[k−1], or lo[0] at
-// the edge 0. The middle counts as the value, and half their distance widens the band:
-// where d is exact at the edges, as what was observed is, the middle is its
-// distribution function and the distance 0. What lies beyond dMax is left out.
+// The window stores what is known about d at the edges. The bounds at edge k are lo[k] and hi[k−1],
+// or lo[0] at the edge 0: the lower bound holds from edge k on and the upper bound up to it. The
+// middle of them counts as the value, and half their distance widens the band. If d is exact at the
+// edges, as an observed ΔQ is, the middle is its distribution function and the distance is 0.
+// Delays beyond dMax are left out.
 //
-// The bins of d have to be as wide as the grid's. InsertCalculated returns [ErrNoData]
-// where d is empty or instances is 0, and [ErrGrid] where its bins are of another width.
+// The bins of d must have the width of the grid's. InsertCalculated returns [ErrNoData] if d is
+// empty or instances is 0, and [ErrGrid] if its bins have another width.
 func (w *Window) InsertCalculated(d *DeltaQ, instances uint64) error {
 	if d.Empty() || instances == 0 {
 		return ErrNoData
@@ -119,9 +119,9 @@ func (w *Window) InsertCalculated(d *DeltaQ, instances uint64) error {
 	slot.instances = instances
 	slot.halves = slices.Grow(slot.halves[:0], len(w.sums))[:len(w.sums)]
 	before := d.At(0).Lo
-	for k := range slot.values {
+	for k := range w.sums {
 		b := d.At(k)
-		lo, hi := fixed(b.Lo), fixed(max(b.Lo, before)) // a delay of exactly the edge is in the lower one alone
+		lo, hi := fixed(b.Lo), fixed(max(b.Lo, before)) // a delay of exactly the edge is in the lower bound only
 		half := (hi - lo) / 2
 		slot.values[k], slot.halves[k] = lo+half, hi-lo-half
 		before = b.Hi
@@ -132,19 +132,19 @@ func (w *Window) InsertCalculated(d *DeltaQ, instances uint64) error {
 
 func fixed(p float64) uint64 { return uint64(math.RoundToEven(float64(p * fixedOne))) }
 
-// slot is room for one more, made where there is none.
+// slot returns a place for one more ΔQ. If the window is full, it first removes the oldest one.
 func (w *Window) slot() *held {
 	if w.held == len(w.ring) {
 		w.RemoveOldest()
 	}
 	place := w.at(w.held)
-	if place.values == nil { // many a window never gets all that it may hold
+	if place.values == nil { // allocate late: many windows never become full
 		place.values = make([]uint64, w.grid.Bins()+1)
 	}
 	return place
 }
 
-// at is the place of the window i, counted from the oldest.
+// at returns the place of the i-th ΔQ. The oldest one is number 0.
 func (w *Window) at(i int) *held { return &w.ring[(w.oldest+i)%len(w.ring)] }
 
 func (w *Window) add(h *held) {
@@ -161,7 +161,7 @@ func (w *Window) add(h *held) {
 	w.held++
 }
 
-// RemoveOldest takes the oldest ΔQ out of the window, if there is one.
+// RemoveOldest removes the oldest ΔQ from the window, if there is one.
 func (w *Window) RemoveOldest() {
 	if w.held == 0 {
 		return
@@ -183,17 +183,16 @@ func (w *Window) RemoveOldest() {
 // A Band is a mean with bounds at each edge 0..N, in [0, 1].
 type Band struct{ Mean, Lo, Hi []float64 }
 
-// WriteStandardErrors writes to dst, whose memory it uses, the mean μ of the distribution
-// functions held and μ ± (h + z·σ/√n), with σ the standard deviation of the population
-// (thesis, eq. 5.7 to 5.9, the last without its misprint), and h the mean of what the bins
-// hide of the calculated ones, 0 for observed ones; cut off at 0 and 1.
+// WriteStandardErrors writes to dst, whose memory it uses, the mean μ of the distribution functions
+// and μ ± (h + z·σ/√n), cut off at 0 and 1. σ is the standard deviation of the population (thesis,
+// eq. 5.7 to 5.9, the last without its misprint). h is the mean uncertainty within the bins of the
+// calculated ΔQs, 0 for observed ones.
 //
-// These are the bounds of the thesis, and z standard errors is all that they are: they
-// contain the long-run mean less often than a normal distribution would have it, where
-// windows resemble the ones before them, where a share is near 0 or 1, and where windows
-// are few. For bounds with a probability see [Window.WriteBand]. WriteStandardErrors
-// returns [ErrNoData] for an empty window and [ErrProbability] for a z below 0 or not a
-// number.
+// These are the bounds of the thesis, and they are only z standard errors. They contain the
+// long-run mean less often than a normal distribution suggests, if windows resemble the ones before
+// them, if a share is near 0 or 1, or if there are few windows. For bounds with a probability see
+// [Window.WriteBand]. WriteStandardErrors returns [ErrNoData] for an empty window and
+// [ErrProbability] for a z below 0 or not a number.
 func (w *Window) WriteStandardErrors(dst *Band, z float64) error {
 	if w.held == 0 {
 		return ErrNoData
@@ -210,12 +209,12 @@ func (w *Window) WriteStandardErrors(dst *Band, z float64) error {
 	return nil
 }
 
-// mean is the mean at edge k.
+// mean returns the mean at edge k.
 func (w *Window) mean(k int) float64 {
 	return float64(w.sums[k]) / float64(float64(w.held)*fixedOne)
 }
 
-// hidden is the mean of what the bins hide at edge k.
+// hidden returns the mean of the half-widths at edge k, which is the uncertainty within the bins.
 func (w *Window) hidden(k int) float64 {
 	if w.halves == nil {
 		return 0
@@ -223,9 +222,8 @@ func (w *Window) hidden(k int) float64 {
 	return float64(w.halves[k]) / float64(float64(w.held)*fixedOne)
 }
 
-// deviation is the standard deviation at edge k: √(nΣx² − (Σx)²)/n, with the
-// difference exact in 128 bits. The sums are below 2^62, the squares below 2^114,
-// n times them below 2^124.
+// deviation returns the standard deviation at edge k: √(nΣx² − (Σx)²)/n, with the difference
+// exact in 128 bits. The sums are below 2^62, the squares below 2^114, n times them below 2^124.
 func (w *Window) deviation(k int) float64 {
 	n := uint64(w.held)
 	hi, lo := bits.Mul64(w.squares[k].lo, n)
@@ -234,7 +232,7 @@ func (w *Window) deviation(k int) float64 {
 	lo, borrow := bits.Sub64(lo, sumLo, 0)
 	hi, _ = bits.Sub64(hi, sumHi, borrow)
 	if hi|lo == 0 {
-		return 0 // as before the first delay and after the last
+		return 0 // as before the first delay and after the last one
 	}
 	return math.Sqrt(float64(float64(hi)*0x1p64)+float64(lo)) / float64(float64(n)*fixedOne)
 }

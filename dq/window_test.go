@@ -35,8 +35,8 @@ func TestWindowBand(t *testing.T) {
 	}
 }
 
-// After any inserting and removing a window is what a fresh one would be, to the
-// last bit.
+// After any sequence of inserts and removals, a window is identical to a new one with the same
+// content, to the last bit.
 func TestWindowDoesNotDrift(t *testing.T) {
 	g := mustGrid(t, ms, 3)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -75,7 +75,7 @@ func TestWindowDoesNotDrift(t *testing.T) {
 	})
 }
 
-// deltaQ returns a ΔQ in bins of 1 ms with these bounds.
+// deltaQ returns a ΔQ in bins of 1 ms with the given bounds.
 func deltaQ(lo, hi []float64) *DeltaQ { return &DeltaQ{width: ms, lo: lo, hi: hi} }
 
 // At edge k a calculated ΔQ is between lo[k] and hi[k−1]. By hand: the first is
@@ -114,7 +114,7 @@ func TestWindowOfCalculated(t *testing.T) {
 	w.RemoveOldest()
 	check("the second", []float64{0, 0.5, 1, 1}, []float64{0, 0, 1, 1}, []float64{0, 1, 1, 1})
 
-	// An observed one is exact, also in the place of a calculated one.
+	// An observed ΔQ is exact, even if it replaces a calculated one.
 	for range 3 {
 		if err := w.Insert(mustCounts(t, g, []uint64{1, 2, 1}, 0, 0)); err != nil {
 			t.Fatal(err)
@@ -124,8 +124,8 @@ func TestWindowOfCalculated(t *testing.T) {
 	check("observed", exact, exact, exact)
 }
 
-// Where the curves are known exactly, their mean is the mean of the curves: calculated
-// from a leaf, it is that of what was observed.
+// If a calculated ΔQ is a single observed outcome, its values are exact, and the window has the
+// same mean as for the observed ΔQ.
 func TestWindowOfCalculatedLeaf(t *testing.T) {
 	g := mustGrid(t, ms, 4)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -159,7 +159,7 @@ func TestWindowOfCalculatedLeaf(t *testing.T) {
 	})
 }
 
-func TestWindowOfTheSame(t *testing.T) {
+func TestWindowOfEqualDistributions(t *testing.T) {
 	g := mustGrid(t, ms, 3)
 	w, err := NewWindow(g, MaxWindow)
 	if err != nil {
@@ -201,7 +201,7 @@ func TestWindowRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, tt.err, tt.want)
 		}
 	}
-	w.RemoveOldest() // of none
+	w.RemoveOldest() // nothing to remove
 	if w.Len() != 0 {
 		t.Error("not empty")
 	}
@@ -219,7 +219,7 @@ func TestWindowAllocatesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := Band{make([]float64, 0, 101), make([]float64, 0, 101), make([]float64, 0, 101)}
-	for range 30 { // until it is full
+	for range 30 { // until the window is full
 		if err := w.InsertCalculated(d, 100); err != nil {
 			t.Fatal(err)
 		}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// No method of a nil DeltaQ or of a zero value panics, whatever it is asked: these are
-// values without data.
+// No method of a nil DeltaQ or of a zero value panics for any argument. These values have no
+// data.
 func TestZeroValuesDoNotPanic(t *testing.T) {
 	for _, v := range []any{
 		(*DeltaQ)(nil), new(DeltaQ), new(Observed), new(Window), new(Comparison), new(Calculator),
@@ -32,8 +32,8 @@ func TestZeroValuesDoNotPanic(t *testing.T) {
 	}
 }
 
-// arguments are zero values, or small ones. Where a method writes to its argument, that
-// is there: a nil one to write to is a mistake of the caller.
+// arguments returns zero values or small values. A first argument that is a pointer is never nil,
+// because a method may write to it.
 func arguments(f reflect.Type, zero bool) []reflect.Value {
 	var out []reflect.Value
 	n := f.NumIn()
@@ -60,7 +60,7 @@ func arguments(f reflect.Type, zero bool) []reflect.Value {
 	return out
 }
 
-// An empty window holds nothing and has no room: it refuses.
+// A zero Window has no room, and rejects every ΔQ.
 func TestEmptyWindow(t *testing.T) {
 	var w Window
 	d, err := Wait(mustGrid(t, ms, 10), 3*ms)
@@ -74,6 +74,9 @@ func TestEmptyWindow(t *testing.T) {
 	if err := w.Insert(o); !errors.Is(err, ErrGrid) {
 		t.Errorf("insert: %v", err)
 	}
+	if err := w.Insert(nil); !errors.Is(err, ErrNoData) {
+		t.Errorf("insert nil: %v", err)
+	}
 	for _, d := range []*DeltaQ{d, Never(), Immediate()} {
 		if err := w.InsertCalculated(d, 1); !errors.Is(err, ErrGrid) {
 			t.Errorf("insert calculated: %v", err)
@@ -81,6 +84,6 @@ func TestEmptyWindow(t *testing.T) {
 	}
 	w.RemoveOldest()
 	if w.Len() != 0 {
-		t.Error("it holds something")
+		t.Error("the zero Window contains a ΔQ")
 	}
 }

@@ -151,9 +151,9 @@ func (half Gamma) Normal(z Number) Number {
 	return p.Add(Of(1)).scaled(-1)
 }
 
-// Roots are exp(−2πi·j/n) for j = 0..n−1, of a power of two n up to 2^30. Each part is
-// within 0.51 units in the last place. Those of the first octant are products of roots
-// that are n/8 apart at most by multiples of a step; the others have the same parts.
+// Roots returns exp(−2πi·j/n) for j = 0..n−1, for a power of two n up to 2^30. Each part is within
+// 0.51 units in the last place. In the first octant, each root is the product of a root at a
+// multiple of a step and a root within the first step. The other octants have the same parts.
 func Roots(n int) []complex128 {
 	octant := firstOctant(n)
 	size := len(octant) - 1
@@ -182,7 +182,7 @@ func Roots(n int) []complex128 {
 	return roots
 }
 
-// firstOctant are exp(2πi·k/n) for k = 0..n/8, or for n below 8 those of k = 0 and 1/8.
+// firstOctant returns exp(2πi·k/n) for k = 0..n/8, or for n = 8 if n is below that.
 func firstOctant(n int) []complex128 {
 	n = max(n, 8)
 	step := 1
@@ -210,8 +210,8 @@ func firstOctant(n int) []complex128 {
 	return out
 }
 
-// cosSin are the cosine and the sine of an angle from 0 to π/4, by their Taylor series:
-// the terms left out are below (π/4)²⁸/28! < 2^-107.
+// cosSin returns the cosine and the sine of an angle from 0 to π/4, by their Taylor series. The
+// omitted terms are below (π/4)²⁸/28! < 2^-107.
 func cosSin(x Number) (cos, sin Number) {
 	square := x.Mul(x).Neg()
 	cos, sin = Of(1), Of(1)

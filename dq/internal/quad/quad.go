@@ -1,21 +1,18 @@
-// Package quad calculates with numbers of twice the precision of a float64, the
-// unevaluated sum of two of them, and has the functions that the models of package dq
-// need. It has two aims:
+// Package quad calculates with numbers of twice the precision of a float64, each the unevaluated
+// sum of two float64s. It has the functions that the models of package dq need. It has two aims:
 //
-//   - Known errors. The functions of package math promise no bound on theirs.
+//   - Known errors. The functions of package math promise no bound on their errors.
 //   - The same bits on every processor. The functions of package math do not promise
 //     that: some are in assembly on some processors, and a compiler may fuse a
 //     multiplication with an addition. Here each product is rounded explicitly.
 //
-// With u = 2^-53, a result of Add or Sub is wrong by at most 4u² of itself, one
-// of Mul by 5u² and one of Div by 15u² (Joldes, Muller and Popescu, "Tight and Rigorous
-// Error Bounds for Basic Building Blocks of Double-Word Arithmetic", ACM TOMS 44(2),
-// 2017, algorithms 6, 7, 12 and 17).
+// With u = 2^-53, a result of Add or Sub is wrong by at most 4u² of itself, one of Mul by 5u² and
+// one of Div by 15u² (Joldes, Muller and Popescu, "Tight and Rigorous Error Bounds for Basic
+// Building Blocks of Double-Word Arithmetic", ACM TOMS 44(2), 2017, algorithms 6, 7, 12 and 17).
 //
-// [Error] bounds the relative error of each function with ample room: what leads to a
-// result is a few hundred operations, each wrong by at most 15u² < 2^-102, and what
-// cancels costs less than 20 bits. Results below 2^-900 may be wrong by more: their
-// second part underflows.
+// [Error] bounds the relative error of each function with ample room: a result takes a few hundred
+// operations, each wrong by at most 15u² < 2^-102, and cancellation costs less than 20 bits.
+// Results below 2^-900 may be wrong by more, because their second part underflows.
 package quad
 
 import "math"
@@ -43,7 +40,7 @@ func twoSum(a, b float64) Number {
 	return Number{s, (a - (s - bb)) + (b - bb)}
 }
 
-// Product is a·b, exactly but for underflow.
+// Product is a·b, exact except for underflow.
 func Product(a, b float64) Number {
 	p := float64(a * b)
 	return Number{p, math.FMA(a, b, -p)}
@@ -87,15 +84,15 @@ func (a Number) Div(b Number) Number {
 // Over is a/x.
 func (a Number) Over(x float64) Number { return a.Div(Of(x)) }
 
-// scaled is a·2^n: exact, but for underflow.
+// scaled is a·2^n, exact except for underflow.
 func (a Number) scaled(n int) Number { return Number{math.Ldexp(a.Hi, n), math.Ldexp(a.Lo, n)} }
 
-// Bounds are the float64s next to a value that a is within an error of, relative to it.
+// Bounds returns the closest float64s that bound each value within relative·|a| of a.
 func (a Number) Bounds(relative float64) (lo, hi float64) {
 	return a.Within(math.Abs(float64(a.Hi * relative)))
 }
 
-// Within are the float64s next to a value that a is within an error of.
+// Within returns the closest float64s that bound each value within absolute of a.
 func (a Number) Within(absolute float64) (lo, hi float64) {
 	least := twoSum(a.Hi, math.Nextafter(a.Lo-absolute, math.Inf(-1)))
 	most := twoSum(a.Hi, math.Nextafter(a.Lo+absolute, math.Inf(1)))

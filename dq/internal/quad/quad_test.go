@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The references of these tests are worked out in another way: with numbers of 400 bits,
-// by plain series without reduction of arguments.
+// The references of these tests use a different method: numbers of 400 bits, and plain series
+// without reduction of arguments.
 
 const precision = 400
 
@@ -24,7 +24,7 @@ func add(a, b *big.Float) *big.Float { return new(big.Float).SetPrec(precision).
 func sub(a, b *big.Float) *big.Float { return new(big.Float).SetPrec(precision).Sub(a, b) }
 func quo(a, b *big.Float) *big.Float { return new(big.Float).SetPrec(precision).Quo(a, b) }
 
-// refExp sums xⁿ/n!, of x halved until it is below 1/2, and squares.
+// refExp sums xⁿ/n! for x halved until it is below 1/2, and then squares the sum as often.
 func refExp(x *big.Float) *big.Float {
 	halvings := 0
 	for y, _ := x.Float64(); math.Abs(y) > 0.5; y /= 2 {
@@ -69,8 +69,8 @@ func refPi() *big.Float {
 	return mul(real64(4), sub(mul(real64(4), arctan(5)), arctan(239)))
 }
 
-// refGamma is Γ(z) for z from 1 to 200: the integral from 0 to 600 of t^(z−1)e^−t as a
-// series, of which all terms are positive, after the shift to a large z.
+// refGamma is Γ(z) for z from 1 to 200: the integral of t^(z−1)e^−t from 0 to 900, as a series in
+// which all terms are positive.
 func refGamma(z *big.Float) *big.Float {
 	// Γ(z) = γ(z, X) + Γ(z, X); for X = 900 and z ≤ 200 the second is below 2^-300 of it.
 	const x = 900
@@ -83,8 +83,8 @@ func refGamma(z *big.Float) *big.Float {
 	return mul(power, sum)
 }
 
-// refP is P(a, x) by the series γ(a, x) = xᵃ Σ (−x)ⁿ/(n!(a+n)), which cancels: hence 400
-// bits.
+// refP is P(a, x) by the series γ(a, x) = xᵃ Σ (−x)ⁿ/(n!(a+n)). Its terms cancel each other, so it
+// needs 400 bits.
 func refP(a, x *big.Float) *big.Float {
 	sum, power := real64(0), real64(1)
 	for n := 0.0; n < 800; n++ {
@@ -212,7 +212,7 @@ func near(t *testing.T, n, j int, x float64, want *big.Float) {
 	}
 }
 
-// The bounds contain all that the number may be, and are next to it.
+// The bounds contain all possible values of the number, and are next to it.
 func TestBounds(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		x := drawNumber(rt, "x", 1e-10, 1)
@@ -283,7 +283,7 @@ func TestGammaOfWholeShapes(t *testing.T) {
 			want := sub(real64(1), mul(refExp(new(big.Float).Neg(x)), sum))
 			wrong(t, "P", g.P(Of(n*f)), want, Error, 0x1p-100)
 		}
-		// So near to 1 that a float64 is 1, and two are not: e^-42 is 2^-60.6.
+		// So close to 1 that one float64 rounds to 1, but two float64s do not: e^-42 is 2^-60.6.
 		if p := NewGamma(Of(1)).P(Of(42)); p.Hi != 1 || p.Lo >= 0 {
 			t.Errorf("P(1, 42) is %v", p)
 		}
@@ -299,8 +299,8 @@ func TestGammaOfWholeShapes(t *testing.T) {
 	}
 }
 
-// Where a bound is a float64 it is that one.
-func TestWithinIsNextTo(t *testing.T) {
+// If a bound is a float64, Within returns that float64 or one next to it.
+func TestWithinIsAdjacent(t *testing.T) {
 	lo, hi := Of(0.25).Within(1)
 	if lo < -0.75-0x1p-52 || lo > -0.75 || hi < 1.25 || hi > 1.25+0x1p-52 {
 		t.Errorf("1/4 within 1: %v to %v", lo, hi)
@@ -312,9 +312,9 @@ func TestWithinIsNextTo(t *testing.T) {
 	}
 }
 
-// The ends of what functions take: a power too small for a float64 is 0, from −620 on it is
-// not, and 1 − e^−y is right where it changes from one formula to the other.
-func TestEndsOfFunctions(t *testing.T) {
+// The limits of arguments: e^x is 0 below −620 and not from −620 on, and 1 − e^−y is right where it
+// changes from one formula to the other.
+func TestFunctionsAtTheirLimits(t *testing.T) {
 	for _, x := range []float64{-620, -619.5, -100, -1e-20, 0, 1e-20, 0.5, 1, 699, 700} {
 		wrong(t, "exp", Exp(Of(x)), refExp(real64(x)), Error, 0)
 	}
