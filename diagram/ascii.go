@@ -26,21 +26,21 @@ func ASCII(f *File) string {
 
 // A Drawing is what [ASCII] draws, with the places of the names in it.
 type Drawing struct {
-	Rows  []string // of ASCII, without spaces at their ends
+	Rows  []string // the rows of the ASCII drawing, without trailing blanks
 	Names []Label
 }
 
-// A Label is a name in a drawing, with what goes with it: the parentheses of an
-// outcome, the brackets of a diagram defined elsewhere, the letter of an operator.
+// A Label is a name in a drawing, including its decoration: the parentheses of an outcome, the
+// brackets of a diagram defined elsewhere, the letter of an operator.
 type Label struct {
 	Name string
 	Row  int // from 0
 
-	// Start and End are the bytes of the row that the label takes: from Start to below
-	// End.
+	// Start and End are byte offsets in the row: the label occupies the bytes from Start to just
+	// before End.
 	Start, End int
 
-	column, columns int // of a terminal
+	column, columns int // in terminal columns
 }
 
 // Draw draws a file as [ASCII] does.
@@ -63,7 +63,7 @@ func Draw(f *File) Drawing {
 	return d
 }
 
-// locate finds the bytes of labels in their rows, which it goes through once.
+// locate sets the byte offsets of the labels. It scans each row only once.
 func locate(labels []Label, rows []string) {
 	order := make([]int, len(labels))
 	for i := range order {
@@ -90,7 +90,7 @@ func locate(labels []Label, rows []string) {
 	}
 }
 
-// columns returns how many columns of a terminal a text takes.
+// columns returns the number of terminal columns that a text occupies.
 func columns(text string) int {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c > '~' {
@@ -104,11 +104,11 @@ func drawDefinition(d *Definition) drawing {
 	return beside(labelled(d.Name, d.Name), plain(" = -->"), drawExpr(d.Expr), plain("--"))
 }
 
-// A drawing is a rectangle of characters. Its first row is joined to what comes
-// before and after.
+// A drawing is a rectangle of characters. Its first row connects to the drawings on its left and
+// right.
 type drawing struct {
-	rows  []string // without the blanks at their ends
-	width int      // of the widest row, at least, in columns of a terminal
+	rows  []string // without trailing blanks
+	width int      // at least the width of the widest row, in terminal columns
 	names []Label
 }
 
@@ -120,7 +120,7 @@ func labelled(text, name string) drawing {
 	return d
 }
 
-// moved returns the labels of a drawing that is drawn somewhere else.
+// moved returns the labels of d, moved down and right.
 func (d drawing) moved(down, right int) []Label {
 	names := slices.Clone(d.names)
 	for i := range names {
@@ -151,7 +151,7 @@ func drawExpr(e Expr) drawing {
 	return plain("?")
 }
 
-// beside joins drawings at their first rows, from left to right.
+// beside places drawings next to each other, from left to right, with their first rows aligned.
 func beside(all ...drawing) drawing {
 	height := 0
 	for _, d := range all {
@@ -177,12 +177,12 @@ func beside(all ...drawing) drawing {
 	return out
 }
 
-// pad appends so many blanks to a row.
+// pad appends the given number of blanks to a row.
 func pad(row []byte, blanks int) []byte {
 	return append(row, strings.Repeat(" ", blanks)...)
 }
 
-// row is one row, empty where there is none.
+// row returns row y of the drawing, or "" if the drawing has fewer rows.
 func (d drawing) row(y int) string {
 	if y >= len(d.rows) {
 		return ""
@@ -197,7 +197,7 @@ func drawOperator(e *Operator) drawing {
 		width = max(width, branches[i].width)
 	}
 	var inner []string
-	var joints []int // rows at which a branch leaves the bars
+	var joints []int // rows in which a branch leaves the bars
 	var names []Label
 	for i, b := range branches {
 		if i > 0 {
@@ -227,7 +227,8 @@ func drawOperator(e *Operator) drawing {
 	return beside(label, drawing{inner, width + 2 + len("++"), names})
 }
 
-// arrow leads to a branch; that of a choice carries its probability.
+// arrow returns the arrow to branch i. If the operator is a choice, the arrow shows the
+// probability of the branch.
 func arrow(e *Operator, i int) string {
 	if i < len(e.Weights) {
 		return "-" + strconv.FormatFloat(e.Weights[i], 'g', 4, 64) + "->"
@@ -235,8 +236,8 @@ func arrow(e *Operator, i int) string {
 	return "-->"
 }
 
-// barAt is the character of the bars of an operator in a row. Of the joints, those in
-// rows above are left out.
+// barAt returns the character of an operator's bars in row y. last is the row of the last joint.
+// joints contains no joints above row y.
 func barAt(y, last int, joints []int) string {
 	switch {
 	case len(joints) > 0 && joints[0] == y:

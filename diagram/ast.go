@@ -8,8 +8,8 @@ import (
 	"github.com/beamscope/beamscope/dq"
 )
 
-// A Pos is a place in the source: both are counted from 1, columns in characters.
-// The zero Pos is no place.
+// A Pos is a place in the source: its line, and its column in characters, both counted from 1. The
+// zero Pos is no place.
 type Pos struct{ Line, Column int }
 
 func (p Pos) before(q Pos) bool {
@@ -27,7 +27,7 @@ func (c Comment) lastLine() int { return c.Pos.Line + strings.Count(c.Text, "\n"
 // A File is a parsed source.
 type File struct {
 	Definitions []*Definition
-	Comments    []Comment // after the last definition
+	Comments    []Comment // the comments after the last definition
 
 	source string
 }
@@ -46,10 +46,10 @@ func (f *File) Lookup(name string) *Definition {
 type Definition struct {
 	Name     string
 	Pos      Pos
-	End      Pos // of its last token, the semicolon where there is one
+	End      Pos // end of the last token, the semicolon if there is one
 	Expr     Expr
 	Comments []Comment // before it, and inside it
-	Trailing []Comment // after it, on its last line
+	Trailing []Comment // the comments after it, on its last line
 }
 
 // An Expr is an [*Outcome], a [*Reuse], a [*Sequence] or an [*Operator].
@@ -64,29 +64,29 @@ type Outcome struct {
 // A Reuse stands for the diagram defined under a name.
 type Reuse struct {
 	Name string
-	Pos  Pos // of the name
+	Pos  Pos // the position of the name
 }
 
-// A Sequence is two or more components, each caused by the one before.
+// A Sequence has two or more components. Each component causes the next one.
 type Sequence struct{ Parts []Expr }
 
-// An Operator combines two or more components that start together, or says for how long
-// and how often its one component is tried.
+// An Operator combines two or more components that start together, or applies a timeout or
+// retries to a single component.
 type Operator struct {
 	Kind     Kind
 	Name     string
-	Pos      Pos           // of the kind
-	Weights  []float64     // of a Choice, one for each part
-	Attempts int           // of a Retry or an Overlap
-	After    time.Duration // of a Timeout, a Retry or an Overlap: see the operators of package dq
+	Pos      Pos           // the position of the letter before the name
+	Weights  []float64     // one for each part of a Choice
+	Attempts int           // for a Retry or an Overlap
+	After    time.Duration // for a Timeout, a Retry or an Overlap: see the operators of package dq
 	Parts    []Expr
 }
 
-// single tells whether an operator has one component.
+// single reports whether the operator has exactly one component.
 func (k Kind) single() bool { return k == Timeout || k == Retry || k == Overlap }
 
-// Label is an operator with its kind and what it is set to, without its components and
-// the probabilities of a choice: t:name[20ms].
+// Label returns the kind, name and parameters of an operator, such as t:name[20ms]. It omits the
+// components, and the probabilities of a choice.
 func (o *Operator) Label() string {
 	label := string(o.Kind) + ":" + o.Name
 	switch o.Kind {
@@ -111,7 +111,7 @@ const (
 	Overlap       Kind = 'o'
 )
 
-// String is the kind in words.
+// String returns the kind in words.
 func (k Kind) String() string {
 	switch k {
 	case AllToFinish:
@@ -135,7 +135,7 @@ func (*Reuse) expr()    {}
 func (*Sequence) expr() {}
 func (*Operator) expr() {}
 
-// parts are the components of an expression.
+// parts returns the components of an expression.
 func parts(e Expr) []Expr {
 	switch e := e.(type) {
 	case *Sequence:
@@ -146,7 +146,7 @@ func parts(e Expr) []Expr {
 	return nil
 }
 
-// walk calls f for e and everything inside it, from the outside in.
+// walk calls f for e and for every expression inside it, outer expressions first.
 func walk(e Expr, f func(Expr)) {
 	f(e)
 	for _, p := range parts(e) {
@@ -154,8 +154,7 @@ func walk(e Expr, f func(Expr)) {
 	}
 }
 
-// Outcomes are the names of the outcomes of a file, each once, in order of
-// appearance.
+// Outcomes returns the names of the outcomes in a file, each once, in order of first appearance.
 func (f *File) Outcomes() []string {
 	var names []string
 	seen := map[string]bool{}

@@ -2,7 +2,8 @@ package diagram
 
 import "strings"
 
-// check reports names that are defined twice, not at all, or in a circle.
+// check reports names that are defined twice, names that are not defined, and definitions that
+// depend on themselves.
 func check(f *File, r *reporter) {
 	defined := definitions(f, r)
 	checkOperators(f, defined, r)
@@ -39,8 +40,9 @@ func definitions(f *File, r *reporter) map[string]*Definition {
 	return defined
 }
 
-// checkOperators reports operators with the name of something else: a name is a
-// probe. An operator that is all of a definition may share its name.
+// checkOperators reports operators that have the same name as something else. A name identifies a
+// probe, so it must be unique. If a definition consists only of an operator, both may have the
+// same name.
 func checkOperators(f *File, defined map[string]*Definition, r *reporter) {
 	outcomes, operators := map[string]bool{}, map[string]*Operator{}
 	for _, name := range f.Outcomes() {
@@ -67,7 +69,7 @@ func checkOperators(f *File, defined map[string]*Definition, r *reporter) {
 	}
 }
 
-// suggestion is the defined name that differs in case only, if there is one.
+// suggestion returns a hint if a defined name differs from name only in case, and "" otherwise.
 func suggestion(name string, f *File) string {
 	for _, d := range f.Definitions {
 		if strings.EqualFold(d.Name, name) {
@@ -77,7 +79,7 @@ func suggestion(name string, f *File) string {
 	return ""
 }
 
-// checkCycles reports each circle of definitions once, at the reuse that closes it.
+// checkCycles reports each cycle of definitions once, at the reuse that closes the cycle.
 func checkCycles(f *File, defined map[string]*Definition, r *reporter) {
 	done := map[*Definition]bool{}
 	var path []*Definition

@@ -39,7 +39,7 @@ func TestASCIIOfTimes(t *testing.T) {
 	}
 }
 
-// Names take as many columns as a terminal gives their letters.
+// In a drawing, a name occupies as many columns as a terminal uses to display it.
 func TestASCIIOfWideNames(t *testing.T) {
 	want := `入口 = -->(größe)-->f:引く--+-->(ключ)--+-->(終)--
                             |           |
@@ -59,7 +59,7 @@ func TestASCIIOfWideNames(t *testing.T) {
 	}
 }
 
-// The carets are below what is wrong, whatever comes before it.
+// The carets are below the wrong text, even after wide characters.
 func TestCaretsBelowWideNames(t *testing.T) {
 	_, err := Parse("入口 = größe -> s:日本")
 	want := "1:17: s:日本 is not defined\n入口 = größe -> s:日本\n                  ^^^^"
@@ -68,7 +68,7 @@ func TestCaretsBelowWideNames(t *testing.T) {
 	}
 }
 
-// Each label is where its name is drawn.
+// The position of each label contains the drawn name.
 func TestDrawLabels(t *testing.T) {
 	d := Draw(mustParse(t, drawn))
 	var got []string
@@ -112,7 +112,7 @@ func TestSVGWeights(t *testing.T) {
 	}
 }
 
-// An error where nothing is takes one place.
+// An error at the end of the source has the length 1.
 func TestLengthOfErrors(t *testing.T) {
 	for source, want := range map[string]int{"a = b ->": 1, "a = s:größe": 5} {
 		_, err := Parse(source)

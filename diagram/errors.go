@@ -11,25 +11,26 @@ import (
 // An Error is something wrong at a place of the source.
 type Error struct {
 	Pos     Pos
-	Length  int    // in characters, of what is wrong; at least 1
-	Message string // what is wrong, and what was expected
+	Length  int    // length of the wrong text in characters, at least 1
+	Message string // the error, and what was expected
 	Line    string // the line of the source, without its end
 
-	lexical bool // a character that begins nothing
+	lexical bool // the error is an invalid character
 }
 
-// Error is three lines: place and message, the line of the source, and carets
-// under what is wrong. Of a long line it is the part around the place.
+// Error returns three lines: place and message, the line of the source, and carets below the wrong
+// text. A long line is cut to the part around the place.
 func (e *Error) Error() string {
 	line, column := e.excerpt()
 	return fmt.Sprintf("%d:%d: %s\n%s\n%s", e.Pos.Line, e.Pos.Column, e.Message, string(line), marker(line, column, e.Length))
 }
 
-// around is how many characters of a long line are shown on each side of a place.
+// around is the number of characters of a long line that are shown on each side of the error
+// position.
 const around = 60
 
-// excerpt returns the part of the line that is shown, and the column of the place in it,
-// from 1.
+// excerpt returns the part of the line to show, and the column of the error position in that
+// part, counted from 1.
 func (e *Error) excerpt() (line []rune, column int) {
 	line, column = []rune(e.Line), e.Pos.Column
 	if to := column + around; to < len(line) {
@@ -41,8 +42,8 @@ func (e *Error) excerpt() (line []rune, column int) {
 	return line, column
 }
 
-// marker returns carets below a place in a line, one for each column that a terminal
-// gives to what is wrong. It keeps tabs, so that the carets are where they should be.
+// marker returns carets below the wrong text, one for each terminal column that the text
+// occupies. It copies tabs from the line, so that the carets are aligned with the text.
 func marker(line []rune, column, length int) string {
 	from := min(column-1, len(line))
 	to := min(from+length, len(line))
@@ -53,15 +54,14 @@ func marker(line []rune, column, length int) string {
 		}
 		b.WriteString(strings.Repeat(" ", columns(part)))
 	}
-	b.WriteString(strings.Repeat("^", max(1, columns(string(line[from:to]))))) // one just behind the line
+	b.WriteString(strings.Repeat("^", max(1, columns(string(line[from:to]))))) // at least one caret: the position may be just after the line
 	return b.String()
 }
 
-// Errors are the errors found in a source, in the order of their places: at least
-// one, at most 20.
+// Errors contains the errors of a source, ordered by position: at least 1 and at most 20.
 type Errors []*Error
 
-// Error is the errors one after the other.
+// Error returns the texts of all errors, one after the other.
 func (e Errors) Error() string {
 	lines := make([]string, len(e))
 	for i, x := range e {
@@ -87,7 +87,7 @@ func newReporter(source string) *reporter {
 	return &reporter{lines: lines}
 }
 
-// printable replaces what a terminal would take for an order.
+// printable replaces characters that a terminal may interpret as control codes.
 func printable(r rune) rune {
 	if unicode.IsPrint(r) || r == '\t' {
 		return r
@@ -95,7 +95,7 @@ func printable(r rune) rune {
 	return unicode.ReplacementChar
 }
 
-// report adds an error of a word; of "" where there is none.
+// report adds an error at pos. word is the wrong text, or "" if there is none.
 func (r *reporter) report(pos Pos, word, format string, args ...any) {
 	e := &Error{Pos: pos, Length: max(1, utf8.RuneCountInString(word)), Message: fmt.Sprintf(format, args...)}
 	if pos.Line >= 1 && pos.Line <= len(r.lines) {
@@ -104,7 +104,7 @@ func (r *reporter) report(pos Pos, word, format string, args ...any) {
 	r.errors = append(r.errors, e)
 }
 
-// err is nil, or the errors in order.
+// err returns the errors in order, or nil if there are none.
 func (r *reporter) err() error {
 	if len(r.errors) == 0 {
 		return nil

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Format writes a file in its one form: a definition a line, comments before the
-// definition they belong to or after it on its line, every definition ended with a
-// semicolon, and a blank line where there were some. What Format writes, Parse reads
-// as the same file, and Format writes again the same.
+// Format returns a file in its canonical form. Each definition is on one line and ends with a
+// semicolon. Comments are before their definition or at the end of its line. Blank lines of the
+// source remain, one at a time. Parse reads the result as the same file, and Format does not
+// change it again.
 func Format(f *File) string {
 	var w formatter
 	for _, d := range f.Definitions {
@@ -27,20 +27,21 @@ func Format(f *File) string {
 	return w.String()
 }
 
-// A formatter knows the line of the source that it has come to.
+// A formatter writes the canonical form. line is the source line that it has reached.
 type formatter struct {
 	strings.Builder
 	line int
 }
 
-// blank writes a blank line before what has one, unless it is the first.
+// blank writes a blank line if the source has one before pos, except at the start of the output.
 func (w *formatter) blank(pos Pos) {
 	if w.line > 0 && pos.Line > w.line+1 {
 		w.WriteByte('\n')
 	}
 }
 
-// comments writes comments, those first that were before a definition.
+// comments writes comments. It keeps the blank lines before those that precede the definition in
+// the source.
 func (w *formatter) comments(comments []Comment, definition Pos) {
 	for _, c := range comments {
 		if c.Pos.before(definition) {

@@ -18,29 +18,29 @@ var update = flag.Bool("update", false, "write the golden files")
 // A value at a limit is accepted, and the next value beyond it is refused.
 func TestLimits(t *testing.T) {
 	for name, tt := range map[string]struct{ taken, refused string }{
-		"least attempts":     {"x = r:a[1, 1ms](b)", "x = r:a[0, 1ms](b)"},
-		"most attempts":      {"x = o:a[1000, 1ms](b)", "x = o:a[1001, 1ms](b)"},
-		"least time":         {"x = t:a[1ns](b)", "x = t:a[0ns](b)"},
-		"most time":          {"x = t:a[9007199254740992ns](b)", "x = t:a[9007199254740993ns](b)"},
-		"nesting":            {"x = " + within(200), "x = " + within(201)},
-		"sum of weights":     {"x = p:a[0.5, 0.5000000009](b, c)", "x = p:a[0.5, 0.5000000011](b, c)"},
-		"less than 1":        {"x = p:a[0.5, 0.4999999991](b, c)", "x = p:a[0.5, 0.4999999989](b, c)"},
-		"least weight":       {"x = p:a[1e-300, 0.9999999999](b, c)", "x = p:a[0, 1](b, c)"},
-		"most weight":        {"x = p:a[0.9999999999999999, 1e-17](b, c)", "x = p:a[1, 1e-300](b, c)"},
-		"two in a choice":    {"x = p:a[0.5, 0.5](b, c)", "x = p:a[0.9999999999](b)"},
-		"two that end first": {"x = f:a(b, c)", "x = f:a(b)"},
-		"one in a timeout":   {"x = t:a[1ms](b -> c)", "x = t:a[1ms](b, c)"},
-		"names":              {"x = " + sequence(1<<15-1), "x = " + sequence(1<<15)},
-		"bytes":              {"x = a" + strings.Repeat(" ", 1<<20-5), "x = a" + strings.Repeat(" ", 1<<20-4)},
+		"least attempts":           {"x = r:a[1, 1ms](b)", "x = r:a[0, 1ms](b)"},
+		"most attempts":            {"x = o:a[1000, 1ms](b)", "x = o:a[1001, 1ms](b)"},
+		"least time":               {"x = t:a[1ns](b)", "x = t:a[0ns](b)"},
+		"most time":                {"x = t:a[9007199254740992ns](b)", "x = t:a[9007199254740993ns](b)"},
+		"nesting":                  {"x = " + within(200), "x = " + within(201)},
+		"sum of weights":           {"x = p:a[0.5, 0.5000000009](b, c)", "x = p:a[0.5, 0.5000000011](b, c)"},
+		"less than 1":              {"x = p:a[0.5, 0.4999999991](b, c)", "x = p:a[0.5, 0.4999999989](b, c)"},
+		"least weight":             {"x = p:a[1e-300, 0.9999999999](b, c)", "x = p:a[0, 1](b, c)"},
+		"most weight":              {"x = p:a[0.9999999999999999, 1e-17](b, c)", "x = p:a[1, 1e-300](b, c)"},
+		"two in a choice":          {"x = p:a[0.5, 0.5](b, c)", "x = p:a[0.9999999999](b)"},
+		"two in a first to finish": {"x = f:a(b, c)", "x = f:a(b)"},
+		"one in a timeout":         {"x = t:a[1ms](b -> c)", "x = t:a[1ms](b, c)"},
+		"names":                    {"x = " + sequence(1<<15-1), "x = " + sequence(1<<15)},
+		"bytes":                    {"x = a" + strings.Repeat(" ", 1<<20-5), "x = a" + strings.Repeat(" ", 1<<20-4)},
 	} {
 		if _, err := Parse(tt.taken); err != nil {
 			t.Errorf("%s: %.200v", name, err)
 		}
 		if _, err := Parse(tt.refused); err == nil {
-			t.Errorf("%s: %.100s is taken", name, tt.refused)
+			t.Errorf("%s: %.100s is accepted", name, tt.refused)
 		}
 	}
-	// Operators beside each other are not within each other.
+	// The nesting limit does not count operators that are next to each other.
 	if _, err := Parse("x = " + timeouts(MaxNesting+1)); err != nil {
 		t.Errorf("operators beside each other: %.200v", err)
 	}
@@ -66,7 +66,7 @@ func TestPlaceOfInvalidUTF8(t *testing.T) {
 	}
 }
 
-// nest writes n operators, each within the one before.
+// within returns n nested operators.
 func within(n int) string {
 	var s strings.Builder
 	for i := range n {
@@ -85,7 +85,7 @@ func timeouts(n int) string {
 
 func sequence(n int) string { return "a" + strings.Repeat(" -> a", n-1) }
 
-// Weights add up with the error of one addition, in any order.
+// The sum of weights has the rounding error of a single addition, in any order.
 func TestSumOfWeights(t *testing.T) {
 	tenths := make([]float64, 10)
 	for i := range tenths {
@@ -107,8 +107,8 @@ func TestSumOfWeights(t *testing.T) {
 	}
 }
 
-// Of a long line sixty characters on each side of a place are shown, and an ellipsis
-// where there are more; the caret is below the place.
+// An excerpt of a long line shows sixty characters on each side of the error position, and an
+// ellipsis where text is cut. The caret is below the error position.
 func TestExcerpt(t *testing.T) {
 	line := strings.Repeat("0123456789", 30)
 	for _, tt := range []struct {
@@ -137,12 +137,12 @@ func TestExcerpt(t *testing.T) {
 	}
 }
 
-// A program of as many steps as there may be is compiled, and of one more it is not.
+// Compile accepts a program with the maximum number of steps, and rejects one with one step more.
 func TestMostSteps(t *testing.T) {
 	for n, want := range map[int]error{4096: nil, 4097: ErrSize} {
 		var b strings.Builder
 		b.WriteString("d = o")
-		for i := range n - 2 { // of these, the sequence and o
+		for i := range n - 2 { // the sequence and o are the other two
 			fmt.Fprintf(&b, " -> o%d", i)
 		}
 		if _, err := Compile(mustParse(t, b.String())); !errors.Is(err, want) {
@@ -151,7 +151,8 @@ func TestMostSteps(t *testing.T) {
 	}
 }
 
-// A definition ends with its semicolon, whatever is before that, or with its last token.
+// A definition ends with its semicolon, even after blanks, comments or line ends. Without a
+// semicolon it ends with its last token.
 func TestEnds(t *testing.T) {
 	for source, want := range map[string]Pos{
 		"a = b;":               {1, 6},
@@ -168,7 +169,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// Places are in the order of their lines, and in a line of their columns.
+// Positions are ordered by line, and within a line by column.
 func TestBefore(t *testing.T) {
 	ordered := []Pos{{1, 1}, {1, 2}, {1, 9}, {2, 1}, {2, 3}, {3, 2}}
 	for i, p := range ordered {
@@ -180,7 +181,7 @@ func TestBefore(t *testing.T) {
 	}
 }
 
-// Errors are in the order of the source, each where it is.
+// Errors are in source order, and each has the right position.
 func TestPlacesOfErrors(t *testing.T) {
 	_, err := Parse("a = s:x;\na = b;\nsystem = c; a = a;\nd = s:D2;\nD2 = f:d(a1, a2) -> f:q(a3, a4) -> f:q(a5, a6);\nd2 = a:c(e, g);\n")
 	want := `1:7: s:x is not defined
@@ -202,8 +203,8 @@ func TestPlacesOfErrors(t *testing.T) {
 	}
 }
 
-// Each of several definitions in a row that begin with an error is reported, and the next one
-// is read as if nothing were wrong.
+// If several definitions in a row begin with an error, the parser reports each of them, and then
+// reads the next definition normally.
 func TestErrorsInARow(t *testing.T) {
 	_, err := Parse("a = ;\n= b;\n-> c;\nd = e;\nd = e")
 	want := []string{`1:5: unexpected ";": want a name`, `2:1: unexpected "=": want a name`, `3:1: unexpected "->": want a name`}
@@ -218,7 +219,38 @@ func TestErrorsInARow(t *testing.T) {
 	}
 }
 
-// The picture of a diagram, down to each place in it. Look at the file after a change.
+// After an invalid character the parser reports no other error on the same line, because the
+// character may have caused it. It reports errors on other lines, and later errors on a line
+// without an invalid character.
+func TestErrorsBesideACharacter(t *testing.T) {
+	for source, want := range map[string][]string{
+		"a = ?;\nb = ;":     {`1:5: unexpected character '?'`, `2:5: unexpected ";": want a name`},
+		"a = ;\nb = ?;":     {`1:5: unexpected ";": want a name`, `2:5: unexpected character '?'`},
+		"a = ? b = ; c = ;": {`1:5: unexpected character '?'`},
+		"a = ; b = ;":       {`1:5: unexpected ";": want a name`, `1:11: unexpected ";": want a name`},
+	} {
+		_, err := Parse(source)
+		var errs Errors
+		if !errors.As(err, &errs) {
+			t.Fatalf("%q: %v", source, err)
+		}
+		var got []string
+		for _, e := range errs {
+			got = append(got, fmt.Sprintf("%d:%d: %s", e.Pos.Line, e.Pos.Column, e.Message))
+		}
+		if len(got) != len(want) {
+			t.Errorf("%q: %q, want %q", source, got, want)
+			continue
+		}
+		for i := range want {
+			if !strings.HasPrefix(got[i], want[i]) {
+				t.Errorf("%q: %q, want %q", source, got[i], want[i])
+			}
+		}
+	}
+}
+
+// The SVG drawing of a diagram matches the golden file exactly. After a change, look at the file.
 func TestSVGPicture(t *testing.T) {
 	got := SVG(mustParse(t, drawn+"slow = t:wait[1.5ms](a1 -> o:again[3, 20ms](größe -> s:check)) -> a:all(b1, b2, f:two(c1, c2));\nsmall = 日本;\n"))
 	const golden = "testdata/drawn.svg"
@@ -236,7 +268,7 @@ func TestSVGPicture(t *testing.T) {
 	}
 }
 
-// Of many errors the first 20 are reported.
+// If there are more errors, Parse reports the first 20.
 func TestMostErrors(t *testing.T) {
 	_, err := Parse(strings.Repeat("a = = b;\n", 30))
 	var errs Errors
@@ -248,7 +280,7 @@ func TestMostErrors(t *testing.T) {
 	}
 }
 
-// A definition of several lines is followed by the next one without a blank line.
+// Format adds no blank line after a definition that spans several lines.
 func TestFormatAfterSeveralLines(t *testing.T) {
 	f, err := Parse("a = b ->\n  c ->\n  d;\ne = g;\n")
 	if err != nil {

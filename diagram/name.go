@@ -14,7 +14,7 @@ func IsName(text string) bool {
 	return text != ""
 }
 
-// InName reports whether a name can have a character behind its first one.
+// InName reports whether r is allowed in a name after the first character.
 func InName(r rune) bool {
 	return r == '_' || unicode.In(r, unicode.L, unicode.M, unicode.Nd)
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/beamscope/beamscope/diagram"
 )
 
-// A name that IsName allows is one for the parser too, whatever letters it has, and the
-// other way round.
+// IsName and the parser accept the same names, in any script.
 func TestNames(t *testing.T) {
 	for _, name := range []string{"checkout", "größe", "日本語", "ключ", "_1", "a1", "नमस्ते", "s", "p", "null"} {
 		f, err := diagram.Parse(name + " = " + name + "_1 -> b")
@@ -27,7 +26,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Each character is in a name for IsName where it is for the parser.
+// IsName and the parser accept the same characters in names.
 func TestCharactersOfNames(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a million characters")
@@ -35,7 +34,7 @@ func TestCharactersOfNames(t *testing.T) {
 	var all, none []rune
 	for r := rune(0); r <= unicode.MaxRune; r++ {
 		switch {
-		case r >= 0xD800 && r <= 0xDFFF: // no characters
+		case r >= 0xD800 && r <= 0xDFFF: // surrogates are not characters
 		case diagram.IsName("a" + string(r)):
 			all = append(all, r)
 		default:
@@ -52,7 +51,7 @@ func TestCharactersOfNames(t *testing.T) {
 		}
 	}
 	for _, r := range none {
-		if strings.ContainsRune(" \t\r\n\ufeff=;#", r) || r >= 0x3000 && r%97 != 0 { // a sample of those
+		if strings.ContainsRune(" \t\r\n\ufeff=;#", r) || r >= 0x3000 && r%97 != 0 { // of characters from U+3000 on, test only a sample
 			continue
 		}
 		if f, err := diagram.Parse("x = a" + string(r)); err == nil {

@@ -19,13 +19,13 @@ import (
 const (
 	MaxSource  = 1 << 20 // bytes
 	MaxNesting = 200     // operators within operators
-	MaxNames   = 1 << 15 // outcomes, diagrams and operators, each time they are named
+	MaxNames   = 1 << 15 // outcomes, diagrams and operators, counted each time they occur
 )
 
-// Parse reads a source and checks it. It returns [Errors], with everything that
-// is wrong, up to 20 errors: in each definition the syntax, or components and
-// probabilities, and where the syntax of all is right, names and cycles. Then the
-// File is nil.
+// Parse reads a source and checks it. If the source has errors, Parse returns a nil File and
+// [Errors] with up to 20 of them. It checks the syntax of each definition, and the components and
+// probabilities of definitions whose syntax is right. It checks names and cycles only if the
+// whole syntax is right.
 func Parse(source string) (*File, error) {
 	source = strings.TrimPrefix(source, "\ufeff") // a byte-order mark
 	r := newReporter(source)
@@ -39,8 +39,8 @@ func Parse(source string) (*File, error) {
 	return f, nil
 }
 
-// parse reads the syntax, and components and probabilities. It returns nil where
-// the syntax is wrong.
+// parse reads the syntax, and checks components and probabilities. It returns nil if the syntax
+// is wrong.
 func parse(source string, r *reporter) *File {
 	if len(source) > MaxSource {
 		r.report(Pos{1, 1}, "", "the source is %d bytes: want at most %d", len(source), MaxSource)
@@ -65,13 +65,13 @@ func parse(source string, r *reporter) *File {
 	b := builder{reporter: r, tokens: tokens.GetAllTokens(), source: source}
 	f := b.file(trees)
 	if syntax {
-		return nil // what has a name is not known
+		return nil // without all definitions, the defined names are not known
 	}
 	return f
 }
 
-// definitionTrees parses one definition after the other, so that an error in one
-// does not hide those in the next, and returns those without.
+// definitionTrees parses each definition separately, so that an error in one does not hide errors
+// in the next. It returns the definitions without errors.
 func definitionTrees(tokens *antlr.CommonTokenStream, l *listener) []grammar.IDefinitionContext {
 	p := grammar.NewDQParser(tokens)
 	p.RemoveErrorListeners()
@@ -82,7 +82,7 @@ func definitionTrees(tokens *antlr.CommonTokenStream, l *listener) []grammar.IDe
 	for tokens.LA(1) != antlr.TokenEOF {
 		before := l.count
 		tree := p.Definition()
-		if t := tokens.LT(1); l.count == before && !ends(t) {
+		if t := tokens.LT(1); !ends(t) { // after an error, Recover has already skipped to the end
 			l.unexpected(t, "';', '->' or the end")
 		}
 		if l.count == before {
@@ -101,20 +101,20 @@ func definitionTrees(tokens *antlr.CommonTokenStream, l *listener) []grammar.IDe
 
 func ends(t antlr.Token) bool { return t.GetTokenType() == antlr.TokenEOF || t.GetText() == ";" }
 
-// A skipToSemicolon gives up a definition at its first error: what ANTLR would
-// guess is rarely what was meant.
+// A skipToSemicolon skips the rest of a definition after its first error, because ANTLR's own
+// error recovery rarely guesses what the user meant.
 type skipToSemicolon struct{ *antlr.DefaultErrorStrategy }
 
-// Sync would drop single tokens.
+// Sync does nothing. ANTLR's default would delete single tokens.
 func (s *skipToSemicolon) Sync(antlr.Parser) {}
 
-// RecoverInline would drop or invent one.
+// RecoverInline reports an error. ANTLR's default would delete or insert a token.
 func (s *skipToSemicolon) RecoverInline(p antlr.Parser) antlr.Token {
 	p.SetError(antlr.NewInputMisMatchException(p))
 	return p.GetCurrentToken()
 }
 
-// Recover skips what is left of a definition.
+// Recover skips the rest of the definition.
 func (s *skipToSemicolon) Recover(p antlr.Parser, _ antlr.RecognitionException) {
 	for !ends(p.GetCurrentToken()) {
 		p.Consume()
@@ -134,7 +134,7 @@ func invalidAt(source string) Pos {
 	return pos
 }
 
-// checkNesting keeps the recursion of the parser within bounds.
+// checkNesting limits the recursion depth of the parser.
 func checkNesting(tokens []antlr.Token, r *reporter) bool {
 	depth := 0
 	for _, t := range tokens {
@@ -151,8 +151,9 @@ func checkNesting(tokens []antlr.Token, r *reporter) bool {
 	return true
 }
 
-// checkNames keeps what is made of a source within bounds. A program of more than
-// [MaxSteps] steps is refused anyway, but not every use of a diagram compiles it.
+// checkNames limits the number of names, and so the size of everything that is derived from a
+// source. Compile rejects programs with more than [MaxSteps] steps anyway, but some users of a
+// diagram do not compile it.
 func checkNames(tokens []antlr.Token, r *reporter) bool {
 	names := 0
 	for _, t := range tokens {
@@ -167,17 +168,17 @@ func checkNames(tokens []antlr.Token, r *reporter) bool {
 	return true
 }
 
-// position is that of a token: ANTLR counts columns from 0.
+// position returns the position of a token. ANTLR counts columns from 0.
 func position(t antlr.Token) Pos { return Pos{t.GetLine(), t.GetColumn() + 1} }
 
-// A listener turns the errors of lexer and parser into words.
+// A listener converts the errors of the lexer and the parser to messages.
 type listener struct {
 	*antlr.DefaultErrorListener
 	*reporter
-	count int // of errors, with those not worth a report
+	count int // the number of errors, including unreported ones
 }
 
-// SyntaxError is called by ANTLR.
+// SyntaxError implements antlr.ErrorListener.
 func (l *listener) SyntaxError(rec antlr.Recognizer, symbol any, line, column int, msg string, e antlr.RecognitionException) {
 	l.count++
 	pos := Pos{line, column + 1}
@@ -192,8 +193,8 @@ func (l *listener) SyntaxError(rec antlr.Recognizer, symbol any, line, column in
 	}
 }
 
-// unexpected reports a token. A character that is none has been reported already:
-// what comes after it on its line follows from it.
+// unexpected reports an unexpected token. It reports nothing on a line with an invalid character,
+// because that character has already been reported and probably caused the error.
 func (l *listener) unexpected(t antlr.Token, expected string) {
 	l.count++
 	pos, found, word := position(t), strconv.Quote(t.GetText()), t.GetText()
@@ -208,7 +209,7 @@ func (l *listener) unexpected(t antlr.Token, expected string) {
 	l.report(pos, word, "unexpected %s: want %s", found, expected)
 }
 
-// lexical says what character cannot be.
+// lexical describes the invalid character at pos.
 func lexical(lines []string, pos Pos) string {
 	if pos.Line > len(lines) {
 		return "unexpected end of the source"
@@ -223,7 +224,7 @@ func lexical(lines []string, pos Pos) string {
 	return fmt.Sprintf("unexpected character %q", rest[pos.Column-1])
 }
 
-// tokenNames are the tokens in words.
+// tokenNames describes tokens in words.
 var tokenNames = map[int]string{
 	grammar.DQLexerIDENTIFIER: "a name",
 	grammar.DQLexerNUMBER:     "a number",
@@ -231,8 +232,9 @@ var tokenNames = map[int]string{
 	antlr.TokenEOF:            "the end",
 }
 
-// describe is a set of tokens in words. The parser has left a sequence or a list
-// when it looks for what ends it: what would have continued it is expected too.
+// describe describes a set of tokens in words. When the parser looks for the end of a sequence or
+// a list, it has already left the sequence or list. So describe adds the tokens that would have
+// continued it.
 func describe(set *antlr.IntervalSet) string {
 	var words []string
 	for _, interval := range set.GetIntervals() {
@@ -267,8 +269,8 @@ func orList(words []string) string {
 	}
 }
 
-// A builder makes the syntax tree out of ANTLR's, and reports what the grammar
-// leaves open.
+// A builder converts ANTLR's syntax tree to ours, and reports errors that the grammar does not
+// detect.
 type builder struct {
 	*reporter
 	tokens []antlr.Token
@@ -289,7 +291,8 @@ func (b *builder) file(trees []grammar.IDefinitionContext) *File {
 	return f
 }
 
-// end is the place of the semicolon after the last token of a definition, or of that.
+// end returns the position of the semicolon after a definition. Without a semicolon, it returns
+// the position of the definition's last token, whose index is stop.
 func (b *builder) end(stop int) Pos {
 	for _, t := range b.tokens[stop+1:] {
 		if t.GetText() == ";" {
@@ -302,8 +305,9 @@ func (b *builder) end(stop int) Pos {
 	return position(b.tokens[stop])
 }
 
-// comments are those from a token up to the last one of a definition, those that
-// follow on its line, and the token to go on with.
+// comments returns the comments from token from to token stop, which is the last one of a
+// definition, and the comments that follow on the same line. next is the index of the token to
+// continue with.
 func (b *builder) comments(from, stop int) (inside, trailing []Comment, next int) {
 	for ; from <= stop; from++ {
 		if t := b.tokens[from]; isComment(t) {
@@ -322,7 +326,7 @@ func (b *builder) comments(from, stop int) (inside, trailing []Comment, next int
 		}
 		trailing = append(trailing, Comment{position(t), t.GetText()})
 		if !strings.HasPrefix(t.GetText(), "/*") || strings.Contains(t.GetText(), "\n") {
-			return inside, trailing, next + 1 // nothing can follow on this line
+			return inside, trailing, next + 1 // no further comment can follow on this line
 		}
 	}
 	return inside, trailing, next
@@ -349,7 +353,7 @@ func (b *builder) component(tree grammar.IComponentContext) Expr {
 	case *grammar.PrefixedContext:
 		return b.prefixed(c)
 	}
-	return &Outcome{} // not reached without a syntax error
+	return &Outcome{} // only after a syntax error
 }
 
 func (b *builder) prefixed(c *grammar.PrefixedContext) Expr {
@@ -383,7 +387,7 @@ func (b *builder) prefixed(c *grammar.PrefixedContext) Expr {
 	return op
 }
 
-// components reports the wrong number of them.
+// components reports an operator with a wrong number of components.
 func (b *builder) components(op *Operator, at Pos) {
 	word := string(op.Kind) + ":" + op.Name
 	switch n := len(op.Parts); {
@@ -394,7 +398,7 @@ func (b *builder) components(op *Operator, at Pos) {
 	}
 }
 
-// parameters reads what is in brackets.
+// parameters reads the parameters in brackets.
 func (b *builder) parameters(op *Operator, tree grammar.IParametersContext) {
 	switch op.Kind {
 	case Choice:
@@ -410,7 +414,7 @@ func (b *builder) parameters(op *Operator, tree grammar.IParametersContext) {
 	}
 }
 
-// timing reads the time of a timeout, or the attempts and the time of a retry.
+// timing reads the time of a timeout, or the number of attempts and the time of a retry.
 func (b *builder) timing(op *Operator, tree grammar.IParametersContext, want, example string) {
 	word := string(op.Kind) + ":" + op.Name
 	if tree == nil {
@@ -432,27 +436,28 @@ func (b *builder) timing(op *Operator, tree grammar.IParametersContext, want, ex
 	}
 }
 
-// time is that of a token, and 0 where there is none in range.
+// time returns the time in a token. If it is out of range, time reports an error and returns 0.
 func (b *builder) time(t antlr.Token) time.Duration {
 	d, err := dq.ParseDelay(t.GetText())
 	if err != nil || t.GetTokenType() != grammar.DQLexerDURATION || d <= 0 || d > dq.MaxModelDelay {
 		b.report(position(t), t.GetText(), "time %s: want whole nanoseconds above 0 and up to %s, such as 20ms", t.GetText(), dq.FormatDelay(dq.MaxModelDelay/time.Hour*time.Hour))
-		return 0 // nothing comes of the file
+		return 0 // Parse returns no file after an error
 	}
 	return d
 }
 
-// attempts are those of a token, and 0 where there are none in range.
+// attempts returns the number of attempts in a token. If it is out of range, attempts reports an
+// error and returns 0.
 func (b *builder) attempts(t antlr.Token) int {
 	n, err := strconv.Atoi(t.GetText())
 	if err != nil || n < 1 || n > dq.MaxAttempts {
 		b.report(position(t), t.GetText(), "%s attempts: want a whole number from 1 to %d", t.GetText(), dq.MaxAttempts)
-		return 0 // nothing comes of the file
+		return 0 // Parse returns no file after an error
 	}
 	return n
 }
 
-// weightSlack is how far a sum of probabilities may be from 1.
+// weightSlack is the largest accepted difference between a sum of probabilities and 1.
 const weightSlack = 1e-9
 
 // weights reads the probabilities of a choice.
@@ -466,7 +471,7 @@ func (b *builder) weights(op *Operator, tree grammar.IParametersContext) {
 	}
 	at := position(tree.GetStart())
 	if slices.Contains(op.Weights, 0) {
-		return // reported
+		return // components has already reported the error
 	}
 	if len(op.Weights) != len(op.Parts) {
 		b.report(at, "[", "p:%s: want %d probabilities, one for each component, not %d", op.Name, len(op.Parts), len(op.Weights))
@@ -477,7 +482,8 @@ func (b *builder) weights(op *Operator, tree grammar.IParametersContext) {
 	}
 }
 
-// probability is that of a token, and 0 where there is none in range.
+// probability returns the probability in a token. If it is out of range, probability reports an
+// error and returns 0.
 func (b *builder) probability(t antlr.Token) float64 {
 	p, err := strconv.ParseFloat(t.GetText(), 64)
 	if err != nil || p <= 0 || p >= 1 {
@@ -487,8 +493,8 @@ func (b *builder) probability(t antlr.Token) float64 {
 	return p
 }
 
-// sum adds up with the error of one addition (Kahan and Neumaier): ten times 0.1
-// is 1.
+// sum adds numbers with the rounding error of a single addition (Kahan and Neumaier), so ten
+// times 0.1 is 1.
 func sum(xs []float64) float64 {
 	var s, rest float64
 	for _, x := range xs {

@@ -21,13 +21,13 @@ func mustParse(t testing.TB, source string) *File {
 	return f
 }
 
-// sameTree compares what files mean, not where they say it.
+// sameTree compares the contents of files and ignores positions.
 var sameTree = cmp.Options{
 	cmpopts.IgnoreTypes(Pos{}),
 	cmpopts.IgnoreUnexported(File{}),
 }
 
-// The examples of the thesis (4.3), and what its grammar takes.
+// Parse accepts the examples of the thesis (4.3), and everything that its grammar allows.
 func TestParseThesis(t *testing.T) {
 	for _, source := range []string{
 		"",
@@ -94,7 +94,7 @@ func TestParseTimes(t *testing.T) {
 	}
 }
 
-// A byte-order mark at the beginning is skipped: places are counted from what follows.
+// Parse skips a byte-order mark at the beginning. Positions do not count it.
 func TestParseByteOrderMark(t *testing.T) {
 	f := mustParse(t, "\ufeffa = b;")
 	if f.Definitions[0].Pos != (Pos{1, 1}) {
@@ -102,7 +102,7 @@ func TestParseByteOrderMark(t *testing.T) {
 	}
 }
 
-// Outcomes may be called s, f, a, p, t, r and o.
+// Outcomes may have the names s, f, a, p, t, r and o.
 func TestParseLetters(t *testing.T) {
 	f := mustParse(t, "probe = s -> a -> f -> p -> t -> r -> o;")
 	if diff := cmp.Diff([]string{"s", "a", "f", "p", "t", "r", "o"}, f.Outcomes()); diff != "" {
@@ -113,7 +113,7 @@ func TestParseLetters(t *testing.T) {
 func TestParseErrors(t *testing.T) {
 	tests := []struct {
 		name, source string
-		want         []string // of each error the first line
+		want         []string // the first line of each error
 	}{
 		{"no semicolon", "a = b\nc = d;", []string{`2:1: unexpected "c": want ';', '->' or the end`}},
 		{"no expression", "a = ;", []string{`1:5: unexpected ";": want a name`}},
@@ -126,11 +126,11 @@ func TestParseErrors(t *testing.T) {
 		{"only a name", "a", []string{`1:2: unexpected end of the source: want '='`}},
 		{"the end", "a = b ->", []string{`1:9: unexpected end of the source: want a name`}},
 		{"endless comment", "a = b; /* c", []string{`1:8: a comment that does not end: want */`}},
-		{"a character it cannot take", "a = €;", []string{`1:5: unexpected character '€'`}},
+		{"an invalid character", "a = €;", []string{`1:5: unexpected character '€'`}},
 		{"invalid UTF-8", "a = b;\nc\xff", []string{`2:2: not valid UTF-8`}},
 		{"twice", "a = b;\na = c;", []string{`2:1: a is defined twice: first in line 1`}},
 		{"undefined", "Ab = b -> s:ab;", []string{`1:13: s:ab is not defined: is it s:Ab?`}},
-		{"circle of one", "a = b -> s:a;", []string{`1:12: a circle: a → a`}},
+		{"a cycle of one", "a = b -> s:a;", []string{`1:12: a circle: a → a`}},
 		{"circle", "p_1 = s:p_2;\np_2 = x -> s:p_3;\np_3 = f:o(y, s:p_1);", []string{`3:16: a circle: p_1 → p_2 → p_3 → p_1`}},
 		{"a diagram as outcome", "a = b;\nc = a;", []string{`2:5: a is a diagram, defined in line 1: to use it write s:a`}},
 		{"one component", "a = f:g(b);", []string{`1:5: f:g has one component: want two or more`}},
@@ -139,10 +139,10 @@ func TestParseErrors(t *testing.T) {
 		{"timeout without a time", "a = t:g(b);", []string{"1:5: t:g without a time: want t:g[20ms](…)"}},
 		{"timeout with a number", "a = t:g[20](b);", []string{"1:9: time 20: want whole nanoseconds above 0 and up to 2501h, such as 20ms"}},
 		{"a timeout too fine", "a = t:g[0.5ns](b);", []string{"1:9: time 0.5ns: want whole nanoseconds above 0 and up to 2501h, such as 20ms"}},
-		{"a timeout of nothing", "a = t:g[0s](b);", []string{"1:9: time 0s: want whole nanoseconds above 0 and up to 2501h, such as 20ms"}},
+		{"a timeout of 0", "a = t:g[0s](b);", []string{"1:9: time 0s: want whole nanoseconds above 0 and up to 2501h, such as 20ms"}},
 		{"timeout of two", "a = t:g[1s](b, c);", []string{"1:5: t:g has 2 components: want one, which may be a sequence"}},
 		{"timeout with attempts", "a = t:g[3, 1s](b);", []string{"1:8: t:g: want a time, such as [20ms]"}},
-		{"timeout of nobody", "a = t:g[1s];", []string{"1:7: t:g without components: want one in parentheses"}},
+		{"timeout without components", "a = t:g[1s];", []string{"1:7: t:g without components: want one in parentheses"}},
 		{"retry without attempts", "a = r:g[20ms](b);", []string{"1:8: r:g: want attempts and a time, such as [3, 20ms]"}},
 		{"retry without anything", "a = r:g(b);", []string{"1:5: r:g without attempts and a time: want r:g[3, 20ms](…)"}},
 		{"no attempt", "a = o:g[0, 1s](b);", []string{"1:9: 0 attempts: want a whole number from 1 to 1000"}},
@@ -162,8 +162,8 @@ func TestParseErrors(t *testing.T) {
 		{"operator and definition", "a = x -> f:d(b, c);\nd = b;", []string{`1:10: the name d is taken by the definition in line 2`}},
 		{"operator and outcome", "a = x -> f:b(b, c);", []string{`1:10: the name b is taken by an outcome`}},
 		{"system first", "system = a;\nb = c;", []string{`1:1: system is the whole: want it to be the last definition`}},
-		{"syntax and meaning", "a = b c;\nd = f:o(g);\ne = s:nix;", []string{`1:7: unexpected "c": want ';', '->' or the end`, `2:5: f:o has one component: want two or more`}},
-		{"several of meaning", "a = s:x -> s:y;", []string{"1:7: s:x is not defined", "1:14: s:y is not defined"}},
+		{"errors of syntax and of meaning", "a = b c;\nd = f:o(g);\ne = s:nix;", []string{`1:7: unexpected "c": want ';', '->' or the end`, `2:5: f:o has one component: want two or more`}},
+		{"several undefined names", "a = s:x -> s:y;", []string{"1:7: s:x is not defined", "1:14: s:y is not defined"}},
 	}
 	for _, tt := range tests {
 		_, err := Parse(tt.source)
@@ -191,8 +191,8 @@ func TestErrorShowsTheLine(t *testing.T) {
 	}
 }
 
-// Ten times 0.1 is 1, though not in float64: a comparison with the machine's
-// epsilon would refuse it.
+// Parse accepts ten probabilities of 0.1. Added up in float64 they are not exactly 1, so a
+// comparison with the machine epsilon would reject them.
 func TestParseTenths(t *testing.T) {
 	mustParse(t, "a = p:g["+strings.Repeat("0.1, ", 9)+"0.1](a1, b, c, d, e, f, g1, h, i, j);")
 	mustParse(t, "a = p:g[0.333333333, 0.333333333, 0.333333333](x, y, z);")
@@ -230,7 +230,7 @@ e = p:h[0.5, 0.5](i, j); // last
 	}
 }
 
-// Blank lines between definitions and comments stay, one each.
+// Format keeps blank lines between definitions and comments, but only one at a time.
 func TestFormatBlankLines(t *testing.T) {
 	f := mustParse(t, "\n\n# file\n\n\n# a\na = b /* in\n\n*/ -> x\n\n; // after\nc = d;\n\n\n/* e\n\n*/ e = f\n\n\n# end\n")
 	want := `# file
@@ -299,8 +299,11 @@ func TestErrorInALongLine(t *testing.T) {
 	}
 }
 
-// What is drawn of the largest sources that are taken comes to an end.
+// Drawing the largest accepted sources takes a reasonable time.
 func TestLargeDiagrams(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a hundred thousand elements")
+	}
 	names := func(n int, prefix, separator string) string {
 		all := make([]string, n)
 		for i := range all {

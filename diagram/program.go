@@ -7,44 +7,43 @@ import (
 	"github.com/beamscope/beamscope/dq"
 )
 
-// ErrUnknown is a name that a file uses and does not define: only in one that was
-// not made by [Parse].
+// ErrUnknown means that a file uses a name that it does not define. Files returned by [Parse]
+// never cause this error.
 var ErrUnknown = errors.New("unknown diagram")
 
-// ErrSize is a file with more than [MaxSteps] steps.
+// ErrSize means that a file has more than [MaxSteps] steps.
 var ErrSize = errors.New("diagram too large")
 
-// MaxSteps is how many outcomes, operators and sequences a program can have. Each
-// keeps its ΔQ, which is up to 1 MiB: a chain of definitions that double in
-// length would otherwise take whatever memory there is.
+// MaxSteps is the largest number of outcomes, operators and sequences in a program. Each keeps its
+// ΔQ, which is up to 1 MiB: without a limit, a chain of definitions that double in length would use
+// all memory.
 const MaxSteps = 4096
 
-// A Program evaluates a file: from the ΔQ of its outcomes it calculates that of
-// each operator and each definition. What is used twice is calculated once. It
-// can be used again and again, and then allocates nothing. It is not safe for use
-// by several goroutines at once.
+// A Program evaluates a file: from the ΔQs of its outcomes it calculates those of all operators and
+// definitions, each once even if it is used twice. After the first evaluation it allocates nothing.
+// It is not safe for use by several goroutines at once.
 type Program struct {
 	calculator dq.Calculator
 	nodes      []node
-	byName     map[string]int // definitions, operators, outcomes
+	byName     map[string]int // the nodes of definitions, operators and outcomes
 	names      []string       // definitions and operators, in order
-	unknown    *dq.DeltaQ     // in place of what is missing
+	unknown    *dq.DeltaQ     // replaces missing components of a choice
 }
 
-// A node is one step of a program, after all the steps it needs.
+// A node is one step of a program. It comes after all the steps that it needs.
 type node struct {
 	label   string
 	expr    Expr
 	args    []int
 	inputs  []*dq.DeltaQ
 	own     dq.DeltaQ  // the result of an operator or a sequence
-	value   *dq.DeltaQ // own, or what an outcome was given
+	value   *dq.DeltaQ // own, or the ΔQ of an outcome
 	outcome bool
 }
 
-// Compile makes a program of a file. It returns [ErrUnknown] for a name that the
-// file does not define or defines through itself, which no file by [Parse] has,
-// and [ErrSize].
+// Compile makes a program from a file. It returns [ErrUnknown] if a name is not defined or is
+// defined in terms of itself, which never happens in files returned by [Parse]. It returns
+// [ErrSize] if the program would be too large.
 func Compile(f *File) (*Program, error) {
 	c := compiler{p: &Program{byName: map[string]int{}, unknown: dq.Unknown()}, definitions: map[string]*Definition{}, defs: map[string]int{}, open: map[string]bool{}}
 	for _, d := range f.Definitions {
@@ -73,8 +72,8 @@ func Compile(f *File) (*Program, error) {
 type compiler struct {
 	p           *Program
 	definitions map[string]*Definition
-	defs        map[string]int  // the steps of those that are done
-	open        map[string]bool // those under way
+	defs        map[string]int  // the steps of completed definitions
+	open        map[string]bool // definitions in progress
 }
 
 func (c *compiler) definition(name string) (int, error) {
@@ -94,7 +93,7 @@ func (c *compiler) definition(name string) (int, error) {
 	return i, nil
 }
 
-// expr adds the steps for an expression and returns the last.
+// expr adds the steps for an expression and returns the index of the last one.
 func (c *compiler) expr(e Expr, label string) (int, error) {
 	switch e := e.(type) {
 	case *Reuse:
@@ -130,16 +129,15 @@ func (c *compiler) outcome(e *Outcome) int {
 	return len(c.p.nodes) - 1
 }
 
-// Names are the names of definitions and operators, in the order of the source,
-// each definition before its operators.
+// Names returns the names of definitions and operators, in source order. Each definition comes
+// before its operators.
 func (p *Program) Names() []string { return append([]string(nil), p.names...) }
 
-// Evaluate calculates everything. outcome gives the ΔQ of an outcome; where it is
-// nil or empty, there is no data for it, nor for what needs it, and the rest is
-// calculated all the same. Only a choice does without some of its components: one
-// without data may be anything, so the bounds are wider by its probability; a choice of
-// which no component has data has none. On an error, which says where it happened, the values
-// are those of no one evaluation.
+// Evaluate calculates everything. outcome returns the ΔQ of an outcome; if that is nil or empty,
+// the outcome has no data. Then everything that needs the outcome has no data, and the rest is
+// calculated. Only a choice tolerates components without data: such a component may be anything, so
+// the bounds are wider by its probability. A choice has no data if none of its components has data.
+// An error says where it happened; after it, values may come from different evaluations.
 func (p *Program) Evaluate(outcome func(name string) *dq.DeltaQ) error {
 	for i := range p.nodes {
 		n := &p.nodes[i]
@@ -188,9 +186,9 @@ func (p *Program) step(n *node) error {
 	return p.calculator.Choice(&n.own, op.Weights, n.inputs...)
 }
 
-// Value is the ΔQ of a definition, an operator or an outcome at the last
-// evaluation. It is empty where there was no data, belongs to the program and
-// holds until the next evaluation. It is false for an unknown name.
+// Value returns the ΔQ of a definition, an operator or an outcome at the last evaluation. It is
+// empty without data. It belongs to the program and is valid until the next evaluation. Value
+// returns false for an unknown name.
 func (p *Program) Value(name string) (*dq.DeltaQ, bool) {
 	i, ok := p.byName[name]
 	if !ok {
@@ -206,9 +204,9 @@ func (p *Program) Value(name string) (*dq.DeltaQ, bool) {
 	return n.value, true
 }
 
-// Share is the greatest probability with which an outcome takes part in a definition or
-// an operator: the product of the probabilities of the choices on the way to it, and 1
-// where there are none. It is 0 where the outcome takes no part.
+// Share returns the largest probability with which an outcome takes part in a definition or an
+// operator: the product of the probabilities of the choices on the way to it, and 1 without
+// choices. It is 0 if the outcome takes no part.
 func (p *Program) Share(name, outcome string) float64 {
 	root, ok := p.byName[name]
 	leaf, known := p.byName[outcome]
@@ -217,7 +215,7 @@ func (p *Program) Share(name, outcome string) float64 {
 	}
 	shares := make([]float64, len(p.nodes))
 	shares[root] = 1
-	for i := root; i >= 0; i-- { // arguments come before what needs them
+	for i := root; i >= 0; i-- { // arguments come before the nodes that need them
 		op, _ := p.nodes[i].expr.(*Operator)
 		for j, a := range p.nodes[i].args {
 			share := shares[i]
@@ -230,16 +228,16 @@ func (p *Program) Share(name, outcome string) float64 {
 	return shares[leaf]
 }
 
-// A Use says how something is calculated from an outcome.
+// A Use describes how a calculation uses an outcome.
 type Use struct {
 	Outcome string
 
-	// Weight is by how much the calculated ΔQ moves at most where that of the outcome
-	// moves, each by the largest vertical distance of the distribution functions: 1 for
-	// each time that it is used, times the probabilities of the choices above.
+	// Weight is the largest ratio of a movement of the calculated ΔQ to the movement of the
+	// outcome's ΔQ that causes it, by the largest vertical distance of the distribution functions:
+	// 1 for each use, times the probabilities of the choices above.
 	Weight float64
 
-	Times float64 // that it is used, regardless of choices
+	Times float64 // how often it is used, regardless of choices
 }
 
 // Uses returns how a definition or an operator is calculated from each outcome behind
@@ -252,7 +250,7 @@ func (p *Program) Uses(name string) []Use {
 	weights, times := make([]float64, len(p.nodes)), make([]float64, len(p.nodes))
 	weights[root], times[root] = 1, 1
 	var uses []Use
-	for i := root; i >= 0; i-- { // what a node is calculated from comes before it
+	for i := root; i >= 0; i-- { // arguments come before the nodes that need them
 		n := &p.nodes[i]
 		if n.outcome && times[i] > 0 {
 			uses = append(uses, Use{n.label, weights[i], times[i]})
@@ -266,21 +264,21 @@ func (p *Program) Uses(name string) []Use {
 	return uses
 }
 
-// use returns by how much the value of a node moves where that of an argument does, and
-// how often the argument is used.
+// use returns how far the value of a node moves, relative to the movement of an argument, and how
+// often the node uses the argument.
 func (n *node) use(argument int) (weight, times float64) {
 	op, ok := n.expr.(*Operator)
 	switch {
 	case ok && op.Kind == Choice:
 		return op.Weights[argument], 1
-	case ok && op.Attempts > 0: // each attempt moves the whole by as much as the first, at most
+	case ok && op.Attempts > 0: // each attempt moves the result by at most as much as the first one
 		return float64(op.Attempts), float64(op.Attempts)
 	}
 	return 1, 1
 }
 
-// Behind are the names of the outcomes that a definition or an operator is
-// calculated from, each once. It is nil for an unknown name.
+// Behind returns the names of the outcomes that a definition or an operator is calculated from,
+// each once. It returns nil for an unknown name.
 func (p *Program) Behind(name string) []string {
 	i, ok := p.byName[name]
 	if !ok {

@@ -52,7 +52,7 @@ func TestEvaluate(t *testing.T) {
 	if diff := cmp.Diff([]string{"whole", "both", "pick", "front", "race", "alone"}, p.Names()); diff != "" {
 		t.Error(diff)
 	}
-	for name, want := range map[string][2]time.Duration{ // quartile and maximum
+	for name, want := range map[string][2]time.Duration{ // the quartile and the maximum
 		"race": {3 * ms, 3 * ms}, "front": {4 * ms, 4 * ms}, "both": {4 * ms, 4 * ms},
 		"pick": {1 * ms, 5 * ms}, "whole": {9 * ms, 13 * ms}, "alone": {1 * ms, 1 * ms}, "x": {1 * ms, 1 * ms},
 	} {
@@ -74,10 +74,10 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
-// What has no data is not a perfect outcome, nor never.
+// Missing data is treated neither as a perfect outcome nor as one that always fails.
 func TestEvaluateWithoutData(t *testing.T) {
 	p := compile(t, "a1 = x -> y; b1 = f:g(y, z); c1 = s:a1 -> z;")
-	for range 2 { // the second time over values of the first
+	for range 2 { // the second time, values of the first run remain in memory
 		err := p.Evaluate(func(name string) *dq.DeltaQ {
 			if name == "x" {
 				return nil
@@ -112,7 +112,7 @@ func TestCompileRefuses(t *testing.T) {
 	}
 }
 
-// hundred is a diagram of a hundred probes over fifty outcomes of 1000 bins.
+// hundred returns a diagram of a hundred probes over fifty outcomes of 1000 bins.
 func hundred(t testing.TB) (*Program, func(string) *dq.DeltaQ, func()) {
 	t.Helper()
 	var b strings.Builder
@@ -167,7 +167,7 @@ func TestEvaluateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// From new counts to confidence bounds.
+// A whole window, from new counts to confidence bounds, allocates no memory.
 func TestWindowAllocatesNothing(t *testing.T) {
 	p := compile(t, "p = x -> y; q = f:race(x, s:p) -> a:both(x, y);")
 	g, err := dq.NewGrid(ms, 200)
@@ -204,9 +204,9 @@ func TestWindowAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkHundredProbes is one window of a hundred probes of 1000 bins, half of
-// them sequences, all outcomes new: their calculated ΔQs, and for each probe the
-// confidence bounds over the last 30.
+// BenchmarkHundredProbes measures one window of a hundred probes of 1000 bins. Half of the probes
+// are sequences, and all outcomes are new. It calculates the ΔQs, and for each probe the
+// confidence bounds over the last 30 windows.
 func BenchmarkHundredProbes(b *testing.B) {
 	p, outcome, fill := hundred(b)
 	g, err := dq.NewGrid(ms, 1000)
@@ -243,7 +243,7 @@ func BenchmarkHundredProbes(b *testing.B) {
 	}
 }
 
-// A diagram that would take all memory is refused before anything is evaluated.
+// Compile rejects a diagram that would use all memory, before any evaluation.
 func TestCompileBoundsSize(t *testing.T) {
 	var b strings.Builder
 	fmt.Fprint(&b, "d0 = o0 -> o;\n")
@@ -259,9 +259,9 @@ func TestCompileBoundsSize(t *testing.T) {
 	}
 }
 
-// A branch of a choice without data may be anything: the bounds are wider by its
-// probability, and by no more. What follows the choice is calculated as well. Only where
-// no branch has data has the choice none.
+// A branch of a choice without data may have any distribution: the bounds are wider by exactly
+// its probability. Everything after the choice is calculated as well. The choice has no data only
+// if no branch has data.
 func TestChoiceWithoutABranch(t *testing.T) {
 	p := compile(t, "whole = p:pick[0.99, 0.01](a, rare -> b) -> a; other = f:first(rare, a); s = p:none[0.5, 0.5](rare, rare -> b);")
 	if err := p.Evaluate(func(name string) *dq.DeltaQ {
@@ -312,7 +312,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// A timeout and retries of a part of a diagram are those of package dq.
+// Timeouts and retries of a part of a diagram give the same results as those of package dq.
 func TestEvaluateTimes(t *testing.T) {
 	p := compile(t, "cut = t:cut[5ms](a -> b); again = r:tries[3, 5ms](s:cut) -> a; more = o:more[2, 1ms](a -> b);")
 	g, err := dq.NewGrid(ms, 100)
@@ -343,7 +343,7 @@ func TestEvaluateTimes(t *testing.T) {
 	}
 }
 
-// How often, and with which weight, a diagram is calculated from each outcome: by hand.
+// Uses returns the number of uses and the weights that were calculated by hand.
 func TestUses(t *testing.T) {
 	program, err := Compile(mustParse(t, `
 		one = a;
@@ -365,7 +365,7 @@ func TestUses(t *testing.T) {
 	}
 }
 
-// What a file has is named once, in order, and found by its name.
+// Each name is listed once, in order, and is found by lookup.
 func TestNamesAreOnce(t *testing.T) {
 	const source = "one = f:one(x, y -> x); two = s:one -> a:both(y, z); alone = z;"
 	f, p := mustParse(t, source), compile(t, source)

@@ -9,9 +9,9 @@ import (
 
 // The measures of an SVG drawing, in its units.
 const (
-	svgChar  = 8  // the width of a column
+	svgChar  = 8  // the width of a character
 	svgNode  = 28 // the height of an outcome
-	svgGap   = 36 // between what follows each other
+	svgGap   = 36 // between consecutive elements
 	svgSpace = 14 // between branches
 )
 
@@ -20,7 +20,7 @@ const (
 // branches between two bars under their name.
 func SVG(f *File) string {
 	var body svgWriter
-	y, width := svgSpace, 2*svgSpace
+	y, width := svgSpace, 0
 	for _, d := range f.Definitions {
 		box := layout(d.Expr)
 		head := svgChar*columns(d.Name) + 2*svgSpace
@@ -39,12 +39,12 @@ func SVG(f *File) string {
 `, width, y, width, y, body.String())
 }
 
-// A box is the room an expression takes, with the height at which it is joined.
+// A box is the space for an expression, and the height at which lines connect to it.
 type box struct {
 	expr          Expr
 	parts         []box
 	width, height int
-	base          int // from the top
+	base          int // distance from the top
 }
 
 func layout(e Expr) box {
@@ -91,7 +91,7 @@ func (b *box) inColumn(e *Operator) {
 		b.height += p.height
 	}
 	b.width = max(b.width+2*svgGap, svgChar*columns(e.Label()))
-	b.height += svgNode // for the name
+	b.height += svgNode // space for the name
 	b.base = b.height / 2
 }
 
@@ -105,7 +105,7 @@ func (w *svgWriter) text(x, y int, anchor, class, s string) {
 	fmt.Fprintf(w, `<text x="%d" y="%d" text-anchor="%s" class="%s">%s</text>`+"\n", x, y, anchor, class, html.EscapeString(s))
 }
 
-// place draws a box with its left end and base there.
+// place draws a box. x is its left end and y its base.
 func (w *svgWriter) place(b box, x, y int) {
 	switch e := b.expr.(type) {
 	case *Outcome:
