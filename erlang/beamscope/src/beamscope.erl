@@ -1,9 +1,10 @@
 %%% @doc Spans for the beamscope oscilloscope.
 %%%
-%%% A span is one instance of an outcome on its way from start to end. Starting
-%%% and ending it fires a probe of the Erlang VM; whoever watches from outside
-%%% does the rest. There is no process, no table and no connection in here, and
-%%% while nobody watches, a span costs about as much as a small function call.
+%%% A span is one instance of an outcome, from start to end. Its start and end are recorded in the
+%%% memory of the Erlang VM, or fire a probe of the VM. A collector outside of the VM does the rest.
+%%% This module uses no table and no connection, and a process only for some milliseconds, when the
+%%% first span starts. While no collector is attached, a span costs about as much as a small function
+%%% call.
 %%%
 %%% ```
 %%% {Ctx, Span} = beamscope:start_span(<<"checkout">>),
@@ -11,12 +12,11 @@
 %%% beamscope:end_span(Ctx, Span)        % or beamscope:fail_span(Span, timeout)
 %%% '''
 %%%
-%%% With `seq_trace => true' a span gives its process a token of seq_trace, which
-%%% travels with its messages, so that whoever watches knows what led to what. It is
-%%% off by default, as the observed system can see it.
+%%% With `seq_trace => true' a span gives its process a seq_trace token, which travels with its
+%%% messages. So a collector can tell which message caused which. It is off by default, because the
+%%% observed system can see the token.
 %%%
-%%% Where the OpenTelemetry API is present its spans are started and ended
-%%% along with ours.
+%%% If the OpenTelemetry API is present, its spans are started and ended together with these.
 -module(beamscope).
 
 -export([start_span/1, start_span/2,
@@ -25,17 +25,20 @@
          hand_over/1,
          with_span/2, with_span/3]).
 
--export([text/1]). % for beamscope_ring
+-export([text/1, class/1]). % for beamscope_ring
 
 -export_type([name/0, attrs/0, handle/0, span_ctx/0, text/0]).
 
-%% The specification of dyntrace:pn forgets that iodata may be a binary, which is
-%% what it does take; dialyzer would believe that no call of it ever returns.
+%% The specification of dyntrace:pn does not mention that iodata may be a binary, which it accepts.
+%% Without this option, dialyzer would conclude that no call of it returns.
 -dialyzer([no_return, no_fail_call, no_unused]).
 
--include("beamscope.hrl").
+-compile({inline, [start/6, record/5, with_token/2, traced/2, parent/1, succeed/1]}).
 
-%% What the probe's arguments mean; the collector reads the same table.
+-include("beamscope.hrl").
+-include("beamscope_ring.hrl").
+
+%% The meaning of the probe's arguments. The collector has the same table.
 -define(VERSION, 1).
 -define(START, 1).
 -define(END, 2).
@@ -44,33 +47,33 @@
 -define(MAX_TEXT, 255).
 -define(BIG, (1 bsl 1024)).
 
-%% The class of a span that fires the probe though the VM has a ring, in its Id.
+%% The class of a span that is not recorded although the VM has a ring, in its Id.
 -define(CLASS_BITS, 4).
 -define(CLASS_MASK, 15).
 
-%% The handle of the innermost with_span of this process, while it is watched.
+%% The handle of the innermost with_span of this process, while it is traced.
 -define(CURRENT, '$beamscope_span').
 
 -type name() :: binary() | atom() | unicode:chardata().
-%% The name of an outcome. A binary is cheapest. At most 255 bytes count: more
-%% are cut off, so that no name can ever make the observed system fail.
+%% The name of an outcome. A binary is cheapest. Names are truncated to 255 bytes, so no name can
+%% make the observed system fail.
 
 -type attrs() :: #{parent => handle(), seq_trace => boolean(), term() => term()}.
-%% `parent' and `seq_trace' are ours; everything else is handed to OpenTelemetry as
-%% the start options of its span, `#{attributes => #{...}, kind => server}' for
-%% instance. Without `seq_trace' it is as the environment of the application says:
-%% `{beamscope, [{seq_trace, true}]}', and `false' by default.
+%% The module uses `parent' and `seq_trace'. It passes everything else to OpenTelemetry as the start
+%% options of its span, for example `#{attributes => #{...}, kind => server}'. The default of
+%% `seq_trace' comes from the application's environment: `{beamscope, [{seq_trace, true}]}',
+%% otherwise `false'.
 
 -type handle() :: beamscope_ring:handle()
                 | {Id :: pos_integer(), Label :: 1..?LABELS, Name :: binary()}
                 | {Id :: pos_integer(), Label :: 1..?LABELS, Name :: binary(), beamscope_token:label()}
+                | {call, Id :: pos_integer(), Label :: 1..?LABELS, Name :: binary()}
                 | {skip, beamscope_ring:class()}
                 | ignore.
-%% All there is to know about a span; it may be sent to another process, to be
-%% ended there. It has one element more where it was the span that gave its process a
-%% token of seq_trace. `ignore' when nobody watched as the span started, `skip' when the
-%% watcher takes a sample that it is not in. Treat it as opaque, except that `ignore'
-%% may be written out.
+%% The data of a span. It may be sent to another process, and the span ended there. The tuple has
+%% one more element if the span gave its process a seq_trace token. It is `ignore' if no collector
+%% was attached when the span started, and `skip' if the collector's sample does not include the
+%% span. Treat it as opaque, except that code may contain `ignore' literally.
 
 -type text() :: binary(). % of at most 255 bytes
 
@@ -86,63 +89,75 @@ start_span(Name) ->
 %% with_span that this process is in, else none.
 -spec start_span(name(), attrs()) -> {span_ctx(), handle()}.
 start_span(Name, Attrs) ->
-    start_span(?FACILITIES, Name, Attrs).
+    case ?FACILITIES of
+        {#ring{array = Array, rings = Rings} = Ring, false, Traced} ->
+            %% All spans take this path, so it must be fast.
+            Scheduler = erlang:system_info(scheduler_id),
+            R = ?RING_OF(Scheduler, Rings),
+            case atomics:add_get(Array, ?W_CONTROL(R), 0) of
+                0 -> {undefined, ignore};
+                Control ->
+                    Token = traced(Attrs, Traced),
+                    {undefined, with_token(start(Ring, R, Control, parent(Attrs), Name, Token), Token)}
+            end;
+        Facilities ->
+            start_span(Facilities, Name, Attrs)
+    end.
 
-start_span({Carrier, Otel, Traced}, Name, Attrs) ->
-    {start_otel(Otel, Name, Attrs), open(Carrier, Name, Attrs, Traced)};
+start_span({Carrier, false, Traced}, Name, Attrs) ->
+    Token = traced(Attrs, Traced),
+    {undefined, with_token(start(Carrier, Name, Attrs, Token), Token)};
+start_span({Carrier, true, Traced}, Name, Attrs) ->
+    Ctx = beamscope_otel:start(Name, Attrs),
+    Token = traced(Attrs, Traced),
+    {Ctx, with_token(start(Carrier, Name, Attrs, Token), Token)};
 start_span(undecided, Name, Attrs) ->
     start_span(beamscope_facilities:decide(), Name, Attrs).
 
-start_otel(true, Name, Attrs) -> beamscope_otel:start(Name, Attrs);
-start_otel(false, _Name, _Attrs) -> undefined.
+%% A span that fires the probe gives its process a token, if that is requested. Others give none: no
+%% program in the kernel knows them.
+with_token({Id, Label, Text} = Handle, true) when is_integer(Id) ->
+    case beamscope_token:put_on(Id) of
+        none -> Handle;
+        Token -> {Id, Label, Text, Token}
+    end;
+with_token(Handle, _Token) ->
+    Handle.
 
-open(Carrier, Name, Attrs, ByDefault) ->
-    case start(Carrier, Name, Attrs) of
-        {Id, Label, Text} = Handle when is_integer(Id) ->
-            case traced(Attrs, ByDefault) andalso beamscope_token:put_on(Id) of
-                Token when is_integer(Token) -> {Id, Label, Text, Token};
-                _ -> Handle
-            end;
-        Handle ->
-            Handle
-    end.
-
-%% Only spans that fire probes have tokens: nothing else sees what tokens travel with.
 traced(#{seq_trace := Traced}, _ByDefault) -> Traced =:= true;
 traced(_Attrs, ByDefault) -> ByDefault.
 
-%% @doc Ends a span, in any process. `end_span(Ctx, ignore)' ends only the span
-%% of OpenTelemetry, which is what is left to do after {@link fail_span/2}.
+%% @doc Ends a span, in any process. `end_span(Ctx, ignore)' ends only the span of OpenTelemetry,
+%% which remains to be done after {@link fail_span/2}.
 -spec end_span(span_ctx(), handle()) -> ok.
 end_span(undefined, Handle) ->
-    finish(Handle, success, <<>>);
+    succeed(Handle);
 end_span(Ctx, Handle) ->
-    finish(Handle, success, <<>>),
+    succeed(Handle),
     beamscope_otel:stop(Ctx).
 
 %% @equiv fail_span(Handle, <<>>)
 -spec fail_span(handle()) -> ok.
 fail_span(Handle) ->
-    finish(Handle, failure, <<>>).
+    fail(Handle, <<>>).
 
-%% @doc Ends a span as a failure of some class: an atom, a text, or any term,
-%% which is then formatted. At most 255 bytes count.
+%% @doc Ends a span as a failure of some class: an atom, a text, or any other term, which is
+%% formatted. The class is truncated to 255 bytes.
 %%
-%% OpenTelemetry's span stays open, so that its status can be set as you see
-%% fit; `end_span(Ctx, ignore)' closes it. `end_span(Ctx, Handle)' does too, but
-%% its end comes after the failure and counts as late at the collector.
+%% OpenTelemetry's span stays open, so that you can set its status. `end_span(Ctx, ignore)' closes
+%% it. `end_span(Ctx, Handle)' closes it too, but then the collector counts a late end after the
+%% failure.
 -spec fail_span(handle(), Class :: term()) -> ok.
 fail_span(Handle, Class) ->
     case Handle of
         ignore -> ok;
         {skip, _Class} -> ok;
-        _ -> finish(Handle, failure, text(Class))
+        _ -> fail(Handle, text(Class))
     end.
 
-%% @doc Says that a span was given away, in a message that has been sent: another
-%% process will end it. Takes off the token of seq_trace that it gave this process,
-%% which would otherwise go with what the process does next. Does nothing without
-%% `seq_trace'.
+%% @doc Declares that another process will end a span, which was passed to it in a message that has
+%% been sent. Removes the seq_trace token that the span gave this process, because it would
+%% otherwise stay on the process's next messages. Does nothing without `seq_trace'.
 -spec hand_over(handle()) -> ok.
 hand_over({Id, _Label, _Name, Token}) when is_integer(Id) -> beamscope_token:take_off(Token);
 hand_over(_Handle) -> ok.
@@ -152,9 +167,9 @@ hand_over(_Handle) -> ok.
 with_span(Name, Fun) ->
     with_span(Name, Fun, #{}).
 
-%% @doc Runs `Fun' inside a span and returns what it returns. When it raises,
-%% the span fails with a class such as `error:badarith', and the exception goes
-%% on with its own stack trace. Spans started inside have this one as parent.
+%% @doc Runs `Fun' inside a span and returns its result. If it raises an exception, the span fails
+%% with a class such as `error:badarith', and the exception propagates with its own stack trace.
+%% Spans started inside have this one as parent.
 -spec with_span(name(), fun(() -> Result), attrs()) -> Result.
 with_span(Name, Fun, Attrs) ->
     with_span(?FACILITIES, Name, Fun, Attrs).
@@ -167,18 +182,19 @@ with_span(undecided, Name, Fun, Attrs) ->
     with_span(beamscope_facilities:decide(), Name, Fun, Attrs).
 
 within(Carrier, Name, Fun, Attrs, ByDefault) ->
-    case start(Carrier, Name, Attrs) of
+    Token = traced(Attrs, ByDefault),
+    case start(Carrier, Name, Attrs, Token) of
         ignore -> Fun();
         {skip, _Class} = Handle -> skipped(Fun, put(?CURRENT, Handle));
         {Id, _Label, _Name} = Handle when is_integer(Id) ->
-            case traced(Attrs, ByDefault) of
+            case Token of
                 false -> watched(Handle, Fun, put(?CURRENT, Handle));
                 true -> watched_with_token(Handle, Fun)
             end;
         Handle -> watched(Handle, Fun, put(?CURRENT, Handle))
     end.
 
-%% The spans inside have to know that they are not to be seen either.
+%% The spans inside must know that they are not observed either.
 skipped(Fun, Outer) ->
     try Fun()
     after
@@ -195,11 +211,11 @@ watched_with_token({Id, _Label, _Name} = Handle, Fun) ->
 watched(Handle, Fun, Outer) ->
     try Fun() of
         Result ->
-            finish(Handle, success, <<>>),
+            succeed(Handle),
             Result
     catch
         Class:Reason:Stack ->
-            finish(Handle, failure, summary(Class, Reason)),
+            fail(Handle, summary(Class, Reason)),
             erlang:raise(Class, Reason, Stack)
     after
         restore(Outer)
@@ -208,70 +224,120 @@ watched(Handle, Fun, Outer) ->
 restore(undefined) -> erase(?CURRENT);
 restore(Outer) -> put(?CURRENT, Outer).
 
-start(none, _Name, _Attrs) ->
-    ignore;
-start(probes, Name, Attrs) ->
-    fire(erlang:unique_integer([positive]), parent_id(parent(Attrs)), text(Name));
-start(Ring, Name, Attrs) ->
-    case beamscope_ring:control(Ring) of
-        0 -> ignore;
-        Control -> start(Ring, Control, Name, parent(Attrs))
-    end.
+start(#ring{array = Array, rings = Rings} = Ring, Name, Attrs, Token) ->
+    Scheduler = erlang:system_info(scheduler_id),
+    R = ?RING_OF(Scheduler, Rings),
+    case atomics:add_get(Array, ?W_CONTROL(R), 0) of
+        0 -> ignore; % nobody reads
+        Control -> start(Ring, R, Control, parent(Attrs), Name, Token)
+    end;
+start(probes, Name, Attrs, _Token) ->
+    fire(probes, erlang:unique_integer([positive]), parent_id(parent(Attrs)), text(Name));
+start(_NothingToUse, _Name, _Attrs, _Token) -> % or what another version of this module has left
+    ignore.
 
-start(Ring, Control, Name, Parent) ->
-    case beamscope_ring:start(Ring, Control, lineage(Ring, Parent), Name) of
+%% A span that gives its process a token fires the probe, like spans that are explained. If no
+%% collector listens to the probe, the span is recorded.
+start(#ring{probes = true} = Ring, R, Control, Parent, Name, true) ->
+    case record(Ring, R, Control bor ?ALL_EXPLAINED, Parent, Name) of
+        ignore -> record(Ring, R, Control, Parent, Name);
+        Handle -> Handle
+    end;
+start(Ring, R, Control, Parent, Name, _Token) ->
+    record(Ring, R, Control, Parent, Name).
+
+record(Ring, R, Control, Parent, Name) ->
+    case beamscope_ring:start(Ring, R, Control, Parent, Name) of
         {probe, Class} ->
-            fire((erlang:unique_integer([positive]) bsl ?CLASS_BITS) bor Class, parent_id(Parent), text(Name));
+            fire(Ring, (erlang:unique_integer([positive]) bsl ?CLASS_BITS) bor Class, parent_id(Parent), text(Name));
         Handle ->
             Handle
     end.
 
-%% Firing the probe and asking whether anybody listens are one call: a span
-%% that nobody saw start is not worth ending.
-fire(Id, Parent, Name) ->
-    Label = 1 + erlang:crc32(Name) rem ?LABELS,
+%% A single call fires the probe and reports whether a collector listens. If none saw the start of a
+%% span, its end is not reported.
+fire(#ring{probes = false}, Id, Parent, Name) ->
+    Handle = {call, Id, label(Name), Name},
+    call(Handle, ?START, Parent, <<>>),
+    Handle;
+fire(_, Id, Parent, Name) ->
+    Label = label(Name),
     case dyntrace:pn(Label, Id, ?START, ?VERSION, Parent, Name, <<>>) of
         true -> {Id, Label, Name};
         _NobodyListens -> ignore
     end.
 
-finish({ring, _Birth, _Id, _Name} = Handle, How, Detail) ->
-    case ?FACILITIES of
-        {Ring, _, _} when is_tuple(Ring) -> beamscope_ring:finish(Ring, Handle, How, Detail);
-        _ -> ok
-    end;
-finish({Id, Label, Name}, How, Detail) ->
-    _ = dyntrace:pn(Label, Id, kind(How), ?VERSION, 0, Name, Detail),
-    ok;
-finish({Id, Label, Name, Token}, How, Detail) ->
-    finish({Id, Label, Name}, How, Detail),
-    beamscope_token:take_off(Token);
-finish(_Unseen, _How, _Detail) ->
+label(Name) -> 1 + erlang:crc32(Name) rem ?LABELS.
+
+%% In a VM without probes, programs in the kernel see the calls of ets:is_compiled_ms/1, which hardly
+%% any other code calls. It returns false for our tuple, and has no other effect. The programs
+%% recognise the tuple by its first element.
+call({call, Id, Label, Name}, Kind, Parent, Detail) ->
+    false = ets:is_compiled_ms({?MAGIC_1, ?VERSION, Label, Kind, Id, Parent, digits(Name), detail(Detail)}),
     ok.
 
-kind(success) -> ?END;
-kind(failure) -> ?FAIL.
+detail(<<>>) -> 0;
+detail(Detail) -> digits(Detail).
 
-%% The handle of the span within which one starts.
+%% Converts a text to an integer that the VM stores as a large one, also for an empty text. A large
+%% integer contains the bytes of the text in their order, and then zero bytes, on all releases. The
+%% layout of binaries differs between releases.
+digits(Text) ->
+    Size = byte_size(Text),
+    <<Number:Size/little-unit:8>> = Text,
+    Number bor (1 bsl ((Size + 8) * 8)).
+
+%% Ignores a span of another VM, or of a previous run of this VM.
+succeed({ring, Birth, Id, Name}) ->
+    case ?FACILITIES of
+        {#ring{birth = Birth} = Ring, _, _} -> beamscope_ring:success(Ring, Id, Name);
+        _ -> ok
+    end;
+succeed(ignore) ->
+    ok;
+succeed(Handle) ->
+    fire_end(Handle, ?END, <<>>).
+
+fail({ring, Birth, Id, Name}, Class) ->
+    case ?FACILITIES of
+        {#ring{birth = Birth} = Ring, _, _} -> beamscope_ring:failure(Ring, Id, Name, Class);
+        _ -> ok
+    end;
+fail(Handle, Class) ->
+    fire_end(Handle, ?FAIL, Class).
+
+fire_end({Id, Label, Name}, Kind, Detail) ->
+    _ = dyntrace:pn(Label, Id, Kind, ?VERSION, 0, Name, Detail),
+    ok;
+fire_end({call, _Id, _Label, _Name} = Handle, Kind, Detail) ->
+    call(Handle, Kind, 0, Detail);
+fire_end({Id, Label, Name, Token}, Kind, Detail) ->
+    fire_end({Id, Label, Name}, Kind, Detail),
+    beamscope_token:take_off(Token);
+fire_end(_Unseen, _Kind, _Detail) ->
+    ok.
+
+%% The handle of the span that becomes the parent.
 parent(#{parent := Parent}) -> Parent;
 parent(_) -> get(?CURRENT).
 
-%% The parent and the class of its root. A parent that the ring does not have, because it
-%% fired the probe or is a span of another VM, has a class alone.
-lineage(_Ring, undefined) -> root;
-lineage(_Ring, {skip, Class}) -> Class;
-lineage(Ring, {ring, Birth, Id, _Name}) -> beamscope_ring:lineage(Ring, Birth, Id);
-lineage(_Ring, {Id, _Label, _Name}) -> Id band ?CLASS_MASK;
-lineage(_Ring, {Id, _Label, _Name, _Token}) -> Id band ?CLASS_MASK;
-lineage(_Ring, _) -> root.
+%% @doc The class of the root of a span that is not in this VM's ring.
+-spec class(handle()) -> beamscope_ring:class() | none.
+class({skip, Class}) -> Class;
+class({ring, _Birth, Id, _Name}) -> Id bsr ?CLASS_SHIFT;
+class({call, Id, _Label, _Name}) -> Id band ?CLASS_MASK;
+class({Id, _Label, _Name}) -> Id band ?CLASS_MASK;
+class({Id, _Label, _Name, _Token}) -> Id band ?CLASS_MASK;
+class(_) -> none.
 
-%% What the probes call it: a parent in the ring has no name there.
+%% The id of a parent for the probes. A parent in the ring has no id there.
+parent_id({call, Id, _Label, _Name}) -> Id;
 parent_id({Id, _Label, _Name}) when is_integer(Id) -> Id;
 parent_id({Id, _Label, _Name, _Token}) when is_integer(Id) -> Id;
 parent_id(_) -> 0.
 
-%% @doc Whatever we are given becomes a text that probes and rings can carry. An oddity shows up
-%% on the oscilloscope's screen and not as a crash of the system it watches.
+%% @doc Converts any term to a text that probes and rings can carry. So an unusual term appears on
+%% the oscilloscope's screen, and does not crash the observed system.
 -spec text(term()) -> text().
 text(Bin) when is_binary(Bin), byte_size(Bin) =< ?MAX_TEXT -> Bin;
 text(Bin) when is_binary(Bin) -> binary:part(Bin, 0, ?MAX_TEXT);
@@ -293,8 +359,8 @@ format(Term) ->
     {Short, _} = prune(Term, ?MAX_TEXT),
     unicode:characters_to_binary(io_lib:format("~0tp", [Short], [{chars_limit, ?MAX_TEXT}])).
 
-%% The first parts of a term, so many: chars_limit bounds what comes out of
-%% formatting, but an integer of a million digits is converted whole before.
+%% The first parts of a term, up to a number. chars_limit only limits the formatted output: an
+%% integer with a million digits would be converted completely before.
 prune(_, 0) ->
     {'...', 0};
 prune(Int, Left) when is_integer(Int), abs(Int) >= ?BIG ->

@@ -1,4 +1,4 @@
-%% What this VM offers a span, as beamscope_facilities decided it. The only
-%% thing ever looked up on the way through start_span, hence in line.
+%% The facilities of this VM for spans, as decided by beamscope_facilities. This is the only lookup
+%% in start_span, so it is a macro.
 -define(FACILITIES_KEY, beamscope_facilities).
 -define(FACILITIES, persistent_term:get(?FACILITIES_KEY, undecided)).

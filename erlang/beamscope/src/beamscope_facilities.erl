@@ -1,10 +1,11 @@
-%%% @doc Decides, once in the life of a VM, what there is for spans to use: the
-%%% VM's probes, OpenTelemetry, both, or nothing; and whether those that are seen give
-%%% their processes tokens of seq_trace, as the application's environment says.
+%%% @doc Decides once per VM what spans use: a ring in the VM's memory or the VM's probes, and
+%%% OpenTelemetry if it is present. It also decides whether observed spans give their processes
+%%% seq_trace tokens. The application's environment selects the carrier of spans, and whether they
+%%% set tokens.
 %%%
-%%% The first span asks. Both questions load code, which is far too slow to be
-%%% asked twice; neither answer changes while a VM runs, unless code is added
-%%% to it or its environment is changed by hand. Then {@link refresh/0} asks again.
+%%% The first span triggers the decision. It loads code, which is too slow to be repeated for each
+%%% span. The result does not change while a VM runs, unless code is added or the environment is
+%%% changed by hand. Then {@link refresh/0} decides again.
 -module(beamscope_facilities).
 
 -export([decide/0, refresh/0, probes/0]).
@@ -18,40 +19,90 @@
                        OpenTelemetry :: boolean(),
                        Tokens :: boolean()}.           % of seq_trace, unless a span says otherwise
 
-%% @doc The facilities of this VM. What it lacks is mentioned in the log, once.
+%% The longest wait for the process that decides, in ms. After one wait that reached this limit, no
+%% process waits any more.
+-define(PATIENCE, 2000).
+-define(IMPATIENT, beamscope_facilities_impatient).
+
+%% @doc Returns the facilities of this VM. The log mentions missing ones, once. A process of its own
+%% decides. All processes that start their first span meanwhile wait for it, so that their spans are
+%% recorded too.
 -spec decide() -> facilities().
 decide() ->
-    Lock = {?MODULE, self()},
-    Otel = beamscope_otel:available(),
-    %% Of several processes that start their first span at once, one makes the ring. Spans
-    %% that the others start meanwhile are not recorded: nobody can read it yet.
-    case global:set_lock(Lock, [node()], 0) of
+    case ?FACILITIES of
+        undecided ->
+            Patience = case persistent_term:get(?IMPATIENT, false) of
+                           true -> 0;
+                           false -> ?PATIENCE
+                       end,
+            decide(erlang:monotonic_time(millisecond) + Patience, 1);
+        Decided ->
+            Decided
+    end.
+
+%% The deciding process may be killed too, so this function starts another one after a while.
+decide(Until, Pause) ->
+    _ = whereis(?MODULE) =/= undefined orelse start_decider(),
+    case await(Until, Pause) of
+        undecided -> decide(Until, min(2 * Pause, 64));
+        late -> without_ring();
+        Facilities -> Facilities
+    end.
+
+%% The process of a span may be killed at any time. If it decided itself, a VM whose span processes
+%% live only for some ms might never have a ring. So the deciding process has no link to it.
+start_decider() ->
+    try spawn(fun decider/0)
+    catch
+        error:system_limit -> none
+    end.
+
+%% The name makes sure that only one process decides. When an application stops, the VM kills all
+%% processes that have its group leader. So the deciding process takes another one.
+decider() ->
+    try register(?MODULE, self()) of
         true ->
-            try keep(Otel)
-            after
-                global:del_lock(Lock, [node()])
-            end;
-        false ->
-            {without_ring(), Otel, from_environment(seq_trace, false) =:= true}
+            true = group_leader(whereis(init), self()),
+            decide_or_give_up()
+    catch
+        error:badarg -> ok % another process decides
     end.
 
+%% While a VM stops, its code server may be gone, for example.
+decide_or_give_up() ->
+    try keep(beamscope_otel:available())
+    catch
+        _:Reason ->
+            persistent_term:put(?FACILITIES_KEY, {none, false, false}),
+            complain(io_lib:format("spans are not recorded: deciding how failed: ~0tP", [Reason, 9]))
+    end.
+
+%% Waits for some ms until another process has decided.
+await(Until, Pause) ->
+    case {?FACILITIES, erlang:monotonic_time(millisecond) < Until} of
+        {undecided, false} -> late;
+        {undecided, true} when Pause =:= 0 -> undecided;
+        {undecided, true} ->
+            receive after 1 -> await(Until, Pause - 1) end;
+        {Facilities, _} -> Facilities
+    end.
+
+%% The facilities of a span if another process takes too long to decide. There is no ring yet, so
+%% such a span is not recorded.
 without_ring() ->
-    case wanted() of
-        probes -> element(1, carrier(probes));
-        ring -> none
-    end.
+    _ = persistent_term:put(?IMPATIENT, true),
+    Carrier = case wanted() of
+                  probes -> element(1, carrier(probes));
+                  ring -> none
+              end,
+    Carrier =:= none orelse load(),
+    {Carrier, beamscope_otel:available(), from_environment(seq_trace, false) =:= true}.
 
-%% What spans are to be carried by: the VM's probes, where it has them, or the ring, unless
-%% the environment says which.
+%% The carrier of spans: the ring, unless the environment asks for the VM's probes.
 wanted() ->
     case from_environment(carrier, auto) of
         probes -> probes;
-        ring -> ring;
-        _Auto ->
-            case probes() of
-                true -> probes;
-                false -> ring
-            end
+        _RingOrAuto -> ring
     end.
 
 keep(Otel) ->
@@ -62,10 +113,9 @@ keep(Otel) ->
             Carrier =:= none orelse load(),
             Facilities = {Carrier, Otel, Tokens =:= true},
             persistent_term:put(?FACILITIES_KEY, Facilities),
-            complain(Complaint),
-            Facilities;
-        Decided ->
-            Decided
+            complain(Complaint);
+        _Decided ->
+            ok
     end.
 
 carrier(probes) ->
@@ -81,23 +131,23 @@ carrier(ring) ->
             {Carrier, Why}
     end.
 
-%% Loads the modules that spans call: those that handle tokens, and those that format the
-%% class of a failure. Loading them takes milliseconds, which the first span would count as
-%% its own. The result is ignored: a module that is missing fails the call that needs it.
+%% Loads the modules that spans call: those that handle tokens, and those that format the class of a
+%% failure. Loading takes milliseconds, which would otherwise be part of the first span. The result
+%% is ignored: if a module is missing, the call that needs it fails.
 load() ->
     code:ensure_modules_loaded([beamscope_token, seq_trace,
                                 io_lib, io_lib_format, io_lib_pretty, string, unicode, unicode_util]).
 
-%% @doc Decides anew, after the code path or the application's environment has
-%% changed in a running VM.
+%% @doc Decides again, after the code path or the application's environment has changed in a running
+%% VM.
 -spec refresh() -> facilities().
 refresh() ->
     _ = persistent_term:erase(?FACILITIES_KEY),
     decide().
 
-%% A library is often used without being started, or even loaded, and what the VM's
-%% configuration says of an application is known from then on only. Loading overrides
-%% what was set by hand before, so this looks for that first.
+%% A library is often used without being started or even loaded. The VM's configuration of an
+%% application is known only after loading it. Loading overrides values set by hand, so this
+%% function looks for those first.
 from_environment(Key, Default) ->
     case application:get_env(beamscope, Key) of
         {ok, Value} ->
@@ -107,7 +157,7 @@ from_environment(Key, Default) ->
             application:get_env(beamscope, Key, Default)
     end.
 
-%% @doc Does this VM have probes, and the code to fire them?
+%% @doc Returns whether this VM has probes, and the code to fire them.
 -spec probes() -> boolean().
 probes() -> probes_or_why() =:= true.
 

@@ -1,8 +1,8 @@
-%%% @doc OpenTelemetry's side of a span, for opentelemetry_api 1.x.
+%%% @doc The OpenTelemetry part of a span, for opentelemetry_api 1.x.
 %%%
-%%% These are the functions its macros expand to. Nothing of it is needed to
-%%% compile or run beamscope: {@link available/0} says whether it is there, and
-%%% the others are called only then.
+%%% These are the functions that its macros expand to. beamscope compiles and runs without
+%%% OpenTelemetry: {@link available/0} reports whether it is present, and only then are the other
+%%% functions called.
 -module(beamscope_otel).
 
 -export([available/0, start/2, stop/1, with/3]).
@@ -12,7 +12,7 @@
 %% The modules may be absent where dialyzer runs.
 -dialyzer({nowarn_function, [start/2, stop/1, with/3, tracer/0]}).
 
-%% @doc Is the OpenTelemetry API in the code path?
+%% @doc Returns whether the OpenTelemetry API is in the code path.
 -spec available() -> boolean().
 available() ->
     lists:all(fun({Module, Function, Arity}) ->
@@ -29,18 +29,19 @@ available() ->
 start(Name, Attrs) ->
     otel_tracer:start_span(tracer(), Name, options(Attrs)).
 
-%% @doc As `?end_span', of the given span instead of the current one.
+%% @doc Like `?end_span', for the given span instead of the current one.
 -spec stop(beamscope:span_ctx()) -> ok.
 stop(Ctx) ->
     _ = otel_span:end_span(Ctx),
     ok.
 
-%% @doc As `?with_span': current while `Fun' runs, and ended however it leaves.
+%% @doc Like `?with_span': the span is current while `Fun' runs, and ends when `Fun' returns or
+%% raises.
 -spec with(beamscope:name(), beamscope:attrs(), fun(() -> Result)) -> Result.
 with(Name, Attrs, Fun) ->
     otel_tracer:with_span(tracer(), Name, options(Attrs), fun(_Ctx) -> Fun() end).
 
-%% Asked each time: the SDK may register its tracer after the first span.
+%% Looked up each time, because the SDK may register its tracer after the first span.
 tracer() ->
     opentelemetry:get_application_tracer(?MODULE).
 

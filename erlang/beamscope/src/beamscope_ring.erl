@@ -1,52 +1,56 @@
 %%% @doc Records spans in an atomics array, which a collector reads from outside.
 %%%
-%%% The array has a header, a control word, a table of texts, and a ring of records for
-%%% each scheduler. A collector finds it in the VM's memory and writes the control word:
-%%% until when it reads, which is its lease, and which spans it wants. A span looks at that
-%%% word first. Where the lease has ended, nothing is recorded, so spans fall silent by
-%%% themselves when a collector dies. Nothing here waits for a collector or another process.
+%%% The array has a header, a table of texts, and for each scheduler a ring of records with a
+%%% control word. A collector finds the array in the VM's memory and writes the control words. A
+%%% control word contains the end of the collector's lease, and the spans that it requests. A span
+%%% first reads the control word of its scheduler. If the lease has ended, nothing is recorded. So
+%%% spans stop recording soon after a collector dies. A new ring has a lease for its first seconds,
+%%% in which a collector can find it. Nothing here waits for a collector or another process.
 %%%
-%%% A record takes a slot by one atomic addition and is then written word by word. Each
-%%% word begins with the lap, the number of times that the ring was filled, so a reader
-%%% knows which records are whole: all of their words are of the same lap.
+%%% A record takes a slot by one atomic addition and is then written word by word. Each word begins
+%%% with the lap, the number of times that the ring was filled. So a reader knows which records are
+%%% complete: all of their words are of the same lap.
+%%%
+%%% Every span runs this code, so it is optimized for speed: it builds no tuples on the way, and
+%%% calls few functions that are not inlined.
 -module(beamscope_ring).
 
--export([open/0, control/1, start/4, finish/4, lineage/3]).
+-export([open/0, start/5, success/3, failure/4]).
 
 -export_type([ring/0, control/0, handle/0, id/0, class/0]).
 
--compile({inline, [class/2, ring_number/1, take_slot/2, lap/2, place/3, parent/2]}).
+-compile({inline, [root_class/1, root/1, class/1, record/7, put_record/8, ring_number/1, take_slot/2, lap/2, index/3]}).
 
 -include("beamscope_ring.hrl").
 
--record(ring, {array :: atomics:atomics_ref(),
-               birth :: integer(),
-               rings :: 1..?MAX_RINGS,
-               log :: 8..24,               % of the slots of one ring
-               first :: pos_integer(),     % where they begin
-               probes :: boolean()}).      % the VM has probes besides
-
--opaque ring() :: #ring{}.
--type id() :: 0..16#3FFFFFFFFFFFF.
+-type ring() :: #ring{}.
+-type id() :: 0..16#1FFFFFFFFFFFF.
 %% The class of the span's root, and the ring and slot of its start.
 -type class() :: 0..15.
 -type control() :: non_neg_integer().
 -type handle() :: {ring, Birth :: integer(), id(), Name :: 0..4095}.
 %% The name is the number of a text.
 
-%% The array stays for the life of the VM: freed memory may be another's, and collectors
-%% write to it.
--define(KEY, beamscope_ring).
--define(TEXT(Text), {beamscope_ring, Text}).
+%% The array exists as long as the VM, because collectors write to it and freed memory may be
+%% reused. The keys contain the version of the layout, because other code with another layout may be
+%% loaded.
+-define(KEY, beamscope_ring_3).
+-define(TEXT(Text), {beamscope_ring_3, Text}).
 
-%% What identifies this process in its records.
+%% The key of this process's identity in records.
 -define(PROCESS, '$beamscope_process').
+
+%% The key, in the process dictionary, of a map from names that this process has used to their
+%% numbers. Looking a name up among the persistent terms takes three times as long.
+-define(NAMES, '$beamscope_names_3').
+-define(MAX_NAMES, 8).                   % in that map
+-define(MAX_KEPT, 256).                  % bytes that a name keeps in memory, if it is a part of another binary
 
 -define(MAX_TEXTS, 4096).
 -define(MAX_CLASSES, 3072).              % texts that are there when a failure adds one
 -define(NO_ROOM, (?MAX_TEXTS - 1)).      % the text of what found no room in the table
 
-%% @doc The VM's ring, which the first call makes. Calls follow one another.
+%% @doc Returns the VM's ring. The first call makes it. Calls must not be concurrent.
 -spec open() -> {ok, ring()} | {error, unicode:chardata()}.
 open() ->
     case persistent_term:get(?KEY, undefined) of
@@ -64,7 +68,8 @@ make(Log) ->
     Rings = min(?MAX_RINGS, erlang:system_info(schedulers)),
     Texts = round_up(?W_HEADS + Rings * ?HEAD_STRIDE),
     First = round_up(Texts + ?MAX_TEXTS * ?TEXT_WORDS),
-    Words = First - 1 + (Rings bsl Log) * ?RECORD_WORDS,
+    Extensions = First + (Rings bsl Log) * ?RECORD_WORDS,
+    Words = Extensions - 1 + (Rings bsl Log),
     try atomics:new(Words, [{signed, false}]) of
         Array ->
             Birth = os:perf_counter(),
@@ -73,26 +78,36 @@ make(Log) ->
                 {At, Value} <- [{?W_MAGIC, ?MAGIC_1}, {?W_MAGIC + 1, ?MAGIC_2}, {?W_VERSION, ?RING_VERSION},
                                 {?W_WORDS, Words}, {?W_RINGS, Rings}, {?W_LOG_SLOTS, Log},
                                 {?W_TEXTS, Texts}, {?W_MAX_TEXTS, ?MAX_TEXTS}, {?W_SLOTS, First},
-                                {?W_UNIT, 1000000000}, {?W_OS_PID, list_to_integer(os:getpid())},
+                                {?W_EXTENSIONS, Extensions}, {?W_UNIT, 1000000000}, {?W_OS_PID, list_to_integer(os:getpid())},
                                 {?W_BIRTH, Birth},
-                                {?W_PROBES, if Probes -> 1; true -> 0 end}]],
-            %% The first slot is that of lap 1: an empty one is of lap 0.
-            [ok = atomics:put(Array, ?W_HEADS + R * ?HEAD_STRIDE, (1 bsl Log) - 1) || R <- lists:seq(0, Rings - 1)],
+                                {?W_PROBES, if Probes -> ?WITH_PROBES; true -> ?WITH_CALLS end}]],
+            Control = first_control(Birth),
+            [begin
+                 %% The first slot is of lap 1, because an empty slot is of lap 0.
+                 ok = atomics:put(Array, ?W_HEAD(R), (1 bsl Log) - 1),
+                 ok = atomics:put(Array, ?W_CONTROL(R), Control)
+             end || R <- lists:seq(0, Rings - 1)],
             ok = atomics:put(Array, ?W_READY, 1),
-            Ring = #ring{array = Array, birth = Birth, rings = Rings, log = Log, first = First,
-                         probes = Probes},
+            Ring = #ring{array = Array, birth = Birth, rings = Rings, log = Log,
+                         size = 1 bsl Log, mask = (1 bsl Log) - 1,
+                         first = First, extensions = Extensions, probes = Probes},
             ok = persistent_term:put(?KEY, Ring),
             {ok, Ring}
     catch
         error:_ -> {error, "there is no memory for its ring"}
     end.
 
-%% Index 1 of an array is at the beginning of a cache line or in the middle of one,
-%% as the VM has it; this keeps the parts apart by whole lines all the same.
+%% For some seconds from the first span on, all spans are recorded, with their processes.
+first_control(Birth) ->
+    Until = ((Birth bsr ?LEASE_UNIT) + ?FIRST_LEASE) band ?LEASE_MASK,
+    (?ALL_RECORDED bsl ?EXPLAIN_SHIFT) bor ?WITH_PROCESS bor Until.
+
+%% Depending on the VM, index 1 of an array is at the beginning or in the middle of a cache line. In
+%% both cases, this keeps the parts in different cache lines.
 round_up(Word) -> (Word + 15) band bnot 7 + 1.
 
-%% A ring of 2^15 slots takes 1 MiB. All together take 8 MiB at the least, so that a
-%% VM with few schedulers keeps as much.
+%% A ring of 2^15 slots takes 768 KiB. All rings together have at least 2^18 slots, 6 MiB, so that a
+%% VM with few schedulers keeps as many records.
 log_slots() ->
     case application:get_env(beamscope, ring_slots) of
         {ok, Slots} when is_integer(Slots), Slots > 0 -> min(24, max(8, log2(Slots)));
@@ -103,95 +118,102 @@ log2(N) -> log2(N, 0).
 log2(N, Log) when 1 bsl Log >= N -> Log;
 log2(N, Log) -> log2(N, Log + 1).
 
-%% @doc What collectors want, 0 where there is none.
--spec control(ring()) -> control().
-control(#ring{array = Array}) -> atomics:get(Array, ?W_CONTROL).
-
-%% @doc Records the start of a span, if that is what collectors want: they may have gone,
-%% may take a sample that it is not in, or want the VM's probe to fire instead. A span
-%% without a parent has a class drawn by the time, others that of their root.
--spec start(ring(), control(), root | {id(), class()} | class(), beamscope:name()) ->
+%% @doc Records the start of a span in ring R, if the control word asks for it. The word is not 0,
+%% but the lease may have ended, the sample may not contain the span, or programs in the kernel may
+%% see the span instead. The time chooses the class of a span without a parent. Other spans have the
+%% class of their root.
+-spec start(ring(), R :: non_neg_integer(), control(), Parent :: beamscope:handle() | undefined, beamscope:name()) ->
           handle() | {skip, class()} | {probe, class()} | ignore.
-start(Ring, Control, Parent, Name) ->
+start(Ring, R, Control, undefined, Name) ->
     Now = os:perf_counter(),
+    Class = root_class(Now),
+    start(Ring, R, Control, Now, Class, root(Class), Name);
+start(#ring{birth = Birth} = Ring, R, Control, {ring, Birth, Id, _}, Name) ->
+    start(Ring, R, Control, os:perf_counter(), class(Id), Id, Name);
+start(Ring, R, Control, Parent, Name) ->
+    %% The parent has no slot in this ring: it fired the probe, or belongs to another VM.
+    case beamscope:class(Parent) of
+        none -> start(Ring, R, Control, undefined, Name);
+        Class -> start(Ring, R, Control, os:perf_counter(), Class, root(Class), Name)
+    end.
+
+start(Ring, R, Control, Now, Class, Parent, Name) ->
     case (Control - (Now bsr ?LEASE_UNIT)) band ?LEASE_MASK of
         Left when Left > 0, Left =< ?LEASE_MAX ->
-            Class = class(Parent, Now),
-            Bit = 1 bsl Class,
-            if
-                Control band (Bit bsl ?SAMPLE_SHIFT) =:= 0 ->
+            case Control bsr ?EXPLAIN_SHIFT of
+                ?ALL_RECORDED ->
+                    record(Ring, R, Control, Now, Class, Parent, Name);
+                Masks when (Masks bsr (Class + ?CLASSES)) band 1 =:= 0 ->
                     {skip, Class};
-                Control band (Bit bsl ?EXPLAIN_SHIFT) =/= 0, Ring#ring.probes ->
+                Masks when (Masks bsr Class) band 1 =:= 1 ->
                     {probe, Class};
-                true ->
-                    record(Ring, Class, Parent, text(Ring, beamscope:text(Name), ?NO_ROOM), Now)
+                _ ->
+                    record(Ring, R, Control, Now, Class, Parent, Name)
             end;
         _ ->
-            %% The collector is gone. Later spans need not look at the clock.
-            _ = atomics:compare_exchange(Ring#ring.array, ?W_CONTROL, Control, 0),
+            %% The collector is gone. Later spans then need not read the clock.
+            _ = atomics:compare_exchange(Ring#ring.array, ?W_CONTROL(R), Control, 0),
             ignore
     end.
 
-class(root, Now) -> (((Now band 16#FFFFFF) * 40503) bsr 12) band (?CLASSES - 1);
-class({_Id, Class}, _) -> Class;
-class(Class, _) -> Class.
+root_class(Now) -> (((Now band 16#FFFFFF) * 40503) bsr 12) band (?CLASSES - 1).
 
-record(#ring{array = Array, birth = Birth} = Ring, Class, Parent, Text, Now) ->
-    R = ring_number(Ring),
-    Slot = take_slot(Ring, R),
-    Lap = lap(Ring, Slot),
-    At = place(Ring, R, Slot),
-    ok = atomics:put(Array, At, Lap bor (Text bsl ?TEXT_SHIFT) bor (Now band ?TIME_MASK)),
-    ok = atomics:put(Array, At + 1, Lap bor (?KIND_START bsl ?KIND_SHIFT) bor parent(Class, Parent)),
-    ok = atomics:put(Array, At + 2, Lap bor process()),
-    {ring, Birth, (Class bsl ?CLASS_SHIFT) bor (R bsl ?RING_SHIFT) bor (Slot band ?SLOT_MASK), Text}.
-
-parent(_Class, {Id, _}) -> Id;
-parent(Class, _) -> (Class bsl ?CLASS_SHIFT) bor (?NO_RING bsl ?RING_SHIFT).
-
-%% @doc Records the end of a span, in any process. A failure may have a class. A span of
-%% another VM, or of another life of this one, is not ended here.
--spec finish(ring(), handle(), success | failure, beamscope:text()) -> ok.
-finish(#ring{birth = Birth} = Ring, {ring, Birth, Id, Name}, success, _) ->
-    finish(Ring, Id, ?KIND_SUCCESS, Name, Name);
-finish(#ring{birth = Birth} = Ring, {ring, Birth, Id, Name}, failure, Class) ->
-    finish(Ring, Id, ?KIND_FAILURE, class_text(Ring, Class), Name);
-finish(_Ring, _Other, _How, _Class) ->
-    ok.
-
-class_text(_Ring, <<>>) -> 0;
-class_text(Ring, Class) -> text(Ring, Class, ?MAX_CLASSES).
-
-%% The third word of a failure is for the name, as the first has its class. The slot is
-%% taken before the clock is read: a reader that has seen all slots that were taken up to
-%% some time knows of all ends up to then, also of those that are yet to be written.
-finish(#ring{array = Array} = Ring, Id, Kind, Text, Name) ->
-    R = ring_number(Ring),
-    Slot = take_slot(Ring, R),
-    Now = os:perf_counter(),
-    Lap = lap(Ring, Slot),
-    At = place(Ring, R, Slot),
-    ok = atomics:put(Array, At, Lap bor (Text bsl ?TEXT_SHIFT) bor (Now band ?TIME_MASK)),
-    ok = atomics:put(Array, At + 1, Lap bor (Kind bsl ?KIND_SHIFT) bor Id),
-    Kind =:= ?KIND_SUCCESS orelse atomics:put(Array, At + 2, Lap bor Name),
-    ok.
-
-ring_number(#ring{rings = Rings}) -> (erlang:system_info(scheduler_id) - 1) rem Rings.
-take_slot(#ring{array = Array}, R) -> atomics:add_get(Array, ?W_HEADS + R * ?HEAD_STRIDE, 1).
-lap(#ring{log = Log}, Slot) -> ((Slot bsr Log) band ?LAP_MASK) bsl ?LAP_SHIFT.
-place(#ring{first = First, log = Log}, R, Slot) ->
-    First + ((R bsl Log) bor (Slot band ((1 bsl Log) - 1))) * ?RECORD_WORDS.
-
-%% @doc What a span that starts within one of a ring of this birth has of it: the parent and
-%% the class of its root, or the class alone where the parent is not in this ring.
--spec lineage(ring(), Birth :: integer(), id()) -> {id(), class()} | class().
-lineage(#ring{birth = Birth}, Birth, Id) -> {Id, class(Id)};
-lineage(_Ring, _Other, Id) -> class(Id).
+%% The parent field of a start without a parent in the ring.
+root(Class) -> (Class bsl ?CLASS_SHIFT) bor (?NO_RING bsl ?RING_SHIFT).
 
 class(Id) -> Id bsr ?CLASS_SHIFT.
 
-%% The number and the serial of this process's pid. To find them costs several times as
-%% much as the rest of a record, so a process remembers its own.
+record(#ring{birth = Birth} = Ring, R, Control, Now, Class, Parent, Name) ->
+    Text = name(Ring, Now, Name),
+    Slot = take_slot(Ring, R),
+    case Control band ?WITH_PROCESS of
+        0 -> put_record(Ring, R, Slot, ?KIND_START, Parent, Text, Now, none);
+        _ -> put_record(Ring, R, Slot, ?KIND_START, Parent, Text, Now, process())
+    end,
+    {ring, Birth, (Class bsl ?CLASS_SHIFT) bor (R bsl ?RING_SHIFT) bor (Slot band ?SLOT_MASK), Text}.
+
+%% @doc Records that a span of this ring has succeeded, in any process.
+-spec success(ring(), id(), Name :: 0..4095) -> ok.
+success(Ring, Id, Name) ->
+    R = ring_number(Ring),
+    Slot = take_slot(Ring, R),
+    put_record(Ring, R, Slot, ?KIND_SUCCESS, Id, Name, os:perf_counter(), none).
+
+%% @doc Records that a span of this ring has failed, in any process. The class may be empty.
+-spec failure(ring(), id(), Name :: 0..4095, Class :: beamscope:text()) -> ok.
+failure(Ring, Id, Name, <<>>) ->
+    failed(Ring, Id, Name, none);
+failure(Ring, Id, Name, Class) ->
+    failed(Ring, Id, Name, text(Ring, Class, ?MAX_CLASSES)).
+
+failed(Ring, Id, Name, Class) ->
+    R = ring_number(Ring),
+    Slot = take_slot(Ring, R),
+    put_record(Ring, R, Slot, ?KIND_FAILURE, Id, Name, os:perf_counter(), Class).
+
+ring_number(#ring{rings = Rings}) ->
+    Scheduler = erlang:system_info(scheduler_id),
+    ?RING_OF(Scheduler, Rings).
+
+%% An end takes its slot before it reads the clock. So a reader that knows all slots taken up to
+%% some time knows all ends up to then, including those that are not written yet.
+take_slot(#ring{array = Array}, R) -> atomics:add_get(Array, ?W_HEAD(R), 1).
+
+%% The extension is written first, so a complete record has its extension.
+put_record(#ring{array = Array} = Ring, R, Slot, Kind, Span, Text, Time, none) ->
+    Lap = lap(Ring, Slot),
+    At = Ring#ring.first + index(Ring, R, Slot) * ?RECORD_WORDS,
+    ok = atomics:put(Array, At, Lap bor (Text bsl ?TEXT_SHIFT) bor (Time band ?TIME_MASK)),
+    atomics:put(Array, At + 1, Lap bor (Kind bsl ?KIND_SHIFT) bor Span);
+put_record(#ring{array = Array} = Ring, R, Slot, Kind, Span, Text, Time, Extension) ->
+    ok = atomics:put(Array, Ring#ring.extensions + index(Ring, R, Slot), lap(Ring, Slot) bor Extension),
+    put_record(Ring, R, Slot, Kind bor ?EXTENDED, Span, Text, Time, none).
+
+lap(#ring{log = Log}, Slot) -> ((Slot bsr Log) band ?LAP_MASK) bsl ?LAP_SHIFT.
+index(#ring{size = Size, mask = Mask}, R, Slot) -> R * Size + (Slot band Mask).
+
+%% The number and serial of this process's pid. Determining them costs several times as much as the
+%% rest of a record, so each process caches its own.
 process() ->
     case get(?PROCESS) of
         undefined ->
@@ -204,15 +226,42 @@ process() ->
             Process
     end.
 
-%% The number of a text. A new one is added to the table while it has fewer than Most.
+%% The number of a name.
+name(Ring, Now, Name) when is_binary(Name) ->
+    case get(?NAMES) of
+        #{Name := Number} ->
+            Number;
+        Known ->
+            case persistent_term:get(?TEXT(Name), none) of
+                none ->
+                    text(Ring, beamscope:text(Name), ?NO_ROOM);
+                Number ->
+                    Now band 7 =/= 0 orelse remember(Name, Number, Known),
+                    Number
+            end
+    end;
+name(Ring, _Now, Name) ->
+    text(Ring, beamscope:text(Name), ?NO_ROOM).
+
+%% A process caches a name at one in eight spans, at random. In a process with few spans, caching
+%% would cost more than it saves.
+remember(Name, Number, undefined) -> remember(Name, Number, #{});
+remember(Name, Number, Known) when map_size(Known) < ?MAX_NAMES ->
+    case binary:referenced_byte_size(Name) of
+        Bytes when Bytes =< ?MAX_KEPT -> put(?NAMES, Known#{Name => Number});
+        _ -> ok
+    end;
+remember(_Name, _Number, _Known) -> ok.
+
+%% The number of a text. A new text is added if the table has fewer than Most.
 text(Ring, Text, Most) ->
     case persistent_term:get(?TEXT(Text), none) of
         none -> add_text(Ring, Text, Most);
         Number -> Number
     end.
 
-%% Two processes may add a text at once. Then it is there twice, which readers allow for.
-%% A new persistent term makes no process collect its garbage.
+%% Two processes may add the same text concurrently. Then the table contains it twice, which readers
+%% accept. A new persistent term triggers no garbage collection.
 add_text(#ring{array = Array} = Ring, Text, Most) ->
     case atomics:get(Array, ?W_TEXT_COUNT) < Most - 1 andalso atomics:add_get(Array, ?W_TEXT_COUNT, 1) of
         Number when is_integer(Number), Number < ?NO_ROOM ->

@@ -1,10 +1,9 @@
-%%% A VM whose configuration asks for tokens, and which starts no application of its
-%%% own. Runs with the dyntrace in listening/, and seq_trace.config.
+%%% A VM whose configuration requests tokens, and which does not start the application. Runs with
+%%% the dyntrace in listening/, and with seq_trace.config.
 -module(beamscope_config_tests).
 -include_lib("eunit/include/eunit.hrl").
 
-%% What is set by hand is not overridden by the application's own environment, which
-%% comes with loading it.
+%% Loading the application does not override values that were set by hand.
 configured_test() ->
     ?assertNot(lists:keymember(beamscope, 1, application:loaded_applications())),
     {_, {_, _, _, Token}} = beamscope:start_span(a),

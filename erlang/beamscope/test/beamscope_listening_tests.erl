@@ -1,4 +1,4 @@
-%%% What is fired, argument by argument. Runs with the dyntrace in listening/.
+%%% The arguments of the fired probes. Runs with the dyntrace in listening/.
 -module(beamscope_listening_tests).
 -include_lib("eunit/include/eunit.hrl").
 

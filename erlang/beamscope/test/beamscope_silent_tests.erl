@@ -1,5 +1,5 @@
-%%% A VM without probes: everything works, nothing happens, and the log says so
-%%% once. Runs with the dyntrace in silent/, and with none at all.
+%%% A VM without probes: all functions work without effect, and the log says so once. Runs with the
+%%% dyntrace in silent/, and without dyntrace.
 -module(beamscope_silent_tests).
 -include_lib("eunit/include/eunit.hrl").
 -export([log/2]).

@@ -1,5 +1,5 @@
-%%% The seq_trace tokens of spans. Runs with the dyntrace in listening/, whose hits
-%%% are messages: to receive one within a span would replace the token.
+%%% The seq_trace tokens of spans. Runs with the dyntrace in listening/, which sends hits as
+%%% messages: receiving one within a span would replace the token.
 -module(beamscope_token_tests).
 -include_lib("eunit/include/eunit.hrl").
 
@@ -9,7 +9,7 @@
 
 label() -> seq_trace:get_token(label).
 
-%% What Fun returns in a process of its own, and the token that it leaves there.
+%% Runs Fun in a new process. Returns its result, and the token at its end.
 in_process(Fun) ->
     Self = self(),
     Ref = make_ref(),
@@ -71,7 +71,7 @@ is_a_parent_test() ->
                        [_, {hit, _, _, 1, 1, Id, <<"b">>, <<>>}] = hits()
                end).
 
-%% The environment of the application decides for those that do not say.
+%% The environment of the application is the default.
 environment_test() ->
     ok = application:set_env(beamscope, seq_trace, true),
     {probes, false, true} = beamscope_facilities:refresh(),
@@ -84,8 +84,8 @@ environment_test() ->
         {probes, false, false} = beamscope_facilities:refresh()
     end.
 
-%% The outermost span's token serves all that are in it, and comes back after a
-%% message without one.
+%% The token of the outermost span is used by all spans in it, and is restored after a message
+%% without a token.
 nested_test() ->
     ?assertMatch(
        {ok, []},
@@ -124,7 +124,7 @@ exception_test_() ->
 nested(Class, 0) -> erlang:raise(Class, oops, []);
 nested(Class, Depth) -> beamscope:with_span(a, fun() -> nested(Class, Depth - 1) end, ?ON).
 
-%% The receiver has it, and the sender has not, when it has said so.
+%% The receiver has the token. The sender no longer has it after hand_over.
 handed_over_test() ->
     Ender = spawn_link(fun Loop() ->
                                receive
@@ -154,7 +154,7 @@ handed_over_test() ->
     {_, Without} = beamscope:start_span(a),
     ok = beamscope:hand_over(Without).
 
-%% Ended within a with_span that had found its token: it is not put on again.
+%% A span that ended within a with_span using its token: the token is not restored.
 ended_inside_test() ->
     ?assertMatch({ok, []},
                  in_process(fun() ->
@@ -176,8 +176,8 @@ foreign_test() ->
                  seq_trace:set_token(send, true)
          end)).
 
-%% What a message brought of another process's span stays, and spans that start
-%% later find it, until a message comes without.
+%% A token that came with a message from another process's span is kept, and later spans find it,
+%% until a message without a token arrives.
 other_span_test() ->
     in_process(
       fun() ->
@@ -200,7 +200,7 @@ other_span_test() ->
               ?assertEqual({label, ?OTHER_SPAN}, label())
       end).
 
-%% A call has one chain of numbers, none of them twice.
+%% The messages of a call have one sequence of numbers, without repetitions.
 numbers_test() ->
     {Numbers, []} =
         in_process(
@@ -223,8 +223,7 @@ numbers_test() ->
           end),
     ?assertEqual(lists:usort(Numbers), Numbers).
 
-%% Whatever a program does: the token it is left with is the one that it would be
-%% left with if no span of it had one.
+%% Property: a program always ends up with the token that it would have without its spans.
 property_test_() ->
     {timeout, 60, fun() -> [same_token(Seed) || Seed <- lists:seq(1, 1000)] end}.
 
@@ -286,7 +285,7 @@ other_span_message() -> message(fun() -> token(?OTHER_SPAN) end).
 
 plain_message() -> message(fun() -> seq_trace:set_token([]) end).
 
-%% Receives a message from a process that does something before.
+%% Receives a message from a process that first runs a function.
 message(First) ->
     Self = self(),
     Ref = make_ref(),

@@ -1,4 +1,4 @@
-%%% On a VM that has probes, while nobody watches.
+%%% A VM with probes, without a collector.
 -module(beamscope_vm_tests).
 -include_lib("eunit/include/eunit.hrl").
 
@@ -11,7 +11,7 @@ nobody_watches_test() ->
     ?assertEqual(7, beamscope:with_span(<<"a">>, fun() -> 7 end)),
     ?assertEqual(undefined, get('$beamscope_span')).
 
-%% Both ends of the range of labels are numbers of probes.
+%% The first and last label are valid arguments of the probes.
 labels_test() ->
     [?assertEqual(false, dyntrace:pn(Label, 1, 1, 1, 0, <<"a">>, <<>>)) || Label <- [1, 950]].
 

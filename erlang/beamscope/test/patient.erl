@@ -1,5 +1,5 @@
-%%% Runs the tests of a module without EUnit's limit of 5 s for each: on a busy
-%%% machine they take longer.
+%%% Runs the tests of a module without EUnit's limit of 5 s per test, which is too short on a busy
+%%% machine.
 -module(patient).
 -export([test/1]).
 

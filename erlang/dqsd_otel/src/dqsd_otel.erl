@@ -1,10 +1,9 @@
-%%% @doc The functions of the published wrapper `dqsd_otel', for programs that
-%%% already call them: put this application in its place, never beside it.
+%%% @doc The functions of the published wrapper `dqsd_otel', for programs that already call them.
+%%% Use this application instead of that wrapper, not together with it.
 %%%
-%%% Differences one may notice: the second half of what start_span returns is
-%%% no longer a pid but still opaque; nothing has to be switched on, and no
-%%% timeout set, before spans are seen; an exception inside with_span is a
-%%% failure at once instead of a timeout later.
+%%% Differences: the second element that start_span returns is opaque, but no longer a pid. Spans
+%%% are observed without enabling anything or setting a timeout. An exception inside with_span is a
+%%% failure at once, and not a timeout later.
 -module(dqsd_otel).
 
 -export([start/0,

@@ -1,5 +1,5 @@
-%%% Stands in for the VM's dyntrace: somebody listens, namely the process that
-%%% fires the probe, or nobody while it has set `nobody'.
+%%% Stands in for the VM's dyntrace. The process that fires the probe is the listening collector,
+%%% unless it has set `nobody'.
 -module(dyntrace).
 -export([available/0, pn/7]).
 
