@@ -1,5 +1,5 @@
-%%% @doc Runs in a VM that another program has started, and takes its orders
-%%% line by line from stdin:
+%%% @doc Runs in a VM that another program has started. It reads commands from stdin, one in
+%%% each line:
 %%%
 %%% ```
 %%% erl -noshell -pa .../ebin -run beamscope_demo main mm1k rate=500 k=10
@@ -12,17 +12,18 @@
 %%% stop                     ok stopping
 %%% '''
 %%%
-%%% The first argument of `main' is the system to start: `mm1k', or `ftf' or `atf'
-%%% for {@link workers} of which the first or all have to finish, `pool' for
-%%% {@link server_pool}, or `idle' for none. The others are its options, which `set' changes.
+%%% The first argument of `main' is the system to start: `mm1k', `ftf' or `atf' for
+%%% {@link workers} where the first or all have to finish, `pool' for {@link server_pool}, or
+%%% `idle' for no system. The other arguments are options of the system, which `set' can change
+%%% later.
 %%%
-%%% The line `ready <os pid>' says that orders are taken. Each order is answered by
-%%% one line, `ok Term' or `error Term'; orders run one after the other. An order
-%%% that begins with a tag, `@7 call ...', runs beside the others and has the tag
-%%% in front of its answer: lines without one are then somebody else's output.
+%%% The line `ready <os pid>' means that the VM accepts commands. The answer to each command is
+%%% one line, `ok Term' or `error Term'. Commands run one after the other. A command that
+%%% begins with a tag, such as `@7 call ...', runs concurrently, and its answer begins with the
+%%% same tag. While such commands run, a line without a tag is the output of something else.
 %%%
-%%% The VM ends with its stdin, so it does not outlive the program at the other
-%%% end, however that one ends.
+%%% The VM ends when its stdin is closed. So it never outlives the program that started it,
+%%% even if that program crashes.
 -module(beamscope_demo).
 
 -export([main/0, main/1]).
@@ -32,7 +33,7 @@
 main() ->
     main([]).
 
-%% @doc For `-run', whose functions must return before the VM is up.
+%% @doc Entry point for `-run', whose functions must return before the VM has started.
 -spec main(Arguments :: [string()]) -> ok.
 main(Arguments) ->
     _ = spawn(fun() -> boot(Arguments) end),
@@ -130,7 +131,7 @@ ok_or_throw({error, Why}) -> throw(Why).
 
 atom(Text) -> list_to_atom(Text).
 
-%% The value of an Erlang expression; its full stop may be left out.
+%% Evaluates an Erlang expression. The full stop at its end is optional.
 evaluate(Text) ->
     {ok, Tokens, _} = erl_scan:string(string:trim(Text, trailing, ". ") ++ "."),
     {ok, Expressions} = erl_parse:parse_exprs(Tokens),

@@ -1,17 +1,18 @@
-%%% @doc Causes that slow a process down without another one's doing, for {@link causes}.
+%%% @doc Causes for {@link causes} that slow a process down without any action of another
+%%% process.
 %%%
-%%% `gc': a heap with much on it is collected, again and again. `file_io': a file is
-%%% written, synchronised and read. `port_busy': a program does not read what it is sent,
-%%% and the process is suspended.
+%%% `gc': the VM collects a large heap again and again. `file_io': the process writes,
+%%% synchronises and reads a file. `port_busy': a program does not read its input, so the VM
+%%% suspends the process that writes to it.
 %%%
-%%% `overload': nothing but work, for work and cause together if the machine has nothing
-%%% else to do. The others that keep it busy are the caller's to start. What they took is
-%%% what the operating system says of the scheduler's thread. `neighbour': a process of
-%%% high priority, registered as such, runs without a pause. Both have one scheduler
-%%% online meanwhile.
+%%% `overload': the process only computes. On an idle machine this takes the time for work and
+%%% cause together. The caller must start the other processes that keep the machine busy. The
+%%% measured cause is the waiting time that the operating system reports for the scheduler's
+%%% thread. `neighbour': a process with high priority, which is registered as `neighbour',
+%%% computes without a pause. Both scenarios use a single online scheduler.
 %%%
-%%% `sleep', `timer', `port_message': nothing happens until a time, until the message of a
-%%% timer, until that of a program. Why it takes so long cannot be known.
+%%% `sleep', `timer', `port_message': the process waits for a given time, for the message of a
+%%% timer, or for the message of a program. An observer cannot know why this takes so long.
 -module(cause_alone).
 
 -export([scenarios/0, prepare/2, one_scheduler/0, scheduler_thread/0, schedstat/1, shell/1]).
@@ -20,9 +21,9 @@
 
 -type scenario() :: gc | file_io | port_busy | overload | neighbour | sleep | timer | port_message.
 
--define(LIVE, 6_000_000). % elements of a list: its collection takes long against the way to the thread that does it
+-define(LIVE, 6_000_000). % elements of a list: collecting it must take much longer than reaching the thread that collects
 -define(BLOCK, 16_777_216). % bytes of a file
--define(QUEUE, 262_144). % bytes, more than a pipe and a port take before the port is busy
+-define(QUEUE, 262_144). % bytes, more than a pipe and a port accept before the port is busy
 -define(PATIENCE, 10_000). % ms
 
 -spec scenarios() -> [scenario()].
@@ -31,7 +32,7 @@ scenarios() ->
 
 -spec prepare(scenario(), causes:config()) -> causes:prepared().
 prepare(gc, #{work := Work, cause := Cause}) ->
-    Live = lists:seq(1, ?LIVE),
+    Live = at_once(fun() -> lists:seq(1, ?LIVE) end),
     #{before => fun() -> Live end,
       span => fun(_, Finish) ->
                       synthetic_work:busy(Work),
@@ -55,19 +56,19 @@ prepare(port_busy, #{work := Work, cause := Cause}) ->
     #{before => fun() -> shell(Reader) end,
       span => fun(Port, Finish) ->
                       synthetic_work:busy(Work),
-                      true = port_command(Port, Block), % fills its queue
+                      true = port_command(Port, Block), % fills the port's queue
                       Took = synthetic_work:timed(fun() -> true = port_command(Port, <<"x">>) end),
                       To = Finish(),
                       true = port_close(Port),
                       {To, Took}
               end};
 prepare(overload, #{work := Work, cause := Cause}) ->
-    Loops = synthetic_work:loops(Work + Cause),
+    Loops = at_once(fun() -> synthetic_work:loops(Work + Cause) end),
     Restore = one_scheduler(),
     Thread = scheduler_thread(),
     #{before => fun() -> waited(Thread) end,
       span => fun(Before, Finish) ->
-                      synthetic_work:work(Loops),
+                      ok = at_once(fun() -> synthetic_work:work(Loops) end),
                       To = Finish(),
                       {To, waited(Thread) - Before}
               end,
@@ -78,10 +79,10 @@ prepare(neighbour, #{work := Work, cause := Cause}) ->
     true = register(neighbour, Neighbour),
     #{span => fun(_, Finish) ->
                       Neighbour ! {run, Cause, self()},
-                      true = erlang:yield(),
+                      Took = synthetic_work:timed(fun() -> true = erlang:yield() end), % others may run too
                       synthetic_work:busy(Work),
                       To = Finish(),
-                      receive {ran, Took} -> {To, Took} end
+                      receive ran -> {To, Took} end
               end,
       tidy => fun() -> cause_others:stop(Neighbour), Restore() end};
 prepare(sleep, #{cause := Cause} = Config) ->
@@ -115,7 +116,15 @@ waiting(#{work := Work}, Wait) ->
                       {Finish(), Took}
               end}.
 
-%% Does it until it has taken so long; returns how long that was.
+%% Calls Fun with a high priority. Under load the process would otherwise wait long for each of
+%% its turns on a scheduler.
+at_once(Fun) ->
+    Before = process_flag(priority, high),
+    Result = Fun(),
+    high = process_flag(priority, Before),
+    Result.
+
+%% Calls Fun until the calls have taken at least the given time in total. Returns that total.
 again(Atleast, Fun) -> again(Atleast, Fun, 0).
 
 again(Atleast, Fun, Took) when Took < Atleast -> again(Atleast, Fun, Took + synthetic_work:timed(Fun));
@@ -126,8 +135,9 @@ write_and_read(File, Block) ->
     ok = file:datasync(File),
     {ok, <<_:?BLOCK/binary>>} = file:pread(File, 0, ?BLOCK).
 
-%% The program must not close its output before the port is closed: that closes it too.
-%% @doc A port of a program of the shell.
+%% The program must not close its output before the port is closed, because that would close
+%% the port.
+%% @doc Opens a port to a shell program.
 -spec shell(iodata()) -> port().
 shell(Program) ->
     open_port({spawn_executable, os:find_executable("sh")}, [binary, {args, ["-c", Program]}]).
@@ -135,17 +145,19 @@ shell(Program) ->
 neighbour() ->
     receive
         {run, Nanoseconds, From} ->
-            From ! {ran, synthetic_work:timed(fun() -> synthetic_work:busy(Nanoseconds) end)},
+            ok = synthetic_work:busy(Nanoseconds),
+            From ! ran,
             neighbour()
     end.
 
-%% @doc Has one scheduler online. Returns how to go back.
+%% @doc Reduces the online schedulers to one. Returns a function that restores the previous
+%% number.
 -spec one_scheduler() -> fun(() -> term()).
 one_scheduler() ->
     Were = erlang:system_flag(schedulers_online, 1),
     fun() -> erlang:system_flag(schedulers_online, Were) end.
 
-%% @doc The operating system's files about the thread of the first scheduler.
+%% @doc Returns the directory in /proc for the thread of the first scheduler.
 -spec scheduler_thread() -> file:filename().
 scheduler_thread() ->
     {ok, Threads} = file:list_dir("/proc/self/task"),
@@ -154,12 +166,13 @@ scheduler_thread() ->
                                      [{ok, <<"erts_sched_1\n">>}, {ok, <<"1_scheduler\n">>}])],
     Thread.
 
-%% How long the thread has waited for a processor so far, in nanoseconds.
+%% Returns how long the thread has waited for a processor so far, in nanoseconds.
 waited(Thread) ->
     {_Ran, Waited} = schedstat(Thread),
     Waited.
 
-%% @doc How long a thread has run so far, and has waited for a processor, in nanoseconds.
+%% @doc Returns how long a thread has run and has waited for a processor so far, in
+%% nanoseconds.
 -spec schedstat(file:filename()) -> {Ran :: non_neg_integer(), Waited :: non_neg_integer()}.
 schedstat(Thread) ->
     {ok, Text} = file:read_file(Thread ++ "/schedstat"),

@@ -1,5 +1,5 @@
-%%% @doc A server that is a lock, for {@link cause_others}: one process has it at a time,
-%%% and those who wait get it in their order.
+%%% @doc A server that acts as a lock, for {@link cause_others}. One process holds it at a
+%%% time. Waiting processes get it in the order of their requests.
 -module(cause_lock).
 -behaviour(gen_server).
 
@@ -8,7 +8,7 @@
 
 -type state() :: free | {held, Waiting :: queue:queue(gen_server:from())}.
 
-%% @doc Starts a lock of that name.
+%% @doc Starts a lock with the given name.
 -spec start_link(atom()) -> pid().
 start_link(Name) ->
     {ok, Pid} = gen_server:start_link({local, Name}, ?MODULE, free, []),
@@ -18,7 +18,7 @@ start_link(Name) ->
 acquire(Lock, Patience) ->
     gen_server:call(Lock, acquire, Patience).
 
-%% @doc Gives it back; only for who has it.
+%% @doc Releases the lock. Only its holder may call this.
 -spec release(pid()) -> ok.
 release(Lock) ->
     gen_server:cast(Lock, release).

@@ -1,21 +1,23 @@
-%%% @doc More causes that are waits, for {@link causes}, which tell what they do as those of
-%%% {@link cause_waits} do: what slows systems in operation.
+%%% @doc More scenarios with waits, for {@link causes}: causes that slow down systems in
+%%% production. As in {@link cause_waits}, the processes report what they do.
 %%%
-%%% Messages: `stale': a message that the server never takes lies in its mailbox. `relay': three
-%%% processes pass a request on, and the last one answers. `task': a process that answers to an
-%%% alias of the monitor, as tasks of Elixir do. `checkout': a pool gives a worker out once
-%%% another process has given it back. `off_heap': a server whose messages are off its heap, and
-%%% others send to it. `large': a message of some megabytes is copied. `noproc': a server that
-%%% is no more.
+%%% Messages: `stale': the mailbox of the server contains a message that it never takes.
+%%% `relay': three processes pass a request on, and the last one answers. `task': a process
+%%% answers to an alias of the monitor, as Elixir's tasks do. `checkout': a pool can lend its
+%%% worker only after another process has returned it. `off_heap': the messages of a server are
+%%% stored off its heap, and other processes send to it. `large': a message of some megabytes
+%%% is copied. `noproc': the server no longer exists.
 %%%
 %%% Calls that time out: `late_timer', `late_down', `late_port': the answer comes too late,
-%%% while the process waits for a timer's message, the end of a process, and a program of the
-%%% operating system. `asleep_at_timeout': the server sleeps for longer than the call.
+%%% while the process waits for the message of a timer, the end of a process, or a program of
+%%% the operating system. `asleep_at_timeout': the server sleeps for longer than the timeout of
+%%% the call.
 %%%
-%%% Schedulers: `crowd': a hundred processes want to run. `low': the process has a low priority.
-%%% `binaries': it makes binaries, whose memory is collected. Suspensions: `suspended_by_two': two
-%%% processes suspend it, one after the other, and for some time both. `resumed': a server was
-%%% suspended, and is called as soon as it has been resumed.
+%%% Schedulers: `crowd': a hundred processes are runnable. `low': the process has a low
+%%% priority. `binaries': the process creates binaries, whose memory is collected. Suspensions:
+%%% `suspended_by_two': two processes suspend the process, one after the other, and for some
+%%% time both at once. `resumed': a server was suspended, and is called as soon as it is
+%%% resumed.
 -module(cause_met).
 
 -export([scenarios/0, prepare/2]).
@@ -165,12 +167,12 @@ prepare(resumed, Config) ->
                                 true = erlang:resume_process(Server)
                         end}.
 
-%% A span that calls a server which works.
+%% A span that calls a server, which works.
 called(Config, Server) ->
     cause_waits:simple(Config, [Server], fun(Ms) -> truth:call(Server, {work, Ms * ?MS}, ?PATIENCE) end).
 
-%% A span that calls a server which answers too late, and then waits for something else; the
-%% answer comes meanwhile.
+%% A span that calls a server and times out, and then waits for something else. The late answer
+%% arrives during that wait.
 late(Config, Wait) ->
     Server = truth_server:start(asked),
     cause_waits:simple(Config, [Server],
@@ -179,19 +181,25 @@ late(Config, Wait) ->
                                truth:call(Server, {sleep, 2 * Part}, Part) + Wait(3 * Part)
                        end).
 
-%% Answers calls, and takes noise.
+%% Answers calls, and receives noise messages.
 answers() ->
     receive
         {'$gen_call', From, {work, Nanoseconds}} ->
             ok = truth:work(Nanoseconds),
-            gen:reply(From, truth:now_ns());
+            Answers = truth:now_ns(),
+            gen:reply(From, Answers),
+            ok = ran(Answers);
         noise ->
             From = truth:now_ns(),
             ok = drain(),
-            To = truth:now_ns(),
-            ok = truth:tell(run, none, From, To, To)
+            ok = ran(From)
     end,
     answers().
+
+%% Tells that the process has been running since a time: it may be held up before it receives.
+ran(From) ->
+    To = truth:now_ns(),
+    truth:tell(run, none, From, To, To).
 
 drain() ->
     receive noise -> drain() after 0 -> ok end.
@@ -213,7 +221,7 @@ pool(free) ->
 pool(given) ->
     receive checkin -> pool(free) end.
 
-%% Has the worker of a pool for so long.
+%% Holds the worker of a pool for the given time.
 uses(Pool) ->
     receive
         {use, Ms, Pid} ->
@@ -226,7 +234,14 @@ uses(Pool) ->
     uses(Pool).
 
 takes_large() ->
-    receive {large, Pid, Nanoseconds, Large} -> true = length(Large) > 0, ok = truth:work(Nanoseconds), Pid ! {taken, truth:now_ns()} end,
+    receive
+        {large, Pid, Nanoseconds, Large} ->
+            From = truth:now_ns(), % before the message is collected as garbage
+            true = length(Large) > 0,
+            ok = truth:busy(Nanoseconds),
+            Pid ! {taken, truth:now_ns()},
+            ok = ran(From)
+    end,
     takes_large().
 
 works(Ms) ->
@@ -249,8 +264,8 @@ binaries(Until, Some) ->
         false -> binaries(Until, [Binary | lists:sublist(Some, 10)])
     end.
 
-%% Suspends a process after some time, for some time, and tells it when that was; does
-%% something else as soon as it is suspended.
+%% Suspends a process after a delay, for a given time, and sends it the times. Calls Then as
+%% soon as the process is suspended.
 suspends() ->
     receive
         {suspend, Pid, After, For, Then} ->

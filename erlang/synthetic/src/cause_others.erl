@@ -1,12 +1,12 @@
-%%% @doc Causes that are in what other processes do, for {@link causes}. These processes
-%%% are registered by the names given here.
+%%% @doc Causes for {@link causes} that lie in the actions of other processes. These processes
+%%% are registered with the names given here.
 %%%
-%%% `mailbox': `slow_server' has many messages to work off before. `busy_server': the same
+%%% `mailbox': `slow_server' first has to handle many earlier messages. `busy_server': the same
 %%% server works for `other_client'. `callee': the server `middle' calls the server
-%%% `slow_callee', which works. `lock': the server `lock' gives a lock away only when
-%%% `holder', which works, has released it. `handed_over': the span goes through `queue_1',
-%%% and through `queue_2', which has many messages to work off before, to `last', which
-%%% works and ends it.
+%%% `slow_callee', which works. `lock': the server `lock' grants a lock only when `holder',
+%%% which works, has released it. `handed_over': the span passes through `queue_1' and
+%%% `queue_2' to `last', which works and ends the span. `queue_2' first has to handle many
+%%% earlier messages.
 -module(cause_others).
 
 -export([scenarios/0, prepare/2, start/2, stop/1]).
@@ -64,7 +64,7 @@ prepare(handed_over, #{work := Work, cause := Cause, messages := Messages}) ->
               end,
       tidy => fun() -> lists:foreach(fun stop/1, [Queue1, Queue2, Last]) end}.
 
-%% What is looked for is the time from the request until the server begins with it.
+%% The cause is the time from the request until the server begins to handle it.
 until_taken(Server, Work, Finish) ->
     Asked = now_ns(),
     Taken = gen_server:call(Server, now, ?PATIENCE),
@@ -101,14 +101,14 @@ last(Work) ->
     end,
     last(Work).
 
-%% @doc Starts a process of that name, which is linked to the caller.
+%% @doc Starts a process with the given name, linked to the caller.
 -spec start(atom(), fun(() -> no_return())) -> pid().
 start(Name, Fun) ->
     Pid = spawn_link(Fun),
     true = register(Name, Pid),
     Pid.
 
-%% @doc Stops a process that may be linked to the caller; its name is free then.
+%% @doc Stops a process, which may be linked to the caller. Its name is then free.
 -spec stop(pid()) -> ok.
 stop(Pid) ->
     Monitor = monitor(process, Pid),

@@ -1,4 +1,4 @@
-%%% @doc A server that works, for {@link cause_others}. What it works is in nanoseconds.
+%%% @doc A server that works, for {@link cause_others}. Amounts of work are in nanoseconds.
 -module(cause_server).
 -behaviour(gen_server).
 
@@ -7,13 +7,13 @@
 
 -define(PATIENCE, 60_000). % ms
 
-%% @doc Starts a server of that name.
+%% @doc Starts a server with the given name.
 -spec start_link(atom()) -> pid().
 start_link(Name) ->
     {ok, Pid} = gen_server:start_link({local, Name}, ?MODULE, none, []),
     Pid.
 
-%% @doc Has it work, and does not wait until it has.
+%% @doc Makes the server work, without waiting for the result.
 -spec work(pid(), Nanoseconds :: integer()) -> ok.
 work(Server, Nanoseconds) ->
     gen_server:cast(Server, {work, Nanoseconds}).
@@ -22,10 +22,10 @@ work(Server, Nanoseconds) ->
 init(none) -> {ok, none}.
 
 -spec handle_call(Request, gen_server:from(), none) -> {reply, term(), none} when
-      Request :: now % when it began with this request
+      Request :: now % the time at which it began to handle this request
                | {work, Nanoseconds :: integer()} % how long it worked
-               | {work, Nanoseconds :: integer(), Tell :: pid()} % and says when it begins
-               | {ask, Server :: pid(), Request}. % what another one answers
+               | {work, Nanoseconds :: integer(), Tell :: pid()} % also sends Tell a message when it begins
+               | {ask, Server :: pid(), Request}. % the answer of another server
 handle_call(now, _From, none) ->
     {reply, erlang:monotonic_time(nanosecond), none};
 handle_call({work, Nanoseconds}, _From, none) ->

@@ -1,18 +1,20 @@
-%%% @doc Causes that are neither in what a process does nor in whom it waits for, for
-%%% {@link causes}: the VM, or another process, does not let it go on.
+%%% @doc Causes for {@link causes} in which the VM or another process stops a process, although
+%%% the process neither does anything slow nor waits for another one.
 %%%
 %%% `persistent_term', `code': the process changes a persistent term, or loads a module, and
-%%% has to wait until all schedulers know. One of them is busy with a multiplication.
+%%% has to wait until all schedulers have taken note. The thread of one of them sleeps in a
+%%% native function of the VM.
 %%%
-%%% `suspended', `suspended_running', `suspended_ready': the process is suspended by
-%%% another one, which is registered as `suspender': while it waits for a message, while it
-%%% runs, and while it waits for the only scheduler. `suspended_server': the server
-%%% `slow_callee', which it calls, is suspended.
+%%% `suspended', `suspended_running', `suspended_ready': another process, registered as
+%%% `suspender', suspends the process: while it waits for a message, while it runs, and while
+%%% it waits for the only scheduler. `suspended_server': the process calls the server
+%%% `slow_callee', which is suspended.
 %%%
-%%% `native_sleep': a function of the VM sleeps, and the scheduler's thread with it.
-%%% `table_lock': another process reads a large term from a table, which nobody can write
-%%% to meanwhile. What the thread ran itself, waiting, is not counted. `stopped', `stopped_waiting': a signal stops the VM, while the process
-%%% works, and while it waits for a time that is over when the VM goes on.
+%%% `native_sleep': a native function of the VM sleeps, and blocks the scheduler's thread.
+%%% `table_lock': another process reads a large term from a table and blocks all writers. The
+%%% time for which the waiting thread itself ran is not counted. `stopped', `stopped_waiting':
+%%% a signal stops the VM, while the process works, or while it waits for a time that has
+%%% passed when the VM continues.
 -module(cause_vm).
 
 -export([scenarios/0, prepare/2]).
@@ -33,13 +35,13 @@ scenarios() ->
 -spec prepare(scenario(), causes:config()) -> causes:prepared().
 prepare(persistent_term, Config) ->
     Prepared = #{tidy := Tidy} =
-        while_multiplied(Config, fun() -> none end,
+        while_asleep(Config, fun() -> none end,
                          fun(_) -> ok = persistent_term:put(?MODULE, erlang:unique_integer()) end),
     Prepared#{tidy := fun() -> Tidy(), persistent_term:erase(?MODULE) end};
 prepare(code, Config) ->
     {ok, Module, Code} = compile:forms([{attribute, 1, module, ?MODULE_LOADED}, {eof, 2}]),
     Prepared = #{tidy := Tidy} =
-        while_multiplied(Config,
+        while_asleep(Config,
                          fun() -> unload(Module), erlang:prepare_loading(Module, Code) end,
                          fun(Loadable) -> ok = erlang:finish_loading([Loadable]) end),
     Prepared#{tidy := fun() -> Tidy(), unload(Module) end};
@@ -47,8 +49,8 @@ prepare(suspended, #{work := Work, cause := Cause}) ->
     suspending(fun(Suspender, Finish) ->
                        synthetic_work:busy(Work),
                        Suspender ! {suspend, self(), Cause, self()},
-                       Took = receive {suspended, From, To} -> To - From end,
-                       {Finish(), Took}
+                       receive suspended -> ok end,
+                       {Finish(), suspended(Suspender)}
                end);
 prepare(suspended_running, #{work := Work, cause := Cause}) ->
     suspending(fun(Suspender, Finish) ->
@@ -56,28 +58,22 @@ prepare(suspended_running, #{work := Work, cause := Cause}) ->
                        Over = atomics:new(1, []),
                        Suspender ! {suspend, self(), Cause, Over},
                        until_set(Over),
-                       To = Finish(),
-                       {To, atomics:get(Over, 1)}
+                       {Finish(), suspended(Suspender)}
                end);
 prepare(suspended_ready, #{work := Work, cause := Cause}) ->
     Restore = cause_alone:one_scheduler(),
     Prepared = #{tidy := Tidy} =
         suspending(fun(Suspender, Finish) ->
                            synthetic_work:busy(Work),
-                           Over = atomics:new(1, []),
-                           Suspender ! {suspend, self(), Cause, Over},
+                           Suspender ! {suspend, self(), Cause, atomics:new(1, [])},
                            true = erlang:yield(),
-                           To = Finish(),
-                           {To, atomics:get(Over, 1)}
+                           {Finish(), suspended(Suspender)}
                    end),
     Prepared#{tidy := fun() -> Tidy(), Restore() end};
 prepare(native_sleep, #{work := Work, cause := Cause}) ->
-    Were = erts_debug:set_internal_state(available_internal_state, true),
-    Ms = ms(Cause),
-    Prepared = working(Work, fun(_) ->
-                                     synthetic_work:timed(fun() -> true = erts_debug:set_internal_state(sleep, Ms) end)
-                             end),
-    Prepared#{tidy => fun() -> Were =:= true orelse erts_debug:set_internal_state(available_internal_state, false) end};
+    Restore = native_functions(),
+    Prepared = working(Work, fun(_) -> synthetic_work:timed(fun() -> native_sleep(Cause) end) end),
+    Prepared#{tidy => Restore};
 prepare(table_lock, #{work := Work, cause := Cause}) ->
     Table = ets:new(table_lock, [public]),
     true = ets:insert(Table, {large, large_term(Cause div 4)}),
@@ -110,7 +106,7 @@ prepare(stopped_waiting, #{work := Work, cause := Cause}) ->
     Prepared = #{tidy := Tidy} =
         stopping(Work, Cause, fun(Stopper) ->
                                       Watch ! {watch, self()},
-                                      receive watching -> ok end, % or part of the stop is missed
+                                      receive watching -> ok end, % otherwise part of the stop would be missed
                                       ok = stop(Stopper),
                                       receive after ms(Cause div 2) -> ok end,
                                       true = gone_on(Stopper, ?PATIENCE),
@@ -124,15 +120,17 @@ prepare(suspended_server, #{work := Work, cause := Cause}) ->
         suspending(fun(Suspender, Finish) ->
                            synthetic_work:busy(Work),
                            Suspender ! {suspend, Callee, Cause, self()},
-                           _ = sys:get_state(Suspender), % it is suspended by now
+                           _ = sys:get_state(Suspender), % now the server is suspended
                            Asked = erlang:monotonic_time(nanosecond),
                            _ = gen_server:call(Callee, now, ?PATIENCE),
-                           Took = receive {suspended, From, To} -> To - max(From, Asked) end,
-                           {Finish(), Took}
+                           receive suspended -> ok end,
+                           To = Finish(),
+                           #{suspends := From, resumed := Until} = times(Suspender),
+                           {To, max(0, Until - max(From, Asked))} % it may be over before the call
                    end),
     Prepared#{tidy := fun() -> Tidy(), cause_others:stop(Callee) end}.
 
-%% Spans that begin with work, and go on with something else.
+%% Spans that begin with work and then call Do.
 working(Work, Do) ->
     #{span => fun(State, Finish) ->
                       synthetic_work:busy(Work),
@@ -140,44 +138,40 @@ working(Work, Do) ->
                       {Finish(), Took}
               end}.
 
-%% Spans in which a process does something while a scheduler is busy with a multiplication
-%% that takes about as long as the cause is to.
-while_multiplied(#{work := Work, cause := Cause}, Before, Do) ->
-    Factor = ones(factor(Cause)),
-    Busy = atomics:new(1, []),
+%% Spans in which a process calls Do while the thread of a scheduler sleeps for the configured
+%% cause.
+while_asleep(#{work := Work, cause := Cause}, Before, Do) ->
+    Restore = native_functions(),
+    Asleep = atomics:new(1, []),
     _ = process_flag(scheduler, 1),
-    Multiplier = spawn_opt(fun() -> multiplier(Factor, Busy) end, [link, {scheduler, 2}]),
+    Sleeper = spawn_opt(fun() -> sleeper(Cause, Asleep) end, [link, {scheduler, 2}]),
     #{before => fun() ->
-                        ok = atomics:put(Busy, 1, 0),
+                        ok = atomics:put(Asleep, 1, 0),
                         Before()
                 end,
       span => fun(State, Finish) ->
                       synthetic_work:busy(Work),
-                      Multiplier ! multiply,
-                      until_set(Busy),
+                      Sleeper ! sleep,
+                      until_set(Asleep),
                       Took = synthetic_work:timed(fun() -> Do(State) end),
                       {Finish(), Took}
               end,
-      tidy => fun() -> cause_others:stop(Multiplier) end}.
+      tidy => fun() -> cause_others:stop(Sleeper), Restore() end}.
 
-multiplier(Factor, Busy) ->
+sleeper(Nanoseconds, Asleep) ->
     receive
-        multiply ->
-            ok = atomics:put(Busy, 1, 1),
-            _ = Factor * Factor
+        sleep ->
+            ok = atomics:put(Asleep, 1, 1),
+            native_sleep(Nanoseconds)
     end,
-    multiplier(Factor, Busy).
+    sleeper(Nanoseconds, Asleep).
 
-%% How many bits a number has whose square takes so long: four times as long for twice as
-%% many.
-factor(Nanoseconds) ->
-    Bits = 200_000,
-    Factor = ones(Bits),
-    Took = lists:min([synthetic_work:timed(fun() -> Factor * Factor end) || _ <- lists:seq(1, 5)]),
-    round(Bits * math:sqrt(Nanoseconds / Took)).
+%% Makes functions for tests of the VM available. Returns a function that restores that.
+native_functions() ->
+    Were = erts_debug:set_internal_state(available_internal_state, true),
+    fun() -> Were =:= true orelse erts_debug:set_internal_state(available_internal_state, false) end.
 
-%% Multiplying skips digits that are 0.
-ones(Bits) -> 1 bsl Bits - 1.
+native_sleep(Nanoseconds) -> true = erts_debug:set_internal_state(sleep, ms(Nanoseconds)).
 
 until_set(Atomics) ->
     atomics:get(Atomics, 1) =/= 0 orelse until_set(Atomics).
@@ -187,14 +181,14 @@ unload(Module) ->
     _ = code:delete(Module),
     code:purge(Module).
 
-%% Spans that a process named suspender takes part in.
+%% Spans that involve a process named suspender.
 suspending(Span) ->
     Suspender = spawn_opt(fun suspender/0, [link, {priority, high}]),
     true = register(suspender, Suspender),
     #{span => fun(_, Finish) -> Span(Suspender, Finish) end,
       tidy => fun() -> cause_others:stop(Suspender) end}.
 
-%% A term that takes so long to be read from a table: nobody writes to it meanwhile.
+%% A term that takes the given time to read from a table. The read blocks all writers.
 large_term(Nanoseconds) ->
     Elements = 500_000,
     Table = ets:new(trial, []),
@@ -211,8 +205,9 @@ reader(Table, Reading) ->
     end,
     reader(Table, Reading).
 
-%% Spans in which a program stops the VM for some time when it reads a line, and prints one
-%% when it has let it go on. The time counts from when all threads have stopped.
+%% Spans in which a program stops the VM for some time. It begins when it reads a line, and
+%% prints a line after it has resumed the VM. The time counts from the moment at which all
+%% threads have stopped.
 stopping(Work, Cause, Do) ->
     VM = os:getpid(),
     Program = io_lib:format("read x; kill -STOP ~s; until [ -z \"$(grep -L '^State:.T' /proc/~s/task/*/status)\" ]; do :; done; "
@@ -228,8 +223,8 @@ stop(Program) ->
 gone_on(Program, Patience) ->
     receive {Program, {data, _}} -> true after Patience -> false end.
 
-%% Watches the clock until that is enough; returns the largest step since a time before the
-%% VM was stopped. Nothing else stops all of it for so long.
+%% Watches the clock until Enough returns true. Returns the largest step, beginning before the
+%% VM was stopped. Nothing else stops the whole VM for that long.
 largest_leap(Before, Enough) -> largest_leap(Enough, Before, 0).
 
 largest_leap(Enough, Last, Largest0) ->
@@ -250,20 +245,37 @@ stop_watch() ->
 
 ms(Nanoseconds) -> erlang:convert_time_unit(Nanoseconds, nanosecond, millisecond).
 
-%% Suspends a process for so long, and tells how long that was.
+%% Suspends a process for the given time. Reports just before it resumes the process, and then
+%% reports all times.
 suspender() ->
     receive
         {suspend, Pid, Nanoseconds, Tell} ->
+            Suspends = erlang:monotonic_time(nanosecond),
             true = erlang:suspend_process(Pid),
-            From = erlang:monotonic_time(nanosecond),
+            Held = erlang:monotonic_time(nanosecond),
             answer(Nanoseconds div 1_000_000),
-            To = erlang:monotonic_time(nanosecond),
-            tell(Tell, From, To),
-            true = erlang:resume_process(Pid)
+            Resumes = erlang:monotonic_time(nanosecond),
+            Client = tell(Tell, Pid),
+            true = erlang:resume_process(Pid),
+            Resumed = erlang:monotonic_time(nanosecond),
+            Client ! {self(), #{suspends => Suspends, held => Held, resumes => Resumes, resumed => Resumed}};
+        {system, From, get_state} -> % the suspension is over
+            gen:reply(From, {ok, idle})
     end,
     suspender().
 
-%% Waits for so many ms, and answers who asks meanwhile whether it is at it.
+times(Suspender) ->
+    receive {Suspender, Times} -> Times end.
+
+%% Reports that the calling process was suspended. Returns the longest possible duration,
+%% because the suspender may be held up while it suspends and resumes.
+suspended(Suspender) ->
+    #{suspends := Suspends, held := Held, resumes := Resumes, resumed := Resumed} = times(Suspender),
+    ok = truth:tell(suspended, Suspender, Held, Resumes, Resumes),
+    Resumed - Suspends.
+
+%% Waits for Ms milliseconds. Meanwhile it answers sys:get_state calls, which show that the
+%% suspension has begun.
 answer(Ms) ->
     Timer = erlang:start_timer(Ms, self(), over),
     answer_until(Timer).
@@ -274,5 +286,6 @@ answer_until(Timer) ->
         {system, {Pid, Ref}, get_state} -> gen:reply({Pid, Ref}, {ok, suspends}), answer_until(Timer)
     end.
 
-tell(Pid, From, To) when is_pid(Pid) -> Pid ! {suspended, From, To};
-tell(Atomics, From, To) -> atomics:put(Atomics, 1, To - From).
+%% Returns the process that asked for the suspension.
+tell(Client, _) when is_pid(Client) -> Client ! suspended, Client;
+tell(Atomics, Suspended) -> ok = atomics:put(Atomics, 1, 1), Suspended.

@@ -1,30 +1,34 @@
-%%% @doc Causes that are waits, for {@link causes}. What processes do and wait for is told to
-%%% {@link truth}. Servers are called `asked', and `asked_2' and so on behind that; `ticker' is
-%%% a process that sends the one with the span messages that it does not wait for.
+%%% @doc Causes for {@link causes} that are waits. The processes report to {@link truth} what
+%%% they do and wait for. Servers are registered as `asked', and servers behind that one as
+%%% `asked_2' and so on. `ticker' is a process that sends the process with the span messages
+%%% that it does not wait for.
 %%%
-%%% Times: `sleep_ticked': a sleep, and a message comes meanwhile that is taken after it.
-%%% `timeout_ticked': a call that times out, and such a message. `timeout_silent': a call that
-%%% times out. `timeout_late': a call that times out, is answered nevertheless, and another
-%%% call meanwhile. `pauses': three tries of a call with a pause after each, and such messages.
-%%% `cast_then_sleep': a server is sent work, and is not waited for. `polls': short sleeps, one
-%%% after the other. `timer_ref': a timer's message, behind others. `forever': a call without a
-%%% time, as a variable says.
+%%% Times: `sleep_ticked': a sleep, during which a message arrives that is taken afterwards.
+%%% `timeout_ticked': a call that times out, with such a message. `timeout_silent': a call that
+%%% times out. `timeout_late': a call that times out, but is answered later, during another
+%%% call. `pauses': three attempts of a call with a pause after each, and such messages.
+%%% `cast_then_sleep': the process sends work to a server and does not wait for it. `polls':
+%%% several short sleeps. `timer_ref': the message of a timer, behind other messages.
+%%% `forever': a call with the timeout `infinity', which comes from a variable.
 %%%
 %%% Messages: `reports': a server sends a message just before its answer. `chatter': many
-%%% messages come while a call is under way. `behind_cast': a call behind work that was sent
-%%% before. `nested': three servers, one asks the other. `asleep': a server that sleeps.
-%%% `later': a server is idle until a timer tells it to answer, and so is the state machine of
-%%% `state_timeout'. `hibernated': the server hibernates. `requested': a request, work, and then
-%%% its answer is waited for. `spawned': a process that is started for it. `pool': one of two
-%%% workers, both of which are busy. `file_server': a file that belongs to another process.
+%%% messages arrive during a call. `behind_cast': a call to a server that has to do earlier
+%%% work first. `nested': three servers, each of which calls the next. `asleep': a server that
+%%% sleeps. `later': a server is idle until a timer makes it answer. `state_timeout': the same
+%%% with a state machine. `hibernated': the server hibernates. `requested': the process sends a
+%%% request, works, and then waits for the answer. `spawned': a process that is started for
+%%% this purpose. `pool': one of two workers, both of which are busy. `file_server': a file
+%%% that belongs to another process.
 %%%
-%%% Signals: `down': the end of a process, by its monitor. `linked': by its link. `server_ends':
-%%% a server ends before it answers. `collected': another process has the garbage collected of
-%%% the one that waits. `looked_at': another process looks at it all the time.
+%%% Signals: `down': the end of a process, noticed by a monitor. `linked': the same by a link.
+%%% `server_ends': a server ends before it answers. `collected': another process triggers
+%%% garbage collections of the waiting process. `looked_at': another process inspects the
+%%% waiting process all the time.
 %%%
 %%% Elsewhere: `tcp': a message over a connection. `port_answer': the answer of a program.
-%%% `table': a large table is read. `node': a server of another node; it sleeps. `node_timeout':
-%%% it does not answer in time. These two are only where there is another node.
+%%% `table': the process reads a large table. `node': a sleeping server on another node.
+%%% `node_timeout': that server does not answer in time. The last two exist only if there is
+%%% another node.
 -module(cause_waits).
 
 -export([scenarios/0, remote_scenarios/0, prepare/2]).
@@ -170,7 +174,7 @@ prepare(pool, #{cause := Cause} = Config) ->
     simple(Config, Workers,
            fun(_) ->
                    _ = [gen_server:cast(Worker, {work, Cause}) || Worker <- Workers],
-                   truth:call(hd(Workers), {work, ?MS}, ?PATIENCE) % as good as the other one
+                   truth:call(hd(Workers), {work, ?MS}, ?PATIENCE) % both workers are equal
            end);
 prepare(file_server, Config) ->
     Path = filename:join(os:getenv("TMPDIR", "/tmp"), "beamscope_causes_" ++ os:getpid()),
@@ -249,8 +253,8 @@ prepare(node_timeout, Config) ->
     Server = remote(),
     remote(Config, Server, fun(Ms) -> truth:call(Server, never, Ms) end).
 
-%% @doc A span that works a little, and then waits for about so many milliseconds; and the
-%% processes that are stopped when all is over. What waits returns how long it did.
+%% @doc A span that works a little, and then waits for about the given number of milliseconds.
+%% The processes are stopped at the end. Wait returns how long it waited.
 -spec simple(causes:config(), [pid()], fun((Milliseconds :: integer()) -> Nanoseconds :: integer())) -> causes:prepared().
 simple(#{work := Work, cause := Cause}, Processes, Wait) ->
     Ms = erlang:convert_time_unit(Cause, nanosecond, millisecond),
@@ -261,7 +265,7 @@ simple(#{work := Work, cause := Cause}, Processes, Wait) ->
               end,
       tidy => fun() -> lists:foreach(fun stop/1, Processes) end}.
 
-%% The same with a message that comes when half of that time is over, and is taken then.
+%% The same with a message that arrives after half of that time, and is taken after the wait.
 ticked(Config, Wait) ->
     Ticker = ticker(),
     simple(Config, [Ticker],
@@ -272,7 +276,7 @@ ticked(Config, Wait) ->
                    Took
            end).
 
-%% Waits for a process that works, and ends with a reason that says when.
+%% Waits for a process that works, and then exits with a reason that contains the time.
 ends(Config, Start, Wait) ->
     simple(Config, [],
            fun(Ms) ->
@@ -281,7 +285,7 @@ ends(Config, Start, Wait) ->
                    truth:message({message, Pid}, fun() -> Wait(Pid) end)
            end).
 
-%% Sleeps, and waits for a server, while another process does something to this one.
+%% Sleeps, and waits for a server, while another process disturbs this one.
 disturbed(Config, Disturb) ->
     Server = truth_server:start(asked),
     Self = self(),
@@ -296,7 +300,7 @@ disturbs(Pid, Disturb) ->
     receive after 3 -> Disturb(Pid) end,
     disturbs(Pid, Disturb).
 
-%% A process that sends others a message some time later.
+%% A process that sends messages to others after a delay.
 ticker() ->
     cause_others:start(ticker, fun ticks/0).
 
@@ -313,8 +317,8 @@ answers(Socket, Nanoseconds) ->
     ok = gen_tcp:send(Socket, <<(truth:now_ns()):64/signed>>),
     answers(Socket, Nanoseconds).
 
-%% Writes for so long at least; returns for how long. When the process that has the file
-%% answered it does not tell.
+%% Writes for at least the given time, and returns how long it took. The process that owns the
+%% file does not report when it answered.
 writes(_File, _Block, Nanoseconds) when Nanoseconds =< 0 -> 0;
 writes(File, Block, Nanoseconds) ->
     From = truth:now_ns(),
@@ -330,9 +334,9 @@ reads(Table, Until) ->
         false -> reads(Table, Until)
     end.
 
-%% A server of the other node.
+%% A server on the other node.
 remote() ->
-    [Node | _] = nodes(connected), % hidden ones too
+    [Node | _] = nodes(connected), % including hidden nodes
     case erpc:call(Node, erlang, whereis, [asked]) of
         undefined -> erpc:call(Node, truth_server, start, [asked]);
         Server -> Server
@@ -345,7 +349,7 @@ remote(Config, Server, Wait) ->
 also_stop(Prepared, Processes) ->
     also_do(Prepared, fun() -> lists:foreach(fun stop/1, Processes) end).
 
-%% @doc Does more when all is over.
+%% @doc Adds a function to call at the end.
 -spec also_do(causes:prepared(), fun(() -> term())) -> causes:prepared().
 also_do(#{tidy := Tidy} = Prepared, More) ->
     Prepared#{tidy => fun() -> Tidy(), More() end}.

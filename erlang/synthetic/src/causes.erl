@@ -1,14 +1,14 @@
-%%% @doc Spans that are slow for a known cause, to see whether it is found.
+%%% @doc Spans that are slow for a known cause, to test whether the cause is found.
 %%%
-%%% A scenario makes spans, one after the other, in a process of its own. Each works
-%%% a little, and is slowed by the cause for a multiple of that. What the cause took is
-%%% measured by the clocks of the processes concerned, without any probe: so much of the
-%%% span is what there is to be found.
+%%% A scenario runs spans one after the other in its own process. Each span works a little, and
+%%% is slowed down by the cause for several times as long. The clocks of the processes
+%%% concerned measure how long the cause took, without any probe. An analysis should attribute
+%%% that part of the span to the cause.
 %%%
-%%% The scenarios are those of {@link cause_alone}, in which nobody but the process
-%%% itself takes part, of {@link cause_others} and of {@link cause_vm}, and of
-%%% {@link cause_waits} and {@link cause_met}, which tell besides what each process did. The process that starts the spans
-%%% is registered as `slow_span'. There is one scenario at a time in a VM.
+%%% {@link cause_alone} contains the scenarios that involve only the process itself.
+%%% {@link cause_others}, {@link cause_vm}, {@link cause_waits} and {@link cause_met} contain
+%%% the others. In the last two, the processes also report what they did. The process that
+%%% starts the spans is registered as `slow_span'. Only one scenario can run at a time in a VM.
 -module(causes).
 
 -export([run/2, run_all/2, scenarios/0]).
@@ -17,32 +17,32 @@
 
 -type scenario() :: cause_alone:scenario() | cause_others:scenario() | cause_vm:scenario() | cause_waits:scenario() | cause_met:scenario().
 
--type options() :: #{spans => pos_integer(),     % how many (1)
-                     name => beamscope:name(),   % of the outcome (<<"slow">>)
-                     work => pos_integer(),      % work in each span, ms (5)
-                     cause => pos_integer(),     % what the cause takes about, ms (50)
-                     messages => pos_integer(),  % in mailboxes and queues that are full (100)
+-type options() :: #{spans => pos_integer(),     % the number of spans (1)
+                     name => beamscope:name(),   % the name of the outcome (<<"slow">>)
+                     work => pos_integer(),      % work in each span, in ms (5)
+                     cause => pos_integer(),     % the approximate time of the cause, in ms (50)
+                     messages => pos_integer(),  % the number of messages in full mailboxes and queues (100)
                      seq_trace => boolean()}.    % as with beamscope (false)
 
 -type config() :: #{work := Ns :: pos_integer(), cause := Ns :: pos_integer(), messages := pos_integer()}.
 
 -type prepared() :: #{before => fun(() -> State),     % called before each span
                       span := fun((State, finish()) -> {EndNs :: integer(), CauseNs :: integer()}),
-                      tidy => fun(() -> term())}.    % called in the end
-%% How spans are made slow, by functions for the process that starts them. What `before'
-%% returns is `span''s first argument.
+                      tidy => fun(() -> term())}.    % called at the end
+%% Functions that make spans slow, for the process that starts the spans. The result of
+%% `before' is the first argument of `span'.
 
 -type finish() :: fun(() -> EndNs :: integer()).
-%% Ends the span, in the process that calls it, and returns when.
+%% Ends the span, in the process that calls it, and returns the time.
 
--type result() :: #{pid := pid(),                % that made the spans
+-type result() :: #{pid := pid(),                % the process that ran the spans
                     spans := pos_integer(),
-                    duration := Ns :: integer(), % of all, and of that the cause
+                    duration := Ns :: integer(), % of all spans together, including the cause
                     cause := Ns :: integer(),
                     each := [{Id :: non_neg_integer(), DurationNs :: integer(), CauseNs :: integer()}],
-                    spans_from := [integer()],   % when each began
-                    told := [truth:phase()]}.    % what processes did, of those that tell
-%% Id is 0 where nobody watched. Times are erlang:monotonic_time(nanosecond).
+                    spans_from := [integer()],   % when each span began
+                    told := [truth:phase()]}.    % what processes did, if they report it
+%% Id is 0 if the span was not traced. Times are erlang:monotonic_time(nanosecond).
 
 -define(MS, 1_000_000). % in ns
 
@@ -57,7 +57,7 @@ modules() -> [cause_alone, cause_others, cause_vm, cause_waits, cause_met].
 run_all(Scenarios, Options) ->
     [run(Scenario, Options) || Scenario <- Scenarios].
 
-%% @doc Carries out a scenario, and returns when all is over.
+%% @doc Carries out a scenario, and returns when it has finished.
 -spec run(scenario(), options()) -> result().
 run(Scenario, Options0) ->
     #{spans := Spans, name := Name, seq_trace := SeqTrace} = Options = maps:merge(defaults(), Options0),

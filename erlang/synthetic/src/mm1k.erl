@@ -4,41 +4,41 @@
 %%% source --> queue 1 <-> worker 1 --> queue 2 <-> worker 2
 %%% '''
 %%%
-%%% Messages arrive as a Poisson process. A queue has room for K messages,
-%%% the one being worked on included; one more is dropped. A worker spends an
-%%% exponentially distributed number of empty loops on each, or an exponentially
-%%% distributed time asleep: then nothing but the queues makes messages wait.
+%%% Messages arrive as a Poisson process. A queue has room for K messages, including the one
+%%% that the worker handles. Further messages are dropped. A worker spends an exponentially
+%%% distributed number of empty loops on each message, or sleeps for an exponentially
+%%% distributed time. When workers sleep, messages wait only because of the queues.
 %%%
-%%% Queues with workers of their own are nearly independent. Those that share one
-%%% worker, which takes what comes in order of arrival, depend on each other the
-%%% more the busier it is.
+%%% Queues with separate workers are nearly independent. If two queues share one worker, which
+%%% takes messages in the order of arrival, they depend on each other, the more the busier the
+%%% worker is.
 %%%
 %%% The processes are registered as `queue_1', `worker_1', `queue_2' and `worker_2'.
 %%%
-%%% Three outcomes are spans: `worker_1' and `worker_2', from the arrival at the
-%%% stage's queue until its worker is done, and `probe', from the source until
-%%% worker 2 is done. What is dropped fails, with class `dropped'.
+%%% Three outcomes are spans. `worker_1' and `worker_2' last from the arrival at the queue of
+%%% their stage until the worker is done. `probe' lasts from the source until worker 2 is done.
+%%% Dropped messages fail with class `dropped'.
 -module(mm1k).
 
 -export([start_link/1, start/1, stop/0, set/2, info/0, flow/2]).
 
 -export_type([options/0]).
 
--type options() :: #{rate => number(),                % messages a second
+-type options() :: #{rate => number(),                % messages per second
                      k => pos_integer(),              % places in each queue
-                     loops => non_neg_integer() | auto, % mean work a message; auto is 1 ms of it
-                     delay => number(),               % mean time asleep a message besides, ms
+                     loops => non_neg_integer() | auto, % mean work per message; auto means 1 ms
+                     delay => number(),               % mean additional sleep per message, ms
                      shared => boolean(),             % one worker serves both queues
                      seq_trace => boolean(),          % `probe' has a token of seq_trace
-                     seed => integer()}.              % everything random follows from it
+                     seed => integer()}.              % determines all random numbers
 
-%% @doc Starts the system. Everything unset is at its default: 400 messages a
-%% second, 10 places, 1 ms of work. There is one such system in a VM.
+%% @doc Starts the system. The defaults are 400 messages per second, 10 places and 1 ms of
+%% work. Only one such system can run in a VM.
 -spec start_link(options()) -> gen_server:start_ret().
 start_link(Options) ->
     synthetic_system:start_link(system(), Options).
 
-%% @doc As start_link/1, outliving the caller.
+%% @doc Like start_link/1, but the system outlives the caller.
 -spec start(options()) -> gen_server:start_ret().
 start(Options) ->
     synthetic_system:start(system(), Options).
@@ -47,22 +47,22 @@ start(Options) ->
 stop() ->
     synthetic_system:stop(?MODULE).
 
-%% @doc Changes the system while it runs. A message that waits already keeps the
-%% loops it arrived with.
+%% @doc Changes the system while it runs. A message that is already waiting keeps the number of
+%% loops with which it arrived.
 -spec set(rate | k | loops | delay, number() | auto) -> ok | {error, Why :: term()}.
 set(Key, Value) ->
     synthetic_system:set(?MODULE, Key, Value).
 
-%% @doc What is set, and what has happened since the start: messages `sent',
-%% `dropped_1' and `dropped_2' at the queues, `done' at the end.
+%% @doc Returns the options, and counts since the start: `sent' messages, `dropped_1' and
+%% `dropped_2' at the queues, and `done' at the end.
 -spec info() -> #{atom() => term()}.
 info() ->
     synthetic_system:info(?MODULE).
 
-%% @doc Has messages go through a system of its own for some time, as many as it can
-%% take: the caller is the source, and sends another as one leaves, so that K are in
-%% it. Unset loops are none, and the rate does not count. Returns how many have gone
-%% through, and how long each took of the time.
+%% @doc Sends as many messages as possible through a separate system for some time. The caller
+%% is the source, and sends a new message whenever one leaves, so that K messages are in the
+%% system. The default for loops is 0, and the rate is ignored. Returns the number of messages
+%% and the time for each.
 -spec flow(options(), Milliseconds :: pos_integer()) -> #{messages := pos_integer(), ns_per_message := float()}.
 flow(Options, Milliseconds) ->
     #{defaults := Defaults} = system(),
@@ -90,8 +90,8 @@ leave() -> receive {?MODULE, left} -> ok end.
 
 system() ->
     #{name => ?MODULE,
-      %% At these, each worker is busy 40 % of the time: together they take less than
-      %% a core, and a busier moment of the machine does not make them overflow.
+      %% With these values, each worker is busy 40 % of the time. Together they need less than
+      %% a core, and the queues do not overflow when the machine is busier for a moment.
       defaults => #{rate => 400, k => 10, loops => auto, delay => 0, shared => false, seq_trace => false},
       value => fun value/2,
       counts => [dropped_1, dropped_2, done],
@@ -122,8 +122,8 @@ build(#{seed := Seed, shared := Shared, seq_trace := SeqTrace} = Options, Count)
                 end,
       stop => fun() -> lists:foreach(fun mm1k_stage:stop/1, Parts) end}.
 
-%% Who looks at the system from outside is to know them by name. A worker that is shared
-%% has the first; and those of a system that has just been stopped may still have theirs.
+%% Register names, so that external tools can identify the processes. A shared worker has the
+%% first name. Processes of a system that has just been stopped may still have the names.
 call({Name, Pid}) ->
     try register(Name, Pid)
     catch error:badarg -> false

@@ -1,8 +1,8 @@
 %%% @doc A queue and its worker.
 %%%
-%%% The queue lets in what it has places for and passes it on to the worker,
-%%% where it waits in the mailbox. The worker gives the place back when done. Two
-%%% queues may have the same worker, which takes what comes in order of arrival.
+%%% The queue accepts messages while it has free places, and passes them to the worker, where
+%%% they wait in the mailbox. The worker frees the place when it is done. Two queues may share
+%%% a worker, which takes messages in the order of arrival.
 -module(mm1k_stage).
 
 -export([start_worker/1, start_link/2, arrive/2, set/3, stop/1]).
@@ -18,18 +18,17 @@
 
 -define(MS, 1_000_000). % in ns
 
-%% @doc Starts a worker, linked to the caller. Everything random follows from the
-%% seed.
+%% @doc Starts a worker, linked to the caller. The seed determines all random numbers.
 -spec start_worker(Seed :: term()) -> pid().
 start_worker(Seed) ->
     spawn_link(fun() -> worker(synthetic_work:seed(Seed)) end).
 
-%% @doc Starts the queue of a stage with a worker.
+%% @doc Starts the queue of a stage, with the given worker.
 -spec start_link(Worker :: pid(), config()) -> stage().
 start_link(Worker, Config) ->
     spawn_link(fun() -> queue(Worker, 0, Config) end).
 
-%% @doc A message arrives, with the span that follows it through the system.
+%% @doc Reports the arrival of a message, with the span that follows it through the system.
 -spec arrive(stage(), probe()) -> ok.
 arrive(Queue, Probe) ->
     Queue ! {arrive, Probe},

@@ -1,4 +1,4 @@
-%%% @doc The pool of {@link server_pool}: it lends workers, each to one client at a time.
+%%% @doc The pool of {@link server_pool}: it lends each worker to one client at a time.
 -module(pool).
 -behaviour(gen_server).
 
@@ -6,20 +6,20 @@
 -export([init/1, handle_call/3, handle_cast/2]).
 
 -record(state, {free :: [pid()],
-                waiting = queue:new() :: queue:queue(gen_server:from())}). % empty while there are free ones
+                waiting = queue:new() :: queue:queue(gen_server:from())}). % empty while there are free workers
 
-%% @doc Starts the pool, which is registered, with these workers.
+%% @doc Starts and registers the pool, with the given workers.
 -spec start_link([pid()]) -> pid().
 start_link(Workers) ->
     {ok, Pid} = gen_server:start_link({local, ?MODULE}, ?MODULE, Workers, []),
     Pid.
 
-%% @doc Returns a worker; waits until one is free.
+%% @doc Returns a worker. If none is free, it waits.
 -spec check_out(pid(), timeout()) -> pid().
 check_out(Pool, Patience) ->
     gen_server:call(Pool, check_out, Patience).
 
-%% @doc Gives it back.
+%% @doc Returns a worker to the pool.
 -spec check_in(pid(), Worker :: pid()) -> ok.
 check_in(Pool, Worker) ->
     gen_server:cast(Pool, {check_in, Worker}).

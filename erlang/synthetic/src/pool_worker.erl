@@ -16,12 +16,12 @@ start_link(Seed, Loops, Delay) ->
     {ok, Pid} = gen_server:start_link(?MODULE, {Seed, Loops, Delay}, []),
     Pid.
 
-%% @doc Returns when it has done its work.
+%% @doc Makes the worker work, and returns when it is done.
 -spec work(pid(), timeout()) -> ok.
 work(Worker, Patience) ->
     gen_server:call(Worker, work, Patience).
 
-%% @doc Changes what later work is.
+%% @doc Changes the amount of later work.
 -spec set(pid(), loops | delay, number()) -> ok.
 set(Worker, Key, Value) ->
     gen_server:cast(Worker, {set, Key, Value}).

@@ -6,38 +6,39 @@
 %%%             +--> client M --+             +--> worker N
 %%% '''
 %%%
-%%% Requests arrive as a Poisson process, at each client in its turn. It checks a worker
-%%% out of the pool, calls it, and checks it in. Who finds none free waits for it at the
-%%% pool, in the order of arrival. A worker spends an exponentially distributed number of
-%%% empty loops on a call, or an exponentially distributed time asleep.
+%%% Requests arrive as a Poisson process, at each client in turn. The client checks a worker
+%%% out of the pool, calls it, and checks it in again. If no worker is free, the client waits
+%%% at the pool. Waiting clients get workers in the order of arrival. For each call, a worker
+%%% spends an exponentially distributed number of empty loops, or sleeps for an exponentially
+%%% distributed time.
 %%%
-%%% The outcome `request' is a span, from when the client begins with a request until it
-%%% is done with it. Requests wait at their client too, before that: if there are more
-%%% than the pool can do they pile up there.
+%%% The outcome `request' is a span. It lasts from the time at which the client begins with a
+%%% request until the request is done. Before that, requests wait at their client. If there are
+%%% more requests than the pool can handle, they pile up there.
 -module(server_pool).
 
 -export([start_link/1, start/1, stop/0, set/2, info/0]).
 
 -export_type([options/0]).
 
--type options() :: #{rate => number(),         % requests a second
-                     loops => non_neg_integer() | auto, % mean work a request; auto is 1 ms of it
-                     delay => number(),        % mean time asleep a request besides, ms
+-type options() :: #{rate => number(),         % requests per second
+                     loops => non_neg_integer() | auto, % mean work per request; auto means 1 ms
+                     delay => number(),        % mean additional sleep per request, ms
                      %% Fixed while it runs:
                      clients => pos_integer(),
                      workers => pos_integer(),
                      seq_trace => boolean(),   % `request' has a token of seq_trace
-                     seed => integer()}.       % everything random follows from it
+                     seed => integer()}.       % determines all random numbers
 
 -define(PATIENCE, 60_000). % ms
 
-%% @doc Starts the system. Everything unset is at its default: 400 requests a second, 8
-%% clients, 2 workers, 1 ms of work. There is one such system in a VM.
+%% @doc Starts the system. The defaults are 400 requests per second, 8 clients, 2 workers and 1
+%% ms of work. Only one such system can run in a VM.
 -spec start_link(options()) -> gen_server:start_ret().
 start_link(Options) ->
     synthetic_system:start_link(system(), Options).
 
-%% @doc As start_link/1, outliving the caller.
+%% @doc Like start_link/1, but the system outlives the caller.
 -spec start(options()) -> gen_server:start_ret().
 start(Options) ->
     synthetic_system:start(system(), Options).
@@ -51,7 +52,7 @@ stop() ->
 set(Key, Value) ->
     synthetic_system:set(?MODULE, Key, Value).
 
-%% @doc What is set, and what has happened since the start: requests `sent' and `done'.
+%% @doc Returns the options, and counts since the start: requests `sent' and `done'.
 -spec info() -> #{atom() => term()}.
 info() ->
     synthetic_system:info(?MODULE).

@@ -1,23 +1,23 @@
-%%% @doc Spans in quantity, for tests and measurements.
+%%% @doc Large numbers of spans, for tests and measurements.
 %%%
-%%% All take the same options and return when every process is done:
-%%% `procs', how many processes (4); `spans', how many spans altogether
-%%% (250000); `name' (`<<"load">>'); `loops', fictional work inside each span (0); `attrs'
-%%% of those that run/1 and calling/1 start (#{}).
+%%% All functions take the same options and return when every process is done. `procs' is the
+%%% number of processes (4), `spans' the total number of spans (250000), `name' the name of the
+%%% outcome (`<<"load">>'), and `loops' the artificial work inside each span (0). `attrs'
+%%% contains the attributes of the spans that run/1 and calling/1 start (#{}).
 -module(span_load).
 
--export([idle/1, run/1, calling/1, measured/1, open/1, failing/1, raising/1, dying/1, id/1]).
+-export([idle/1, run/1, paced/2, calling/1, measured/1, open/1, failing/1, raising/1, dying/1, id/1]).
 
 -export_type([options/0, result/0]).
 
 -type options() :: #{procs => pos_integer(), spans => non_neg_integer(),
                      name => beamscope:name(), loops => non_neg_integer(),
                      attrs => beamscope:attrs()}.
--type result() :: #{spans := non_neg_integer(),  % started
+-type result() :: #{spans := non_neg_integer(),  % the number of started spans
                     elapsed_ns := integer(),
-                    ns_per_span := float()}. % of one core's time
+                    ns_per_span := float()}. % of the time of one core
 
-%% @doc Does everything that run/1 does but the spans: what the load itself costs.
+%% @doc Does the same as run/1 but without spans, to measure the cost of the load itself.
 -spec idle(options()) -> result().
 idle(Options) ->
     summary(Options, fun(_Name, Work) -> Work() end).
@@ -32,7 +32,23 @@ run(Options) ->
                              beamscope:end_span(Ctx, Span)
                      end).
 
-%% @doc As run/1; inside each span a message goes to another process and one comes back.
+%% @doc Calls run/1 once in each millisecond, the given number of times. If a call takes longer
+%% than a millisecond, the next ones follow without a pause.
+-spec paced(options(), non_neg_integer()) -> ok.
+paced(Options, Millis) ->
+    Start = erlang:monotonic_time(),
+    Step = erlang:convert_time_unit(1, millisecond, native),
+    lists:foreach(fun(N) -> wait_until(Start + N * Step), run(Options) end, lists:seq(0, Millis - 1)).
+
+%% Watches the clock, because timers are too coarse for this.
+wait_until(At) ->
+    case erlang:monotonic_time() < At of
+        true -> wait_until(At);
+        false -> ok
+    end.
+
+%% @doc Like run/1, but inside each span the process sends a message to another process and
+%% gets one back.
 -spec calling(options()) -> result().
 calling(Options) ->
     #{attrs := Attrs} = options(Options),
@@ -52,8 +68,8 @@ echo() ->
     receive {ask, From} -> From ! answer end,
     echo().
 
-%% @doc As run/1, and returns each span's Id with the delay that the VM itself
-%% measured, from before the start to after the end. Id is 0 if nobody watched.
+%% @doc Like run/1, but returns each span's Id with the delay that the VM itself measured, from
+%% before the start to after the end. Id is 0 if the span was not traced.
 -spec measured(options()) -> [{Id :: non_neg_integer(), Ns :: non_neg_integer()}].
 measured(Options) ->
     {_, Delays} = execute(Options, fun measure/2),
@@ -93,7 +109,7 @@ raising(Options) ->
                              end
                      end).
 
-%% @doc Each span's process dies, with reason `kill', before the span ends.
+%% @doc The process of each span dies, with reason `kill', before the span ends.
 -spec dying(options()) -> result().
 dying(Options) ->
     summary(Options, fun(Name, Work) ->
@@ -124,7 +140,7 @@ repeat(0, _Name, _Work, _One, Results) -> Results;
 repeat(N, Name, Work, One, Results) ->
     repeat(N - 1, Name, Work, One, One(Name, Work) ++ Results).
 
-%% The first processes take what does not divide evenly.
+%% If the spans do not divide evenly, the first processes get one more.
 share(I, Procs, Spans) when I =< Spans rem Procs -> Spans div Procs + 1;
 share(_, Procs, Spans) -> Spans div Procs.
 
@@ -134,9 +150,10 @@ options(Options) ->
 %% Dialyzer takes every handle for ignore; see the note on dyntrace:pn in beamscope.
 -dialyzer({no_match, id/1}).
 
-%% @doc The Id of a span, 0 if nobody watches it.
+%% @doc Returns the Id of a span, or 0 if it is not traced.
 -spec id(beamscope:handle()) -> non_neg_integer().
 id(ignore) -> 0;
 id({skip, _Class}) -> 0;
 id({ring, _Birth, Id, _Name}) -> Id;
+id({call, Id, _Label, _Name}) -> Id;
 id(Span) -> element(1, Span).

@@ -1,9 +1,9 @@
 %%% @doc A Poisson source.
 %%%
-%%% Arrivals have deadlines on an absolute time line, one exponential step after
-%%% the other, so the rate holds whatever the timer does. The VM's timers have a
-%%% grain of 1 ms: arrivals due within it come together, and up to that much
-%%% late, but none is lost and none drifts.
+%%% Arrivals have absolute deadlines, one exponential step after the other, so the rate is
+%%% right even if the timer is not. The VM's timers have a resolution of 1 ms. Arrivals that
+%%% are due within the same millisecond come together, and up to 1 ms late. None is lost, and
+%%% the delays do not add up.
 -module(synthetic_source).
 
 -export([start_link/3, set/2, stop/1]).
@@ -19,12 +19,13 @@
 
 -opaque schedule() :: #schedule{}.
 
-%% @doc Calls `Emit' at each arrival, in a process of its own.
+%% @doc Calls `Emit' at each arrival, in a separate process.
 -spec start_link(Rate :: number(), Seed :: term(), Emit :: fun(() -> term())) -> pid().
 start_link(Rate, Seed, Emit) ->
     spawn_link(fun() -> loop(new(Rate, Seed, now_ns()), Emit) end).
 
-%% @doc Another rate from now on: at 0, nothing is emitted after this returns.
+%% @doc Changes the rate from now on. With rate 0, nothing is emitted after this function has
+%% returned.
 -spec set(pid(), Rate :: number()) -> ok.
 set(Source, Rate) ->
     Source ! {rate, Rate, self()},
@@ -52,19 +53,20 @@ repeat(N, Emit) -> Emit(), repeat(N - 1, Emit).
 
 now_ns() -> erlang:monotonic_time(nanosecond).
 
-%% @doc A schedule that begins now. This and what follows is pure.
+%% @doc Returns a schedule that begins now. This function and the following ones are pure.
 -spec new(Rate :: number(), Seed :: term(), Now :: integer()) -> schedule().
 new(Rate, Seed, Now) ->
     step(Now, #schedule{rate = Rate, random = synthetic_work:seed(Seed), next = never}).
 
-%% @doc Another rate from now on. The exponential distribution has no memory, so
-%% a fresh step from now is as good as the rest of the old one.
+%% @doc Changes the rate from now on. The exponential distribution has no memory, so a new step
+%% from now is equivalent to the rest of the old one.
 -spec set_rate(schedule(), Rate :: number(), Now :: integer()) -> schedule().
 set_rate(Schedule, Rate, Now) ->
     step(Now, Schedule#schedule{rate = Rate}).
 
-%% @doc How many arrivals have fallen due. More than a second behind, the
-%% machine slept or was stopped: we go on from now instead of flooding it.
+%% @doc Returns how many arrivals are due. If the schedule is more than a second behind, the
+%% machine slept or was stopped. Then the schedule continues from now, so that it does not
+%% flood the system.
 -spec due(schedule(), Now :: integer()) -> {non_neg_integer(), schedule()}.
 due(#schedule{next = Next} = Schedule, Now) when is_number(Next), Now - Next > ?SECOND ->
     {0, step(Now, Schedule)};
@@ -76,7 +78,7 @@ due(#schedule{next = Next} = Schedule, Now, Count) when is_number(Next), Next =<
 due(Schedule, _Now, Count) ->
     {Count, Schedule}.
 
-%% @doc Whole milliseconds until the next arrival, for `receive ... after'.
+%% @doc Returns the whole milliseconds until the next arrival, for `receive ... after'.
 -spec wait(schedule(), Now :: integer()) -> timeout().
 wait(#schedule{next = never}, _Now) -> infinity;
 wait(#schedule{next = Next}, Now) -> max(0, ceil((Next - Now) / 1_000_000)).

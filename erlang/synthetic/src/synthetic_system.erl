@@ -1,8 +1,9 @@
-%%% @doc What the synthetic systems have in common: a Poisson source, options
-%%% that can be set while the system runs, and counts of what has happened.
+%%% @doc The common part of the synthetic systems: a Poisson source, options that can be
+%%% changed while the system runs, and counts of events.
 %%%
-%%% A system is described by a map, see system(). One of each name runs in a VM. Its
-%%% parts are processes linked to the one here: they end together.
+%%% A map describes a system, see system(). In a VM, only one system of each name can run. The
+%%% parts of a system are processes linked to the process of this module, so all of them end
+%%% together.
 -module(synthetic_system).
 -behaviour(gen_server).
 
@@ -11,18 +12,18 @@
 
 -export_type([system/0, running/0, options/0, count/0]).
 
--type options() :: #{atom() => term()}. % `rate' and `seed' are everybody's
+-type options() :: #{atom() => term()}. % all systems have `rate' and `seed'
 -type count() :: fun((Name :: atom()) -> ok).
 
 -type system() :: #{name := atom(),
-                    defaults := options(), % of every option but `seed'
-                    %% What an option of its own is to be when it is set to a value.
+                    defaults := options(), % the default of every option except `seed'
+                    %% Checks the value of a system-specific option, and converts it.
                     value := fun((Key :: atom(), Value :: term()) -> {ok, term()} | error),
-                    counts := [atom()],    % what is counted, beside the messages `sent'
+                    counts := [atom()],    % the names of the counters, in addition to `sent'
                     build := fun((options(), count()) -> running())}.
 
 -type running() :: #{send := fun(() -> term()), % called for each message of the source
-                     %% Passes a new value on to the parts.
+                     %% Passes a new value to the parts.
                      change := fun((Key :: atom(), Value :: term()) -> ok | {error, {fixed, Key :: atom()}}),
                      stop := fun(() -> ok)}.
 
@@ -37,7 +38,7 @@
 start_link(#{name := Name} = System, Options) ->
     gen_server:start_link({local, Name}, ?MODULE, {System, Options}, []).
 
-%% @doc As start_link/2, outliving the caller.
+%% @doc Like start_link/2, but the system outlives the caller.
 -spec start(system(), options()) -> gen_server:start_ret().
 start(#{name := Name} = System, Options) ->
     gen_server:start({local, Name}, ?MODULE, {System, Options}, []).
@@ -51,7 +52,7 @@ stop(Name) ->
 set(Name, Key, Value) ->
     gen_server:call(Name, {set, Key, Value}).
 
-%% @doc What is set, and what has been counted since the start.
+%% @doc Returns the options, and the counts since the start.
 -spec info(Name :: atom()) -> #{atom() => term()}.
 info(Name) ->
     gen_server:call(Name, info).

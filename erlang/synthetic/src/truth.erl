@@ -1,9 +1,9 @@
-%%% @doc What processes did, and what they waited for, by their own clocks: what is found out
-%%% about them from outside is compared with it.
+%%% @doc Records what processes did and what they waited for, measured by their own clocks.
+%%% Tests compare this with the results of external observation.
 %%%
-%%% A phase says what a process did from a time to another one. Where it waited, what it
-%%% waited for was there at a time in between, when it was `due'; what is behind that is the
-%%% way until it went on. Times are `erlang:monotonic_time(nanosecond)'.
+%%% A phase describes what a process did between two times. If the process waited, the awaited
+%%% event happened at the time `due' in between; from then on the process was only delayed
+%%% until it continued. Times are `erlang:monotonic_time(nanosecond)'.
 -module(truth).
 
 -export([begin_telling/0, end_telling/0, tell/5, now_ns/0]).
@@ -11,34 +11,33 @@
 
 -export_type([what/0, phase/0]).
 
--type what() :: run      % it computed
-              | sleep    % it waited for a time
-              | timeout  % it waited for an answer of a process, for a time, which did not come
-              | message  % it waited for a message of a process, or for one that showed that process's end
-              | timer    % it waited for the message of a timer
-              | suspended % another process had suspended it
-              | port     % it waited for a message of a port
-              | node.    % it waited for a message of another node
+-type what() :: run      % computed
+              | sleep    % waited for a time
+              | timeout  % waited for an answer of a process until the timeout; no answer came
+              | message  % waited for a message of a process, or for a message that reported the end of that process
+              | timer    % waited for the message of a timer
+              | suspended % was suspended by another process
+              | port     % waited for a message of a port
+              | node.    % waited for a message of another node
 
 -type phase() :: {pid(), what(), Of :: pid() | port() | none, From :: integer(), Due :: integer(), To :: integer()}.
 
 -define(MS, 1_000_000). % in ns
 
-%% @doc From now on phases are kept, for the caller.
+%% @doc Begins to record phases, for the caller.
 -spec begin_telling() -> ok.
 begin_telling() ->
     ?MODULE = ets:new(?MODULE, [named_table, public, bag, {write_concurrency, true}]),
     ok.
 
-%% @doc Returns all that was told.
+%% @doc Ends the recording and returns all recorded phases.
 -spec end_telling() -> [phase()].
 end_telling() ->
     Phases = ets:tab2list(?MODULE),
     true = ets:delete(?MODULE),
     Phases.
 
-%% @doc Tells a phase of the process that calls it. What comes when nobody listens is
-%% forgotten.
+%% @doc Records a phase of the calling process. If no recording is active, it does nothing.
 -spec tell(what(), pid() | port() | none, From :: integer(), Due :: integer(), To :: integer()) -> ok.
 tell(What, Of, From, Due, To) ->
     try ets:insert(?MODULE, {self(), What, Of, From, Due, To}) of
@@ -47,7 +46,7 @@ tell(What, Of, From, Due, To) ->
         error:badarg -> ok
     end.
 
-%% @doc Works for so long.
+%% @doc Works for the given time.
 -spec work(Nanoseconds :: integer()) -> ok.
 work(Nanoseconds) ->
     From = now_ns(),
@@ -55,8 +54,8 @@ work(Nanoseconds) ->
     To = now_ns(),
     tell(run, none, From, To, To).
 
-%% @doc Computes for so long, in slices of some milliseconds: each reduction takes long, so
-%% that there is not much to record.
+%% @doc Computes for the given time, in slices of some milliseconds. Each reduction takes long,
+%% so a tracer has little to record.
 -spec busy(Nanoseconds :: integer()) -> ok.
 busy(Nanoseconds) ->
     busy_until(now_ns() + Nanoseconds, 1 bsl 4000 - 1).
@@ -73,7 +72,7 @@ multiply(N, Number) ->
     _ = Number * Number,
     multiply(N - 1, Number).
 
-%% @doc Sleeps. Returns how long that took.
+%% @doc Sleeps, and returns how long that took.
 -spec sleep(Milliseconds :: non_neg_integer()) -> Nanoseconds :: integer().
 sleep(Milliseconds) ->
     From = now_ns(),
@@ -82,12 +81,14 @@ sleep(Milliseconds) ->
     ok = tell(sleep, none, From, From + Milliseconds * ?MS, To),
     To - From.
 
-%% @doc Calls a server that answers with the time of its answer. Returns how long that took.
+%% @doc Calls a server that answers with the time of its answer. Returns how long the call
+%% took.
 -spec call(gen_server:server_ref(), term(), timeout()) -> Nanoseconds :: integer().
 call(Server, Request, Patience) ->
     request(gen_server, Server, Request, Patience).
 
-%% @doc Calls a server of a kind. It may not answer in time, or end before it answers.
+%% @doc Calls a server of the given kind. The server may answer too late, or end before it
+%% answers.
 -spec request(gen_server | gen_statem, pid(), term(), timeout()) -> Nanoseconds :: integer().
 request(Module, Server, Request, Patience) ->
     From = now_ns(),
@@ -101,8 +102,8 @@ request(Module, Server, Request, Patience) ->
     ok = tell(What, Server, From, Due, To),
     To - From.
 
-%% @doc Waits for a message by a function, which returns when it was sent. Returns how long
-%% that took.
+%% @doc Waits for a message by calling a function, which returns the time at which the message
+%% was sent. Returns how long the wait took.
 -spec message({what(), pid() | port() | none}, fun(() -> Due :: integer())) -> Nanoseconds :: integer().
 message({What, Of}, Receive) ->
     From = now_ns(),

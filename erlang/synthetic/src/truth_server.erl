@@ -1,5 +1,5 @@
-%%% @doc A server for {@link cause_waits} that tells what it does. It answers with the time of
-%%% its answer.
+%%% @doc A server for {@link cause_waits} that records what it does. It answers with the time
+%%% of its answer.
 -module(truth_server).
 -behaviour(gen_server).
 
@@ -11,16 +11,16 @@
 -type request() ::
         {work, Nanoseconds :: integer()}
       | {sleep, Milliseconds :: integer()}
-      | {report, Times :: pos_integer(), Nanoseconds :: integer()} % works so often, and reports each time, just before it answers too
-      | {ask, Server :: pid(), request()} % another one, and answers then
-      | {later, Milliseconds :: integer()} % answers when a timer says so, and is idle until then
-      | never % does not answer
-      | {hibernate, request()} % and hibernates after that
-      | {fail, Nanoseconds :: integer()}. % works, and ends
+      | {report, Times :: pos_integer(), Nanoseconds :: integer()} % works the given number of times, and reports each time, also just before it answers
+      | {ask, Server :: pid(), request()} % calls another server, and then answers
+      | {later, Milliseconds :: integer()} % stays idle until a timer makes it answer
+      | never % never answers
+      | {hibernate, request()} % hibernates after the request
+      | {fail, Nanoseconds :: integer()}. % works, and then ends
 
 -export_type([request/0]).
 
-%% @doc Starts a server of that name, which is not linked to the caller.
+%% @doc Starts a server with the given name, not linked to the caller.
 -spec start(atom()) -> pid().
 start(Name) ->
     {ok, Pid} = gen_server:start({local, Name}, ?MODULE, none, []),

@@ -1,11 +1,11 @@
-%%% @doc A state machine for {@link cause_waits}: it answers when the time of its state is over.
+%%% @doc A state machine for {@link cause_waits}. It answers when its state times out.
 -module(truth_statem).
 -behaviour(gen_statem).
 
 -export([start/1]).
 -export([init/1, callback_mode/0, idle/3, asked/3]).
 
-%% @doc Starts one of that name, which is not linked to the caller.
+%% @doc Starts a state machine with the given name, not linked to the caller.
 -spec start(atom()) -> pid().
 start(Name) ->
     {ok, Pid} = gen_statem:start({local, Name}, ?MODULE, none, []),

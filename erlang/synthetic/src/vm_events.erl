@@ -1,54 +1,54 @@
-%%% @doc Makes the VM do what its probes tell of, so that it can be seen which of
-%%% them really do.
+%%% @doc Makes the VM perform the actions that its probes report, to test which probes really
+%%% fire.
 %%%
-%%% A scenario is prepared first, then marked by user_trace probe 1, carried out,
-%%% and marked by probe 2: what probes tell between the marks is of the scenario, or
-%%% of what happened to go on beside it. It returns when all that it started is
-%%% over, as far as it can tell. What it does `Times' times it does exactly so often,
-%%% unless it says otherwise.
+%%% A scenario is first prepared. Then it fires user_trace probe 1 as a mark, runs, and fires
+%%% probe 2 as a second mark. Probes that fire between the marks belong to the scenario, or to
+%%% unrelated activity at the same time. A function returns when everything that it started has
+%%% ended, as far as it can know. An action happens exactly `Times' times, unless the comment
+%%% says otherwise.
 -module(vm_events).
 
 -behaviour(gen_server).
 
 -export([run/2, run/3, join/1]).
--export([echo/0, widow/2, woken/1, identity/1, init/1, handle_call/3, handle_cast/2]). % for itself
+-export([echo/0, count_ended/2, woken/1, identity/1, init/1, handle_call/3, handle_cast/2]). % for internal use
 
 -export_type([scenario/0]).
 
 -type scenario() ::
-    %% Messages, Times to a process and as many back.
+    %% Messages: Times to a process, and as many back.
     messages | messages_by_name | priority_messages |
-    gen_server_calls | % each a request and a reply
-    timers | % a message each
-    port_messages | % a byte to an external program and back, each
+    gen_server_calls | % one request and one reply each
+    timers | % one message each
+    port_messages | % one byte to an external program and back each
     %% The heap of a process.
     minor_gcs | major_gcs | heap_sizes |
     %% Processes.
-    processes | % that exit
+    processes | % processes that exit
     exit_signals | hibernations | server_hibernations | monitors |
-    suspensions | % each of a process that waits
-    yields | % at least
+    suspensions | % one of a waiting process each
+    yields | % at least Times
     dirty_nifs | clean_nifs |
-    %% Calls that are not known to the compiler.
+    %% Calls that the compiler cannot know.
     applies | applied_funs |
-    copies | % of a term into a table
+    copies | % copies of a term into a table
     copies_to_processes |
     %% Ports and drivers.
-    sockets | % that are opened and closed
+    sockets | % sockets that are opened and closed
     socket_controls | port_owners | port_commands | port_floods | datagrams |
-    accept_timeouts | acceptors | % that exit; one port each
-    drivers | % that are loaded and unloaded
+    accept_timeouts | acceptors | % processes that exit; one port each
+    drivers | % drivers that are loaded and unloaded
     standard_errors | % lines
     %% Another node: the peer.
-    remote_messages | % to a process, and as many to a name, and one back
-    remote_links | % that break
-    connections | % that come and go
+    remote_messages | % to a process, as many to a name, and one back
+    remote_links | % links that break
+    connections | % connections that are opened and closed
     remote_floods |
     %% dyntrace.
-    user_traces | % each number once, whatever Times is
+    user_traces | % each number once, for any value of Times
     user_traces_i4s4 | user_traces_s1.
 
--define(WATCHED, vm_events_echo). % registered while a scenario needs it
+-define(WATCHED, vm_events_echo). % registered if a scenario needs it
 
 -define(PATIENCE, 10_000). % ms
 
@@ -57,16 +57,15 @@
 run(Scenario, Times) ->
     run(Scenario, Times, node()).
 
-%% @doc Carries out a scenario. Only those about another node need one.
+%% @doc Carries out a scenario. Only the scenarios about another node need a node.
 -spec run(scenario(), Times :: pos_integer(), Peer :: node()) -> ok.
 run(Scenario, Times, Peer) ->
     {Work, Tidy} = prepare(Scenario, Times, Peer),
     try
         until(fun settled/0),
-        _ = dyntrace:pn(1),
+        mark(1),
         _ = Work(),
-        _ = dyntrace:pn(2),
-        ok
+        mark(2)
     after
         Tidy()
     end.
@@ -79,7 +78,7 @@ join(Peer) ->
         _ -> throw({cannot_connect, Peer})
     end.
 
-%% Each clause returns what to do between the marks, and what to tidy up after.
+%% Each clause returns the function to run between the marks, and the function that cleans up.
 
 prepare(messages, Times, _) ->
     Echo = spawn_link(fun echo/0),
@@ -153,7 +152,7 @@ prepare(server_hibernations, Times, _) ->
     {ok, Server} = gen_server:start_link(?MODULE, [], []),
     {fun() ->
              times(Times, fun() -> asleep = gen_server:call(Server, sleep, ?PATIENCE) end),
-             pong = gen_server:call(Server, ping, ?PATIENCE) % it has slept when it answers
+             pong = gen_server:call(Server, ping, ?PATIENCE) % the server has slept before it answers
      end, stopping(Server)};
 prepare(monitors, Times, _) ->
     Other = spawn_link(fun echo/0),
@@ -164,7 +163,7 @@ prepare(suspensions, Times, _) ->
              times(Times, fun() ->
                                   true = erlang:suspend_process(Other),
                                   true = erlang:resume_process(Other),
-                                  ping(Other) % when it has been resumed
+                                  ping(Other) % after it has been resumed
                           end)
      end, stopping(Other)};
 prepare(yields, Times, _) ->
@@ -254,15 +253,15 @@ prepare(remote_messages, Times, Peer) ->
              ping(Echo)
      end, stopping(Echo)};
 prepare(remote_links, Times, Peer) ->
-    Widow = spawn(Peer, ?MODULE, widow, [self(), Times]),
-    await_word(Widow, ready),
-    Nobody = fun() -> link(Widow), receive stop -> exit(enough) end end,
+    Counter = spawn(Peer, ?MODULE, count_ended, [self(), Times]),
+    await_word(Counter, ready),
+    Nobody = fun() -> link(Counter), receive stop -> exit(enough) end end,
     Far = [spawn(Nobody) || _ <- lists:seq(1, Times)],
     {fun() ->
              lists:foreach(fun(Pid) -> Pid ! stop end, Far),
-             %% A process can be gone for its monitors before it has told its links.
-             await_word(Widow, alone)
-     end, fun() -> exit(Widow, kill) end};
+             %% A process may have notified its monitors before its links.
+             await_word(Counter, alone)
+     end, fun() -> exit(Counter, kill) end};
 prepare(connections, Times, Peer) ->
     {fun() ->
              times(Times, fun() ->
@@ -277,7 +276,7 @@ prepare(remote_floods, Times, Peer) ->
     Much = {binary:copy(<<"x">>, 8_000_000)},
     {fun() -> times(Times, fun() -> Echo ! Much, ping(Echo) end) end, stopping(Echo)};
 
-prepare(user_traces, _, _) -> % the marks are two of them
+prepare(user_traces, _, _) -> % two of them are the marks
     {fun() -> lists:foreach(fun(N) -> true = dyntrace:pn(N) end, [0 | lists:seq(3, 950)]) end, nothing()};
 prepare(user_traces_i4s4, Times, _) ->
     {fun() -> times(Times, fun() -> true = dyntrace:p(1, "text") end) end, nothing()};
@@ -286,12 +285,18 @@ prepare(user_traces_s1, Times, _) ->
 
 %% Helpers of scenarios.
 
+%% Fires a probe. A VM that was built without probes may not even have loaded dyntrace.
+mark(Number) ->
+    try dyntrace:pn(Number) of _ -> ok
+    catch error:_ -> ok
+    end.
+
 times(0, _Do) -> ok;
 times(N, Do) -> _ = Do(), times(N - 1, Do).
 
 nothing() -> fun() -> ok end.
 
-%% The argument, which the compiler does not know.
+%% Returns its argument, in a way that the compiler cannot see.
 later(Term) -> binary_to_term(term_to_binary(Term)).
 
 %% @private
@@ -311,9 +316,10 @@ ping(To) ->
     To ! {ping, self()},
     receive pong -> ok after ?PATIENCE -> throw(no_pong) end.
 
-%% @private Says when it listens, and when so many linked processes have ended.
--spec widow(pid(), Times :: pos_integer()) -> ok.
-widow(Parent, Times) ->
+%% @private Sends a message when it is ready, and another when the given number of linked
+%% processes have ended.
+-spec count_ended(pid(), Times :: pos_integer()) -> ok.
+count_ended(Parent, Times) ->
     process_flag(trap_exit, true),
     Parent ! {self(), ready},
     times(Times, fun() -> receive {'EXIT', _, _} -> ok end end),
@@ -323,7 +329,7 @@ widow(Parent, Times) ->
 await_word(From, Word) ->
     receive {From, Word} -> ok after ?PATIENCE -> throw({no_word, Word}) end.
 
-%% Stops a process that is linked, and returns when it is gone.
+%% Stops a linked process, and returns when it has ended.
 stopping(Pid) ->
     fun() ->
             unlink(Pid),
@@ -335,8 +341,7 @@ stopping(Pid) ->
 await({Pid, Monitor}) ->
     receive {'DOWN', Monitor, process, Pid, _} -> ok after ?PATIENCE -> throw(still_alive) end.
 
-%% Lets a process with a heap of its own do something that its neighbours do not
-%% disturb.
+%% Runs a function in a process with its own heap, so that other processes do not disturb it.
 in_process(Do) ->
     Self = self(),
     {Pid, Monitor} = spawn_opt(fun() -> receive go -> Do(), Self ! done, receive after infinity -> ok end end end,
@@ -365,26 +370,26 @@ listen() ->
 listen(Options) ->
     gen_tcp:listen(0, [{inet_backend, inet}, inet, {ip, loopback}, {active, false}, binary | Options]).
 
-%% Writes to a socket that nobody reads from until its port is busy, reads all, and
-%% closes it while something is unwritten again.
+%% Writes to a socket without a reader until its port is busy, reads everything, and closes the
+%% socket while data is queued again.
 flood() ->
     {ok, Listener} = listen([{recbuf, 8192}]),
     {ok, Number} = inet:port(Listener),
     {ok, Out} = gen_tcp:connect({127, 0, 0, 1}, Number,
                                 [{inet_backend, inet}, inet, {active, false}, binary, {send_timeout, ?PATIENCE}, {sndbuf, 8192}]),
     {ok, In} = gen_tcp:accept(Listener, ?PATIENCE),
-    Much = binary:copy(<<"x">>, 1_000_000), % which no buffer of the system has room for
+    Much = binary:copy(<<"x">>, 1_000_000), % larger than all buffers of the operating system
     {_, Writer} = spawn_monitor(fun() -> ok = gen_tcp:send(Out, Much), ok = gen_tcp:send(Out, <<"end">>) end),
     until(fun() -> erlang:port_info(Out, queue_size) =/= {queue_size, 0} end),
     {ok, _} = gen_tcp:recv(In, byte_size(Much) + 3, ?PATIENCE),
     receive {'DOWN', Writer, _, _, normal} -> ok after ?PATIENCE -> throw(still_writing) end,
-    ok = gen_tcp:send(Out, Much), % it only goes into the queue of the port
+    ok = gen_tcp:send(Out, Much), % goes only into the queue of the port
     true = erlang:port_close(Out),
-    ok = gen_tcp:close(In), % what is unwritten has nowhere to go
+    ok = gen_tcp:close(In), % the queued data can no longer be delivered
     until(fun() -> erlang:port_info(Out) =:= undefined end),
     ok = gen_tcp:close(Listener).
 
-%% A process waits for a connection and is killed.
+%% A process that waits for a connection is killed.
 abandon() ->
     {ok, Listener} = listen(),
     {Pid, Monitor} = spawn_monitor(fun() -> gen_tcp:accept(Listener) end),
@@ -394,15 +399,15 @@ abandon() ->
     until(fun() -> erlang:port_info(Listener, monitors) =:= {monitors, []} end),
     ok = gen_tcp:close(Listener).
 
-%% Unloads a driver, and returns when it is gone.
+%% Unloads a driver, and returns when that is complete.
 unload(Driver) ->
     case erl_ddll:try_unload(Driver, [{monitor, pending}]) of
         {ok, unloaded} -> ok;
         {ok, _, Monitor} -> receive {'DOWN', Monitor, driver, _, unloaded} -> ok after ?PATIENCE -> throw(still_loaded) end
     end.
 
-%% Whether nobody else has anything to do. Since OTP 26, several processes take part in
-%% asking for the next line of standard input.
+%% Returns whether all other processes are idle. Since OTP 26, several processes are involved
+%% in reading the next line of standard input.
 settled() ->
     lists:all(fun(Pid) -> Pid =:= self() orelse waits(process_info(Pid, [status, message_queue_len])) end, processes()).
 

@@ -1,19 +1,19 @@
-%%% @doc What a VM does by itself, in known quantity, and timed by the program: what the
-%%% outcomes of the VM are compared with, in tests.
+%%% @doc Known amounts of the VM's own activities, timed by the program. Tests compare the
+%%% outcomes of the VM with these results.
 %%%
-%%% Times are nanoseconds of erlang:monotonic_time/1. Each function returns numbers and
-%%% pids only, in the order that its type says.
+%%% Times are nanoseconds of erlang:monotonic_time/1. Each function returns only numbers and
+%%% pids, in the order of its type.
 -module(vm_load).
 -behaviour(gen_server).
 
--export([collections/1, small_collections/1, busy/1, turns/1, lives/1, reads/2]).
+-export([collections/1, small_collections/1, collections_of_function/1, garbage/1, equal_collections/1, large_heaps/1, busy/1, make_lists/0, turns/1, yields/1, exhaustions/1, lives/1, reads/2]).
 -export([receivers/1, deliver/2, backlog/1, calls/1, dead_calls/1]).
 -export([short_receivers/1, crowd/1, tell_crowd/1, junk/1]).
 -export([congested_port/1, suspended_sender/1, let_go/1]).
 -export([live/1]).
 -export([init/1, handle_call/3, handle_cast/2]).
 
-%% That of sockets where nothing else is said.
+%% The default for sockets.
 -define(HIGH_WATERMARK, 8192).
 
 -type ns() :: integer().
@@ -23,8 +23,8 @@
 
 %%% Garbage collection
 
-%% @doc Makes garbage in a process that is traced: its collections as erlang:trace tells
-%% of them, and what statistics(garbage_collection) says of the whole VM meanwhile.
+%% @doc Creates garbage in a traced process. Returns its collections as erlang:trace reports
+%% them, and what statistics(garbage_collection) counts for the whole VM meanwhile.
 -spec collections(Rounds :: pos_integer()) ->
           {pid(), {Collections :: integer(), Words :: integer()},
            [{Kind :: 1 | 2, From :: ns(), To :: ns(), Words :: integer()}]}.
@@ -35,7 +35,7 @@ collections(Rounds) ->
     {CountAfter, WordsAfter, _} = erlang:statistics(garbage_collection),
     {Pid, {CountAfter - Count, WordsAfter - Words}, pairs(Trace)}.
 
-%% Keeps some of what it makes, so that the old heap fills up too.
+%% Keeps part of the created data, so that the old heap fills up too.
 keep(0, Kept) ->
     true = erlang:garbage_collect(),
     length(Kept);
@@ -43,8 +43,8 @@ keep(N, Kept) ->
     _ = lists:sum(lists:seq(1, 2000)),
     keep(N - 1, [lists:seq(1, 1000) | Kept]).
 
-%% @doc Collects a process that has little garbage and nothing to keep, and is traced: how
-%% long the program waited each time.
+%% @doc Collects a traced process that has little garbage and no live data. Returns how long
+%% the program waited each time.
 -spec small_collections(N :: pos_integer()) -> [span()].
 small_collections(N) ->
     Pid = prepared(fun() -> [begin
@@ -55,6 +55,26 @@ small_collections(N) ->
     {Spans, _} = traced(Pid, garbage_collection),
     Spans.
 
+%% @doc Has a process that was spawned with lists:foreach/2 collect its garbage N times, half a
+%% second after its spawn, and live for another half second: time to find out its function.
+%% Returns the number of its collections by a trace.
+-spec collections_of_function(N :: pos_integer()) -> non_neg_integer().
+collections_of_function(N) ->
+    Work = fun(wait) -> receive go -> ok end;
+              (collect) -> erlang:garbage_collect()
+           end,
+    Pid = spawn(lists, foreach, [Work, [wait | lists:duplicate(N, collect)] ++ [wait]]),
+    Monitor = monitor(process, Pid),
+    receive after 500 -> ok end,
+    1 = erlang:trace(Pid, true, [garbage_collection, monotonic_timestamp]),
+    Pid ! go,
+    receive after 500 -> ok end,
+    Pid ! go,
+    receive {'DOWN', Monitor, process, Pid, normal} -> ok end,
+    Ref = erlang:trace_delivered(Pid),
+    receive {trace_delivered, Pid, Ref} -> ok end,
+    length(pairs(trace_of(Pid))).
+
 pairs([{gc_minor_start, _, From}, {gc_minor_end, Info, To} | Rest]) ->
     [{1, From, To, proplists:get_value(wordsize, Info)} | pairs(Rest)];
 pairs([{gc_major_start, _, From}, {gc_major_end, Info, To} | Rest]) ->
@@ -62,10 +82,35 @@ pairs([{gc_major_start, _, From}, {gc_major_end, Info, To} | Rest]) ->
 pairs([]) ->
     [].
 
+%% @doc Has a process create garbage, as collections/1 does, without a trace.
+-spec garbage(Rounds :: pos_integer()) -> ok.
+garbage(Rounds) ->
+    {Pid, Ref} = spawn_monitor(fun() -> keep(Rounds, []) end),
+    receive {'DOWN', Ref, process, Pid, normal} -> ok end.
+
+%% @doc Has a process collect the same garbage N times, each time with a major and a minor collection.
+-spec equal_collections(N :: pos_integer()) -> ok.
+equal_collections(N) ->
+    Collect = fun(Type) ->
+                      _ = lists:sum(lists:seq(1, 2000)),
+                      true = erlang:garbage_collect(self(), [{type, Type}])
+              end,
+    {Pid, Ref} = spawn_monitor(fun() -> repeat(N, fun() -> Collect(major), Collect(minor) end) end),
+    receive {'DOWN', Ref, process, Pid, normal} -> ok end.
+
+%% @doc Has N processes exceed the limit of their heap in a collection, for which the VM kills them.
+-spec large_heaps(N :: pos_integer()) -> ok.
+large_heaps(N) ->
+    Limit = #{size => 10000, kill => true, error_logger => false},
+    repeat(N, fun() ->
+                      {Pid, Ref} = spawn_opt(fun() -> keep(1000, []) end, [monitor, {max_heap_size, Limit}]),
+                      receive {'DOWN', Ref, process, Pid, killed} -> ok end
+              end).
+
 %%% Running
 
-%% @doc Keeps processes busy for some time, and returns how long this took and for how
-%% much of it the ordinary schedulers were active, summed up.
+%% @doc Keeps processes busy for some time. Returns the total active time of the ordinary
+%% schedulers, and the elapsed time.
 -spec busy(#{procs := pos_integer(), for_ms := pos_integer(), cells := non_neg_integer()}) ->
           {Active :: ns(), Elapsed :: ns()}.
 busy(#{procs := Procs, for_ms := Ms, cells := Cells}) ->
@@ -93,7 +138,8 @@ work_until(Until, Lists) ->
         false -> ok
     end.
 
-%% A comparison takes as long as its lists are, is no reduction, and makes no garbage.
+%% A comparison takes a time proportional to the length of the lists. It counts as no reduction
+%% and creates no garbage.
 work(0, _) -> ok;
 work(N, {A, B} = Lists) ->
     true = A =:= B,
@@ -101,8 +147,8 @@ work(N, {A, B} = Lists) ->
 
 twice(Cells) -> {lists:seq(1, Cells), lists:seq(1, Cells)}.
 
-%% @doc Has one process run, beside others that are busy all the time, and trace tell when
-%% it comes in (1) and goes out (2).
+%% @doc Runs a process beside others that are always busy. Returns from a trace when it is
+%% scheduled in (1) and out (2).
 -spec turns(#{others := non_neg_integer(), rounds := pos_integer(), cells := non_neg_integer()}) ->
           {pid(), [{1 | 2, ns()}]}.
 turns(#{others := N, rounds := Rounds, cells := Cells}) ->
@@ -112,9 +158,32 @@ turns(#{others := N, rounds := Rounds, cells := Cells}) ->
     _ = [exit(Other, kill) || Other <- Others],
     {Pid, [{case What of in -> 1; out -> 2 end, At} || {What, _, At} <- Trace]}.
 
+%% @doc Has a traced process give way N times. Returns how often the trace has it scheduled in,
+%% which is once for each slice after the one in which the process was spawned.
+-spec yields(N :: pos_integer()) -> {pid(), In :: non_neg_integer()}.
+yields(N) ->
+    scheduled_in(fun() -> repeat(N, fun erlang:yield/0) end).
+
+%% @doc Has a traced process use up its reductions N times, and returns the same. It gives way first:
+%% the scheduler may have taken some of its reductions for its signals.
+-spec exhaustions(N :: pos_integer()) -> {pid(), In :: non_neg_integer()}.
+exhaustions(N) ->
+    scheduled_in(fun() -> erlang:yield(), repeat(N, fun() -> erlang:bump_reductions(4000) end) end).
+
+scheduled_in(Work) ->
+    Pid = prepared(Work),
+    {_, Trace} = traced(Pid, running),
+    {Pid, length([in || {in, _, _} <- Trace])}.
+
+%% @doc Makes lists of 1000 elements, and never returns.
+-spec make_lists() -> no_return().
+make_lists() ->
+    _ = lists:seq(1, 1000),
+    make_lists().
+
 %%% Lives
 
-%% @doc Spawns processes, each of which lives for some time, and waits for their ends.
+%% @doc Spawns processes that live for the given times, and waits until all have ended.
 -spec lives([Ms :: non_neg_integer()]) -> Count :: non_neg_integer().
 lives(Times) ->
     Monitors = [spawn_monitor(?MODULE, live, [Ms]) || Ms <- Times],
@@ -126,8 +195,7 @@ live(Ms) -> receive after Ms -> ok end.
 
 %%% Files
 
-%% @doc Asks for information on a file, again and again, and returns how long each time
-%% took.
+%% @doc Reads information on a file again and again, and returns how long each call took.
 -spec reads(file:filename(), N :: pos_integer()) -> {pid(), [span()]}.
 reads(Name, N) ->
     Pid = prepared(fun() -> [timed(fun() -> {ok, _} = prim_file:read_file_info(Name) end) || _ <- lists:seq(1, N)] end),
@@ -141,8 +209,8 @@ receivers(Kinds) ->
     [spawn(fun() -> receive {go, N, From} -> receive_of(Kind, N), From ! {self(), done} end, receive leave -> ok end end)
      || Kind <- Kinds].
 
-%% @doc Has these processes, one after the other, get so many messages of their kind each,
-%% besides the one that says so.
+%% @doc Makes these processes, one after the other, receive N messages of their kind each, in
+%% addition to the message that starts them.
 -spec deliver([pid()], N :: pos_integer()) -> ok.
 deliver(Pids, N) ->
     lists:foreach(fun(Pid) -> Pid ! {go, N, self()}, receive {Pid, done} -> ok end end, Pids).
@@ -183,16 +251,16 @@ receive_of(exit, N) ->
     process_flag(trap_exit, true),
     repeat(N, fun() -> Pid = spawn_link(fun() -> ok end), receive {'EXIT', Pid, _} -> ok end end).
 
-%% @doc Sends messages to a process, which takes them some time after they were sent: in
-%% their order, or in the reverse one. Returns when each was sent and when it was taken, in the
-%% order in which they were sent, and when it had fetched all of them.
+%% @doc Sends messages to a process, which takes them some time later, in order or in reverse
+%% order. Returns when the process had fetched all of them, and when each was sent and taken,
+%% both in the order of sending.
 -spec backlog(#{messages := pos_integer(), wait_ms := non_neg_integer(), order := in_order | reverse,
                 label := non_neg_integer()}) -> {pid(), Fetched :: ns(), Sent :: [span()], Taken :: [span()]}.
 backlog(#{messages := N, wait_ms := Ms, order := Order, label := Label}) ->
     Numbers = lists:seq(1, N),
     Pid = prepared(fun() ->
                            Result = take(Order, Numbers, Ms),
-                           _ = seq_trace:set_token([]), % that of the last message
+                           _ = seq_trace:set_token([]), % the token of the last message
                            Result
                    end),
     Pid ! go,
@@ -200,14 +268,14 @@ backlog(#{messages := N, wait_ms := Ms, order := Order, label := Label}) ->
     {Fetched, Taken} = receive {Pid, Result} -> Result end,
     {Pid, Fetched, Sent, [Span || {_, Span} <- lists:sort(Taken)]}.
 
-%% With a token, unless it is 0.
+%% Sends with a token, unless Label is 0.
 send_all(Label, Pid, Numbers) ->
     _ = [seq_trace:set_token(label, Label) || Label =/= 0],
     Sent = [timed(fun() -> Pid ! {message, Number} end) || Number <- Numbers],
     _ = seq_trace:set_token([]),
     Sent.
 
-%% The last one is taken before the wait: then all of them have been fetched.
+%% Takes the last message before the wait: after that, all messages have been fetched.
 take(reverse, Numbers, Ms) ->
     [Last | Others] = lists:reverse(Numbers),
     First = take_one(Last),
@@ -221,8 +289,8 @@ take(in_order, Numbers, Ms) ->
 
 take_one(Number) -> {Number, timed(fun() -> receive {message, Number} -> ok end end)}.
 
-%% @doc Starts processes, each of which gets three messages, takes the first and the last of
-%% them, and ends: so many in each round, with a pause after it.
+%% @doc Starts processes, each of which gets three messages, takes the first and the last one,
+%% and ends. Each round has the given number of processes, and a pause after them.
 -spec short_receivers(#{rounds := pos_integer(), each := pos_integer(), pause_ms := non_neg_integer()}) -> ok.
 short_receivers(#{rounds := Rounds, each := Each, pause_ms := Ms}) ->
     repeat(Rounds, fun() -> repeat(Each, fun short_receiver/0), receive after Ms -> ok end end).
@@ -232,7 +300,7 @@ short_receiver() ->
     _ = [Pid ! Message || Message <- [first, left, last]],
     receive {'DOWN', Ref, process, Pid, normal} -> ok end.
 
-%% @doc Starts processes for tell_crowd/1, beside those that there are.
+%% @doc Starts additional processes for tell_crowd/1.
 -spec crowd(N :: pos_integer()) -> ok.
 crowd(N) ->
     New = [spawn(fun member/0) || _ <- lists:seq(1, N)],
@@ -241,8 +309,8 @@ crowd(N) ->
 member() ->
     receive {From, Ref} -> From ! Ref, member() end.
 
-%% @doc Sends messages to each of the crowd, and waits for their answers: so often, with a
-%% pause after each time.
+%% @doc Sends messages to all processes of the crowd and waits for their answers. Repeats this
+%% the given number of times, with a pause after each.
 -spec tell_crowd(#{times := pos_integer(), pause_ms := non_neg_integer()}) -> ok.
 tell_crowd(#{times := Times, pause_ms := Ms}) ->
     Crowd = persistent_term:get(?MODULE),
@@ -253,8 +321,8 @@ tell_crowd(#{times := Times, pause_ms := Ms}) ->
                           receive after Ms -> ok end
                   end).
 
-%% @doc Has a process get, in each round, a message that no receive matches and then one that
-%% it is waiting for; both have the same size. Returns how long each of the latter took, from
+%% @doc In each round, sends a process a message that no receive matches, and then one that it
+%% is waiting for, of the same size. Returns the time for each message of the second kind, from
 %% before its send until the receiver had it.
 -spec junk(#{rounds := pos_integer(), pause_ms := non_neg_integer()}) -> {pid(), [span()]}.
 junk(#{rounds := Rounds, pause_ms := Ms}) ->
@@ -270,17 +338,17 @@ junk(#{rounds := Rounds, pause_ms := Ms}) ->
 
 %%% Calls
 
-%% @doc Calls a gen_server that replies after some milliseconds with each of these times
-%% to wait for the reply. Returns when each call began and ended, with or without a reply.
+%% @doc Calls a gen_server that replies after some milliseconds, with the given timeouts.
+%% Returns when each call began and ended, with or without a reply.
 -spec calls([{Ms :: non_neg_integer(), timeout()}]) -> {pid(), [span()]}.
 calls(Calls) ->
     Server = server(),
     Pid = prepared(fun() -> [timed(fun() -> attempt(Server, {reply_after, Ms}, Timeout) end) || {Ms, Timeout} <- Calls] end),
     {Pid, finish(Pid)}.
 
-%% @doc Has three processes make calls that fail: so many calls of processes that are gone;
-%% so many of processes that exit when they are called; one of such a process, after which the
-%% caller removes the monitor of another.
+%% @doc Makes three processes call servers that fail. The first one makes N calls to processes
+%% that no longer exist. The second one makes N calls to processes that exit when called. The
+%% third one makes one such call, and then removes a monitor of another process.
 -spec dead_calls(N :: pos_integer()) -> [pid()].
 dead_calls(N) ->
     Gone = prepared(fun() -> [fail(gone(), reply) || _ <- lists:seq(1, N)] end),
@@ -292,7 +360,7 @@ dead_calls(N) ->
 fail(Server, Request) ->
     failed = attempt(Server, Request, infinity).
 
-%% Returns the reply of a call, or that there is none.
+%% Returns the reply of a call, or `failed'.
 attempt(Server, Request, Timeout) ->
     try gen_server:call(Server, Request, Timeout) catch exit:_ -> failed end.
 
@@ -317,9 +385,9 @@ handle_cast(_, State) -> {noreply, State}.
 
 %%% Congestion
 
-%% @doc Writes to a socket that nobody reads, until its queue is at the high watermark, and
-%% has it read some time later. Returns the write that had to wait, when the queue was seen to
-%% be full, and when reading began.
+%% @doc Writes to a socket without a reader until its queue is at the high watermark, and reads
+%% from it some time later. Returns the write that had to wait, when the queue was found full,
+%% and when reading began.
 -spec congested_port(Ms :: non_neg_integer()) -> {span(), Full :: ns(), Read :: ns()}.
 congested_port(Ms) ->
     {ok, Listen} = gen_tcp:listen(0, [binary, {active, false}, {ip, {127, 0, 0, 1}}, {recbuf, 4096}]),
@@ -342,7 +410,7 @@ congested_port(Ms) ->
     ok = gen_tcp:close(Listen),
     {Last, Full, Read}.
 
-%% Nothing tells when the queue of a port becomes longer.
+%% Polls, because the VM does not report when the queue of a port grows.
 wait_for_queue(Port, Bytes) ->
     case erlang:port_info(Port, queue_size) of
         {queue_size, N} when N >= Bytes -> ok;
@@ -355,11 +423,12 @@ read_all(Socket) ->
         {error, closed} -> ok
     end.
 
-%% @doc Sends messages to a node that does not take them, until the sender is suspended and
-%% stays so: the queue of the connection's port is at its high watermark. Returns the sender, when it began, and when it was seen to be suspended.
+%% @doc Sends messages to a node that does not read them, until the sender stays suspended: the
+%% queue of the connection's port is at the high watermark. Returns the sender, when it began,
+%% and when it was found suspended.
 -spec suspended_sender(node()) -> {pid(), Began :: ns(), Suspended :: ns()}.
 suspended_sender(Node) ->
-    Data = binary:copy(<<0>>, 8192), % larger ones are sent in fragments
+    Data = binary:copy(<<0>>, 8192), % larger messages would be sent in fragments
     Began = now_ns(),
     Pid = spawn(fun() -> Sent = until_told([], fun() -> {nobody, Node} ! Data end),
                          receive {let_go, From} -> From ! {self(), hd(Sent)} end
@@ -371,26 +440,26 @@ suspended_sender(Node) ->
     Pid ! stop,
     {Pid, Began, Suspended}.
 
-%% @doc Returns the send for which that process was suspended, when it is over.
+%% @doc Returns the send that suspended the process, after it has finished.
 -spec let_go(pid()) -> span().
 let_go(Pid) ->
     Pid ! {let_go, self()},
     receive {Pid, Span} -> Span end.
 
-%% Does something again and again, until told to stop: when, the last one first.
+%% Repeats Work until it receives stop. Returns the times of all runs, the last one first.
 until_told(Done, Work) ->
     receive stop -> Done
     after 0 -> until_told([timed(Work) | Done], Work)
     end.
 
-%% Nothing tells when the status of a process changes.
+%% Polls, because the VM does not report when the status of a process changes.
 wait_for_status(Pid, Status) ->
     case process_info(Pid, status) of
         {status, Status} -> ok;
         _ -> receive after 1 -> wait_for_status(Pid, Status) end
     end.
 
-%%% What several need
+%%% Common helpers
 
 now_ns() -> erlang:monotonic_time(nanosecond).
 
@@ -404,8 +473,7 @@ repeat(N, Work) ->
     _ = Work(),
     repeat(N - 1, Work).
 
-%% A process that has begun and waits for leave to do its work, and again when it has
-%% done it.
+%% Starts a process that waits for permission to do its work, and waits again after it.
 prepared(Work) ->
     Parent = self(),
     Pid = spawn(fun() ->
@@ -420,8 +488,8 @@ finish(Pid) ->
     Pid ! go,
     receive {Pid, Result} -> Result end.
 
-%% Lets a prepared process do its work and traces it: the result, and what happened when.
-%% It gives its result in a turn of its own, of which the end is traced, too.
+%% Makes a prepared process do its work and traces it. Returns the result, and what happened
+%% when. The process sends its result in a separate turn, whose end is traced as well.
 traced(Pid, Flag) ->
     1 = erlang:trace(Pid, true, [Flag, monotonic_timestamp]),
     Result = finish(Pid),

@@ -1,8 +1,8 @@
-%%% @doc Spans with a known story: what happens to the processes that take part is told by
-%%% the function. What is recorded of them is compared with it, in tests.
+%%% @doc Spans with a known history: each function defines what happens to the processes
+%%% involved. Tests compare recordings with that history.
 %%%
-%%% Spans are called `load' where nothing else is said. Each function returns the processes and ports that it had, in
-%%% the order that its type says.
+%%% Spans have the name `load' by default. Each function returns the processes and ports that
+%%% it used, in the order of its type.
 -module(vm_spans).
 -behaviour(gen_server).
 
@@ -13,8 +13,8 @@
 -define(NAME, <<"load">>).
 
 %% @doc A process with a span collects its garbage, calls a server, reads from a file and
-%% waits; then it does all that again, without a span. The other process does the same as
-%% often, and has no span at all.
+%% waits. Then it does the same again without a span. The other process does the same just as
+%% often, and never has a span.
 -spec story(WaitMs :: pos_integer()) -> {Owner :: pid(), Server :: pid(), Other :: pid(), Stranger :: pid()}.
 story(Ms) ->
     Server = server(),
@@ -38,13 +38,12 @@ prepared(How, Server, Ms) ->
                     end
             end).
 
-%% @doc A process with a span writes to a port that is busy, until another program begins to
-%% read.
+%% @doc A process with a span writes to a busy port, until another program begins to read.
 -spec congestion() -> {pid(), Port :: non_neg_integer()}.
 congestion() ->
     Pid = spawner(fun() ->
                           Port = open_port({spawn_executable, "/bin/sh"}, [out, {args, ["-c", "sleep 0.2; exec cat >/dev/null"]}]),
-                          true = erlang:port_command(Port, binary:copy(<<0>>, 1000000)), % the queue is full
+                          true = erlang:port_command(Port, binary:copy(<<0>>, 1000000)), % now the queue is full
                           fun() ->
                                   spanning(fun() -> erlang:port_command(Port, <<1>>) end),
                                   Port
@@ -56,8 +55,8 @@ number(Port) ->
     "#Port<0." ++ Digits = erlang:port_to_list(Port),
     list_to_integer(lists:droplast(Digits)).
 
-%% @doc A process has two spans called `brief', one in the other, and collects its garbage in
-%% both, in the outer one, behind both, and some time after.
+%% @doc A process has two nested spans called `brief'. It collects its garbage in both, in the
+%% outer one, just after both, and some time later.
 -spec nested(Ms :: pos_integer()) -> pid().
 nested(Ms) ->
     Pid = spawner(fun() ->
@@ -72,8 +71,8 @@ nested(Ms) ->
     _ = result(Pid),
     Pid.
 
-%% @doc A process with a span sends a message that is passed on from one process to the
-%% next, and back to it by the last. Returns them, the owner of the span first.
+%% @doc A process with a span sends a message, which several processes pass on and the last one
+%% returns to it. Returns them, the owner of the span first.
 -spec chain(Others :: pos_integer()) -> [pid()].
 chain(N) ->
     Pid = spawner(fun() ->
@@ -91,7 +90,7 @@ links(N, Next, Chain) ->
     Pid = spawn(fun() -> receive pass -> Next ! pass end end),
     links(N - 1, Pid, [Pid | Chain]).
 
-%% @doc So many processes have a span at the same time.
+%% @doc The given number of processes have a span at the same time.
 -spec crowd(N :: pos_integer()) -> [pid()].
 crowd(N) ->
     Pids = [spawner(fun() -> fun() -> spanning(fun() -> receive leave -> ok end end) end end) || _ <- lists:seq(1, N)],
@@ -106,7 +105,7 @@ wait(Pid) ->
         _ -> receive after 1 -> wait(Pid) end
     end.
 
-%% @doc A process with a span sets a seq_trace token with this label, and calls a server.
+%% @doc A process with a span sets a seq_trace token with the given label, and calls a server.
 -spec tokens(Label :: integer()) -> {pid(), Server :: pid()}.
 tokens(Label) ->
     {module, _} = code:ensure_loaded(seq_trace),
@@ -123,7 +122,7 @@ tokens(Label) ->
     _ = result(Pid),
     {Pid, Server}.
 
-%% @doc A process with a span is busy for some time, and so is one without.
+%% @doc A process with a span and one without a span are busy for some time.
 -spec contention(Ms :: pos_integer()) -> {pid(), pid()}.
 contention(Ms) ->
     Pid = spawner(fun() -> fun() -> spanning(fun() -> busy(Ms) end) end end),
@@ -138,8 +137,8 @@ busy_until(Until, List) ->
     _ = lists:sum(List),
     erlang:monotonic_time(millisecond) >= Until orelse busy_until(Until, List).
 
-%% @doc A process with a span lets another one run, of high priority, which is busy for some
-%% time.
+%% @doc A process with a span starts another process of high priority, which is busy for some
+%% time, and yields to it.
 -spec neighbour(Ms :: pos_integer()) -> {pid(), pid()}.
 neighbour(Ms) ->
     Other = spawner(fun() ->
@@ -151,7 +150,7 @@ neighbour(Ms) ->
     _ = [receive {P, _} -> ok end || P <- [Pid, Other]],
     {Pid, Other}.
 
-%% @doc Two processes send each other messages, so many, and one of them has a span.
+%% @doc Two processes send each other the given number of messages, and one of them has a span.
 -spec pairs(N :: pos_integer()) -> {pid(), pid()}.
 pairs(N) ->
     Pid = spawner(fun() ->
@@ -160,9 +159,8 @@ pairs(N) ->
                   end),
     {Pid, result(Pid)}.
 
-%% @doc A process with a span changes a persistent term, and is suspended twice by this
-%% process: while it waits for a message, and while it could run. Returns it and this
-%% process.
+%% @doc A process with a span changes a persistent term. The calling process suspends it twice:
+%% while it waits for a message, and while it is runnable. Returns both processes.
 -spec suspensions() -> {pid(), Holder :: pid()}.
 suspensions() ->
     Pid = spawner(fun() ->
@@ -186,8 +184,8 @@ suspensions() ->
     receive {Pid, _} -> ok end,
     {Pid, self()}.
 
-%% @doc A process with a span calls a function of the VM that sleeps, and the scheduler's
-%% thread with it.
+%% @doc A process with a span calls a native function of the VM that sleeps, and blocks the
+%% scheduler's thread.
 -spec asleep(Ms :: pos_integer()) -> pid().
 asleep(Ms) ->
     _ = erts_debug:set_internal_state(available_internal_state, true),
@@ -207,10 +205,10 @@ echo(N) -> receive {ping, From} -> From ! pong, echo(N - 1) end.
 ping(0, _) -> ok;
 ping(N, Other) -> Other ! {ping, self()}, receive pong -> ping(N - 1, Other) end.
 
-%% @doc A process with a span waits for one thing after the other: a time, a message within a
-%% time, a message for ever where a variable says so, and then messages of a timer, of a port,
-%% of the VM, of a monitor, of a link, and one that was there before. Returns it, the process
-%% whose messages came, the port, the process that was monitored and the one that was linked.
+%% @doc A process with a span waits for several things in turn: a time, a message with a
+%% timeout, a message without a timeout (`infinity' in a variable), and then messages of a
+%% timer, a port, the VM, a monitor and a link, and one that had already arrived. Returns the
+%% process, the sender of the messages, the port, the monitored process and the linked process.
 -spec waits() -> {pid(), pid(), Port :: non_neg_integer(), pid(), pid()}.
 waits() ->
     Pid = spawner(fun() ->
@@ -252,12 +250,11 @@ echo() ->
     receive {From, Ms} -> receive after Ms -> From ! {self(), Ms} end end,
     echo().
 
-%%% What several need
+%%% Common helpers
 
 spanning(Do) -> beamscope:with_span(?NAME, Do).
 
-%% A process that prepares what it does, and does it when it is told to go. Its heap has
-%% room enough.
+%% Starts a process that prepares its work, and does it on request. Its heap is large enough.
 spawner(Prepare) ->
     Self = self(),
     Pid = spawn_opt(fun() ->

@@ -1,4 +1,4 @@
-%%% @doc Two workers side by side, the thesis's systems with a slower worker.
+%%% @doc Two parallel workers: the thesis's systems with a slower worker.
 %%%
 %%% ```
 %%%            +--> worker 1 --+
@@ -6,17 +6,17 @@
 %%%            +--> worker 2 --+
 %%% '''
 %%%
-%%% Requests arrive as a Poisson process, and each goes to both workers at once.
-%%% With `join => first' it is done when one of them is done with it; the other
-%%% one finishes all the same. With `join => all' it is done when both are.
+%%% Requests arrive as a Poisson process. Each goes to both workers at once. With
+%%% `join => first', a request is done when one of the workers is done with it, but the other
+%%% one finishes as well. With `join => all', it is done when both are.
 %%%
-%%% Three outcomes are spans: `worker_1' and `worker_2', from the request until
-%%% that worker is done, and `probe', from the request until it is done.
+%%% Three outcomes are spans: `worker_1' and `worker_2', from the request until that worker is
+%%% done, and `probe', from the request until the request is done.
 %%%
-%%% The workers are independent of each other, and no request waits for another:
-%%% queues behind one source would be long at the same times. So with F1 and F2
-%%% the ΔQs of the workers, that of the probe is 1 - (1 - F1)(1 - F2) for the first
-%%% to finish and F1 F2 for all.
+%%% The workers are independent of each other, and no request waits for another one. With
+%%% queues this would not hold: two queues behind the same source would be long at the same
+%%% times. So if F1 and F2 are the ΔQs of the workers, the ΔQ of the probe is 1 - (1 - F1)(1 -
+%%% F2) for the first to finish and F1 F2 for all.
 -module(workers).
 
 -export([start_link/1, start/1, stop/0, set/2, info/0]).
@@ -24,23 +24,22 @@
 -export_type([options/0]).
 
 -type options() :: #{join => first | all,  % fixed while it runs
-                     rate => number(),     % requests a second
-                     delay => number(),    % mean time that a worker takes, ms
-                     slow_1 => number(),   % what worker 1 takes in addition, ms
-                     slow_2 => number(),   % what worker 2 takes in addition, ms
-                     seed => integer()}.   % everything random follows from it
+                     rate => number(),     % requests per second
+                     delay => number(),    % mean time of a worker, ms
+                     slow_1 => number(),   % additional time of worker 1, ms
+                     slow_2 => number(),   % additional time of worker 2, ms
+                     seed => integer()}.   % determines all random numbers
 %% Milliseconds may have fractions, and are at most 60000.
 
 -define(MAX_MS, 60_000).
 
-%% @doc Starts the system. Everything unset is at its default: the first to
-%% finish, 200 requests a second, 4 ms of delay, nobody slower. There is one such
-%% system in a VM.
+%% @doc Starts the system. The defaults are the first to finish, 200 requests per second, 4 ms
+%% of delay and no slower worker. Only one such system can run in a VM.
 -spec start_link(options()) -> gen_server:start_ret().
 start_link(Options) ->
     synthetic_system:start_link(system(), Options).
 
-%% @doc As start_link/1, outliving the caller.
+%% @doc Like start_link/1, but the system outlives the caller.
 -spec start(options()) -> gen_server:start_ret().
 start(Options) ->
     synthetic_system:start(system(), Options).
@@ -49,22 +48,21 @@ start(Options) ->
 stop() ->
     synthetic_system:stop(?MODULE).
 
-%% @doc Changes the system while it runs. A request that is being worked on
-%% keeps the delay it has.
+%% @doc Changes the system while it runs. A request in progress keeps its delay.
 -spec set(rate | delay | slow_1 | slow_2, number()) -> ok | {error, Why :: term()}.
 set(Key, Value) ->
     synthetic_system:set(?MODULE, Key, Value).
 
-%% @doc What is set, and what has happened since the start: requests `sent',
-%% `done_1' and `done_2' by the workers, and `done' as far as the join goes.
+%% @doc Returns the options, and counts since the start: requests `sent', `done_1' and `done_2'
+%% by the workers, and `done' according to the join.
 -spec info() -> #{atom() => term()}.
 info() ->
     synthetic_system:info(?MODULE).
 
 system() ->
     #{name => ?MODULE,
-      %% The workers watch the clock for half a millisecond a request: together they
-      %% take a fifth of a core.
+      %% For each request, the workers watch the clock for half a millisecond. Together they
+      %% use a fifth of a core.
       defaults => #{join => first, rate => 200, delay => 4, slow_1 => 0, slow_2 => 0},
       value => fun value/2,
       counts => [done_1, done_2, done],
@@ -92,19 +90,20 @@ change(delay, Ms, Worker1, Worker2) ->
     delay_station:set(Worker1, delay, Ms),
     delay_station:set(Worker2, delay, Ms).
 
-%% Which of the workers' ends is that of the request.
+%% Returns how many workers must be done before the request is done.
 decisive(first) -> 1;
 decisive(all) -> 2.
 
 request(Worker1, Worker2, Decisive, Count) ->
     Since = erlang:monotonic_time(nanosecond),
-    %% The probe ends a span's cost later than the worker, so it starts later too.
+    %% The probe ends later than the worker, by the cost of ending a span, so it also starts
+    %% later.
     Span1 = beamscope:start_span(<<"worker_1">>),
     Span2 = beamscope:start_span(<<"worker_2">>),
     Probe = beamscope:start_span(<<"probe">>),
     Ends = atomics:new(1, []),
-    %% Whichever worker is the decisive one ends the probe itself: to tell another
-    %% process would be part of the probe's delay and of no worker's.
+    %% The decisive worker ends the probe itself. A message to another process would add to the
+    %% probe's delay but to no worker's.
     Done = fun(Span, Name) ->
                    finish(Span, Name, Count),
                    atomics:add_get(Ends, 1, 1) =:= Decisive andalso finish(Probe, done, Count)

@@ -1,10 +1,10 @@
-%%% Runs with the dyntrace in beamscope/test/listening, so that spans are seen.
+%%% Runs with the dyntrace in beamscope/test/listening, so that spans are traced.
 -module(causes_tests).
 -include_lib("eunit/include/eunit.hrl").
 
 -define(MS, 1_000_000).
 
-%% Each scenario takes as long as it says, at least, and leaves nothing behind.
+%% Each scenario takes at least the configured time, and leaves nothing behind.
 scenario_test_() ->
     [{atom_to_list(Scenario),
       fun() ->
@@ -18,7 +18,7 @@ scenario_test_() ->
                    ?assert(Id > 0),
                    ?assert(D >= 1 * ?MS),
                    ?assert(C >= at_least(Scenario)),
-                   %% What the thread waited for is read a little later than the clock.
+                   %% The waiting time of the thread is read slightly later than the clock.
                    ?assert(C =< D orelse Scenario =:= overload)
                end || {Id, D, C} <- Each],
               ?assert(Duration =< To - From),
@@ -26,15 +26,15 @@ scenario_test_() ->
       end}
      || Scenario <- causes:scenarios(), SeqTrace <- [false, true]].
 
-%% How long a cause takes in ms, and how much of it is there at least, in ns. Some begin
-%% before they are measured: how much of those is left depends on who runs first. They take ten
-%% times as long as the others, so that as much is left on a busy machine too.
+%% The time of a cause in ms, and the part of it that must be measured, in ns. Some causes
+%% begin before the measurement. The rest of these depends on scheduling, so they take ten
+%% times as long as the others. Then enough remains even on a busy machine.
 takes(Scenario) ->
     case begins_before(Scenario) of true -> 100; false -> 10 end.
 
-at_least(overload) -> 0; % other processes may run elsewhere
-at_least(table_lock) -> 0; % a thread that waits for a lock may run all the time
-at_least(persistent_term) -> 0; % who multiplies may be done before
+at_least(overload) -> 0; % other processes may run on other schedulers
+at_least(table_lock) -> 0; % a thread that waits for a lock may keep running
+at_least(persistent_term) -> 0; % the native function begins before the measurement
 at_least(code) -> 0;
 at_least(_) -> 10 * ?MS.
 
@@ -49,7 +49,7 @@ defaults_test() ->
 failure_test() ->
     ?assertError({_, _}, causes:run(no_such_scenario, #{})).
 
-%% The lock is given to those who wait in their order.
+%% Waiting processes get the lock in the order of their requests.
 lock_test() ->
     Lock = cause_lock:start_link(a_lock),
     ok = cause_lock:acquire(Lock, 1000),
@@ -61,7 +61,7 @@ lock_test() ->
                    Pid
                end || N <- [1, 2, 3]],
     [begin
-         cause_lock:release(Lock), % the first is ours
+         cause_lock:release(Lock), % releases our own first lock
          receive {has, N} -> ok end
      end || N <- [1]],
     lists:foldl(fun(Waiter, N) -> Waiter ! go, N =:= 4 orelse receive {has, N} -> ok end, N + 1 end, 2, Waiters),

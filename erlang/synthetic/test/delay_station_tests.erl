@@ -4,14 +4,15 @@
 -define(MS, 1_000_000).
 -define(HOUR, 3_600_000).
 
-%% Starts a station whose requests take exactly that long.
+%% Starts a station whose requests take exactly the given time.
 with_station(Ms, Test) ->
     Station = delay_station:start_link(#{delay => 0, slow => Ms, seed => 1}),
     Result = Test(Station),
     delay_station:stop(Station),
     Result.
 
-%% A request since then; its number and the time come as a message when it is done.
+%% A request that arrived at the given time. When it is done, its number and the time arrive as
+%% a message.
 arrive(Station, Since, Number) ->
     Self = self(),
     delay_station:arrive(Station, Since, fun() -> Self ! {done, Number, now_ns()} end).
@@ -20,7 +21,7 @@ done(Number) -> receive {done, Number, At} -> At end.
 
 now_ns() -> erlang:monotonic_time(nanosecond).
 
-%% Not a nanosecond too early, whatever the grain of the timers.
+%% No request is done even a nanosecond too early, in spite of the resolution of the timers.
 takes_its_time_test() ->
     [with_station(Ms, fun(Station) ->
                               Since = now_ns(),
@@ -28,7 +29,7 @@ takes_its_time_test() ->
                               ?assert(done(1) - Since >= Ms * ?MS)
                       end) || Ms <- [0, 0.3, 1, 2.7, 10]].
 
-%% A request that takes an hour keeps nobody waiting.
+%% A request that takes an hour does not delay others.
 nobody_waits_test() ->
     with_station(?HOUR, fun(Station) ->
                                 arrive(Station, now_ns(), slow),
@@ -38,7 +39,7 @@ nobody_waits_test() ->
                                 receive {done, slow, _} -> error(too_early) after 0 -> ok end
                         end).
 
-%% What it works on ends with the station, unfinished.
+%% Unfinished requests end with the station.
 stop_test() ->
     Self = self(),
     Station = delay_station:start_link(#{delay => 0, slow => 0, seed => 1}),

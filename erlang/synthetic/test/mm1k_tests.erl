@@ -1,7 +1,7 @@
 -module(mm1k_tests).
 -include_lib("eunit/include/eunit.hrl").
 
-%% A stage whose worker cannot finish takes exactly K and drops the rest.
+%% A stage whose worker never finishes accepts exactly K messages and drops the rest.
 queue_holds_k_test() ->
     Self = self(),
     Stage = mm1k_stage:start_link(mm1k_stage:start_worker(1),
@@ -11,7 +11,7 @@ queue_holds_k_test() ->
     Probe = {undefined, ignore},
     mm1k_stage:arrive(Stage, Probe),
     Worker = receive {at_work, Pid} -> Pid end,
-    %% The worker is held after giving its place back; three more fill the queue.
+    %% The worker is blocked after it has freed its place. Three more messages fill the queue.
     [mm1k_stage:arrive(Stage, Probe) || _ <- [1, 2, 3, 4, 5]],
     [receive dropped -> ok end || _ <- [4, 5]],
     [begin Worker ! go, receive done -> ok end end || _ <- [0, 1, 2, 3]],
@@ -34,7 +34,7 @@ system_test() ->
     ok = mm1k:stop(),
     ?assertNot(is_process_alive(Pid)).
 
-%% Every message is accounted for once the last has gone through.
+%% After the last message, the counts include every message.
 balance_test() ->
     {ok, _} = mm1k:start_link(#{rate => 5000, k => 1, loops => 20_000, seed => 1}),
     until_done(50),
@@ -44,8 +44,7 @@ balance_test() ->
     ?assertEqual(Sent, D1 + D2 + Done),
     ok = mm1k:stop().
 
-%% One worker for both queues takes what comes in order of arrival, and ends with
-%% the system.
+%% A worker for both queues takes messages in the order of arrival, and ends with the system.
 shared_test() ->
     {ok, _} = mm1k:start_link(#{rate => 1000, loops => 0, delay => 0.1, shared => true, seed => 1}),
     until_done(50),
@@ -54,7 +53,7 @@ shared_test() ->
     ?assertMatch(#{shared := true, delay := 0.1}, mm1k:info()),
     ok = mm1k:stop().
 
-%% As many go through as can, and all of them leave.
+%% As many messages as possible go through, and all of them leave.
 flow_test() ->
     {_, Monitor} = spawn_monitor(fun() -> exit({mm1k:flow(#{k => 3}, 20), process_info(self(), [links, messages])}) end),
     {#{messages := Messages, ns_per_message := Each}, Left} =

@@ -1,8 +1,8 @@
-%%% Runs with the dyntrace in beamscope/test/listening, so that spans are seen.
+%%% Runs with the dyntrace in beamscope/test/listening, so that spans are traced.
 -module(server_pool_tests).
 -include_lib("eunit/include/eunit.hrl").
 
-%% No more workers are lent than there are, to those who wait in their order.
+%% The pool never lends more workers than it has. Waiting clients get them in order.
 lends_in_order_test() ->
     Self = self(),
     Pool = pool:start_link([Self, Self]),
@@ -22,7 +22,7 @@ until_queued(Pool, N) ->
     {state, Free, Waiting} = sys:get_state(Pool),
     2 - length(Free) + queue:len(Waiting) =:= N orelse begin erlang:yield(), until_queued(Pool, N) end.
 
-%% Every request is done, with tokens or without, and none is left behind.
+%% With and without tokens, every request is done and nothing is left behind.
 balance_test_() ->
     [?_test(begin
                 {ok, Pid} = server_pool:start_link(#{rate => 5000, loops => 10, delay => Delay, seq_trace => SeqTrace,

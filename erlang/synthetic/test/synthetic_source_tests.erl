@@ -4,8 +4,8 @@
 -define(MS, 1_000_000).
 -define(SECOND, 1_000_000_000).
 
-%% The schedule is pure, so an hour of arrivals passes in no time, looked at
-%% with the irregular steps of a real timer.
+%% The schedule is pure, so the test simulates an hour of arrivals quickly, with the irregular
+%% steps of a real timer.
 arrivals(Rate, Until) ->
     arrivals(synthetic_source:new(Rate, 42, 0), 0, Until, rand:seed_s(exsss, 7), []).
 
@@ -16,8 +16,8 @@ arrivals(Schedule0, Now, Until, Random0, Counts) ->
     Next = Now + synthetic_source:wait(Schedule, Now) * ?MS + Late,
     arrivals(Schedule, Next, Until, Random, [Count | Counts]).
 
-%% N arrivals in T have variance N; within five standard deviations, then, and
-%% exactly the same every time, as the seed is fixed.
+%% If N arrivals are expected in T, their variance is N. The count must be within five standard
+%% deviations. It is the same in every run, because the seed is fixed.
 rate_holds_test_() ->
     [?_test(begin
                 N = lists:sum(arrivals(Rate, 600 * ?SECOND)),

@@ -7,7 +7,7 @@ exponential_test() ->
     Variance = lists:sum([(X - Mean) * (X - Mean) || X <- Xs]) / 100_000,
     ?assert(abs(Mean - 1) < 0.02),
     ?assert(abs(Variance - 1) < 0.05),
-    %% Its quantiles: P(X > t) = exp(-t).
+    %% The quantiles follow from P(X > t) = exp(-t).
     [?assert(abs(length([X || X <- Xs, X > T]) / 100_000 - math:exp(-T)) < 0.01) || T <- [0.1, 0.7, 2, 4]].
 
 seeds_test() ->
@@ -16,7 +16,7 @@ seeds_test() ->
     {B, _} = synthetic_work:exponential(synthetic_work:seed({1, 3})),
     ?assertNotEqual(A, B).
 
-%% A timer's message, which has none, does not take the token away.
+%% The message of a timer has no token, and does not remove the process's token.
 wait_keeps_token_test() ->
     Wait = fun() -> synthetic_work:wait(erlang:monotonic_time(nanosecond) + 3_000_000), seq_trace:get_token(label) end,
     ?assertEqual([], Wait()),

@@ -2,8 +2,8 @@
 
 -include_lib("eunit/include/eunit.hrl").
 
-%% Those about this node, but for user_trace, whose probes say true only where
-%% somebody is attached to them.
+%% The scenarios about this node, except user_trace. Its probes return true only if a tracer is
+%% attached to them.
 local() ->
     [messages, messages_by_name, gen_server_calls, timers, port_messages,
      minor_gcs, major_gcs, heap_sizes,
@@ -12,11 +12,11 @@ local() ->
      sockets, socket_controls, port_owners, port_commands, port_floods, datagrams,
      accept_timeouts, acceptors, drivers].
 
-%% Each can be carried out again, and leaves nothing behind.
+%% Each scenario can run again, and leaves nothing behind.
 scenarios_test_() ->
     [{atom_to_list(Scenario),
       fun() ->
-              ok = vm_events:run(Scenario, 2), % what it loads stays
+              ok = vm_events:run(Scenario, 2), % loaded modules remain
               Before = what_there_is(),
               ok = vm_events:run(Scenario, 3),
               ?assertEqual(Before, what_there_is())

@@ -1,8 +1,8 @@
-%%% Runs with the dyntrace in beamscope/test/listening, so that spans are seen.
+%%% Runs with the dyntrace in beamscope/test/listening, so that spans are traced.
 -module(workers_tests).
 -include_lib("eunit/include/eunit.hrl").
 
-%% So slow that it is not done while a test runs.
+%% A delay so long that no request is done during a test.
 -define(NEVER, 60_000).
 
 run(Options, Test) ->
@@ -10,7 +10,7 @@ run(Options, Test) ->
     Test(),
     ok = workers:stop().
 
-%% The first to finish needs one worker, whichever it is.
+%% With `join => first', either worker is enough.
 first_test_() ->
     [?_test(run(#{join => first, Slow => ?NEVER},
                 fun() ->
@@ -19,7 +19,7 @@ first_test_() ->
                 end))
      || {Slow, Other} <- [{slow_1, done_1}, {slow_2, done_2}]].
 
-%% All need both.
+%% With `join => all', both are needed.
 all_test_() ->
     [?_test(run(#{join => all, Slow => ?NEVER},
                 fun() ->
@@ -30,7 +30,7 @@ all_test_() ->
                 end))
      || {Slow, Other} <- [{slow_1, done_2}, {slow_2, done_1}]].
 
-%% Once for each request, and the slower worker finishes too.
+%% Each request is counted once, and the slower worker finishes too.
 balance_test_() ->
     [?_test(run(#{join => Join, delay => 0.5, slow_2 => 2},
                 fun() ->
@@ -40,8 +40,8 @@ balance_test_() ->
                 end))
      || Join <- [first, all]].
 
-%% One process starts the three spans of a request. The worker that is the last one
-%% needed ends its own and the probe's, any other only its own.
+%% One process starts the three spans of a request. The last worker that is needed ends its own
+%% span and the probe's, and any other worker only its own.
 spans_test_() ->
     [?_test(begin
                 {Starts, Ends} = traced(fun() -> run(#{join => Join, slow_2 => ?NEVER}, fun() -> all_of(Count, 20) end) end),
@@ -51,14 +51,14 @@ spans_test_() ->
      || {Join, Count, Expected} <- [{first, done, [<<"worker_1">>, <<"probe">>]},
                                     {all, done_1, [<<"worker_1">>]}]].
 
-%% Waits until all requests there will be, at least so many, are counted.
+%% Waits until all requests that will come, at least the given number, are counted.
 all_of(Count, N) ->
     until(fun(#{Count := Done}) -> Done >= N end),
     ok = workers:set(rate, 0),
     until(fun(#{sent := Sent, Count := Done}) -> Done =:= Sent end).
 
-%% The spans' names as they are started, three by three, and as they are ended, by
-%% each process that does so.
+%% Returns the names of the spans as they are started, in groups of three, and as they are
+%% ended, by process.
 traced(Run) ->
     _ = erlang:trace(new_processes, true, [call]),
     _ = erlang:trace_pattern({dyntrace, pn, 7}, true, []),
