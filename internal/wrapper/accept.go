@@ -11,7 +11,7 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// accept serves wrappers that connect until the listener is closed.
+// accept accepts connections of wrappers until the listener is closed.
 func (s *Source) accept(ctx context.Context) {
 	backoff := minBackoff
 	for {
@@ -30,7 +30,7 @@ func (s *Source) accept(ctx context.Context) {
 	}
 }
 
-// receive serves a wrapper, or refuses to.
+// receive serves a wrapper, or refuses it.
 func (s *Source) receive(ctx context.Context, conn net.Conn) {
 	slot, err := s.admit(conn)
 	if err != nil {
@@ -45,8 +45,8 @@ func (s *Source) receive(ctx context.Context, conn net.Conn) {
 	})
 }
 
-// admit gives a connection a slot, unless it is refused. That goes before anything that costs
-// more than to ask whose connection it is.
+// admit gives a connection a slot, or refuses it. It runs before any work that costs more than
+// finding the owner of the connection.
 func (s *Source) admit(conn net.Conn) (_ *slot, err error) {
 	host := addrPort(conn.RemoteAddr()).Addr()
 	local := host.IsLoopback() || s.remote
@@ -86,7 +86,7 @@ func (s *Source) dismiss(x *slot) {
 	delete(s.slots, x)
 }
 
-// use notes that instances have come over a connection.
+// use records that instances have arrived on a connection.
 func (s *Source) use(x *slot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,10 +94,11 @@ func (s *Source) use(x *slot) {
 	x.account.sent = true
 }
 
-// serve receives what a wrapper sends until the connection ends.
+// serve receives the instances of a wrapper until the connection ends.
 func (s *Source) serve(ctx context.Context, conn net.Conn, x *slot) {
 	p := &inbound{
 		used:     func() { s.use(x) },
+		began:    s.began,
 		conn:     conn,
 		link:     newLink(conn),
 		notices:  s.notices,
@@ -114,11 +115,11 @@ func (s *Source) serve(ctx context.Context, conn net.Conn, x *slot) {
 	}
 	s.running.Go(p.link.run)
 	p.receive()
-	s.strike(p, x.account)
+	s.removePeer(p, x.account)
 }
 
-// enrol opens the book of a wrapper's VM, false where the source is closed, or another
-// connection has taken this one's place.
+// enrol opens the book of a wrapper's VM. It returns false if the source is closed, or if another
+// connection has taken the slot.
 func (s *Source) enrol(p *inbound, vm outcome.VM, x *slot) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,8 +139,8 @@ func (s *Source) enrol(p *inbound, vm outcome.VM, x *slot) bool {
 	return true
 }
 
-// strike takes a wrapper off the list when its connection has ended.
-func (s *Source) strike(p *inbound, a *account) {
+// removePeer removes a wrapper from the list when its connection has ended.
+func (s *Source) removePeer(p *inbound, a *account) {
 	p.noteRejected()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,27 +8,28 @@ import (
 )
 
 const (
-	// maxBooks bounds the VMs with books of their own, those gone included.
+	// maxBooks limits the number of VMs with their own books, including those that are gone.
 	maxBooks = 2 * MaxPeers
 
-	// maxGone bounds the books that one peer leaves behind until their windows are over.
+	// maxGone limits the number of books that a peer leaves behind until their windows are over.
 	maxGone = 16
 
-	// crowd is what VMs are called that have no book of their own.
+	// crowd is the common name of VMs without their own book.
 	crowd = "further VMs"
 )
 
-// An account is the book of a VM, and the peer it is opened for. The Source's lock guards it.
+// An account is the book of a VM, with the peer for which it was opened. The Source's lock guards
+// it.
 type account struct {
 	*book
 	vm   outcome.VM
 	peer string
-	sent bool // an instance has come
+	sent bool // an instance has arrived
 }
 
-// account returns the account of a VM, and opens one where there is none. Where a peer has left
-// too many behind, its further VMs share one, and where there are too many in all, further VMs
-// of all peers do. So there is room for every peer.
+// account returns the account of a VM, and opens one if necessary. If a peer has left too many
+// behind, its further VMs share one. If there are too many in total, further VMs of all peers
+// share one. So there is room for every peer.
 func (s *Source) account(vm outcome.VM, peer string) *account {
 	if a := s.books[vm]; a != nil {
 		return a
@@ -42,7 +43,8 @@ func (s *Source) account(vm outcome.VM, peer string) *account {
 	return s.open(vm, peer)
 }
 
-// together returns the account that further VMs share, and says why when it opens it.
+// together returns the account that further VMs share. When it opens the account, it adds a
+// notice with the reason.
 func (s *Source) together(vm outcome.VM, peer string, kept int) *account {
 	if a := s.books[vm]; a != nil {
 		return a
@@ -57,7 +59,7 @@ func (s *Source) open(vm outcome.VM, peer string) *account {
 	return a
 }
 
-// gone returns how many VMs of a peer are gone and have books.
+// gone returns the number of VMs of a peer that are gone and still have books.
 func (s *Source) gone(peer string) (n int) {
 	for _, a := range s.books {
 		if a.peer == peer && a.connections == 0 {
@@ -67,8 +69,8 @@ func (s *Source) gone(peer string) (n int) {
 	return n
 }
 
-// nameless names a VM when only its host is known, by the lowest free number. A VM that connects
-// again keeps its name if the same peer had it.
+// nameless returns a name for a VM of which only the host is known, with the lowest free number.
+// A VM that connects again keeps its name if the same peer had it.
 func (s *Source) nameless(host, peer string) outcome.VM {
 	for n := 1; ; n++ {
 		vm := outcome.VM{Node: host}
@@ -81,8 +83,8 @@ func (s *Source) nameless(host, peer string) outcome.VM {
 	}
 }
 
-// drop closes the book of a VM that is gone and has never sent an instance. How many of its
-// lines were rejected is kept.
+// drop closes the book of a VM that is gone and never sent an instance. It keeps the number of
+// rejected lines.
 func (s *Source) drop(a *account) {
 	if a.connections > 0 || a.sent {
 		return
@@ -92,12 +94,12 @@ func (s *Source) drop(a *account) {
 	a.mu.Unlock()
 	s.strays.Count += rejected.Count
 	s.strays.Last = cmp.Or(rejected.Last, s.strays.Last)
-	if a.idle() { // else an outcome is owed a loss
+	if a.idle() { // otherwise a loss still has to be counted for an outcome
 		delete(s.books, a.vm)
 	}
 }
 
-// forget closes the books of VMs that are gone, once all is collected.
+// forget closes the books of VMs that are gone when everything in them has been collected.
 func (s *Source) forget() {
 	for vm, a := range s.books {
 		if a.connections == 0 && a.left < s.next && a.idle() {

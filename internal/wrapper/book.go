@@ -8,11 +8,11 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// ErrPlan says that a plan cannot be followed.
+// ErrPlan means that a plan cannot be followed.
 var ErrPlan = ledger.ErrPlan
 
-// maxUnwanted is how many names of a VM that no outcome wants are remembered, so that each
-// is noted once.
+// maxUnwanted is the number of unwanted names of a VM that are remembered, so that each gives one
+// notice only.
 const maxUnwanted = 64
 
 // A book keeps the accounts of one VM, which may have several connections.
@@ -31,10 +31,10 @@ func newBook(vm outcome.VM, next int64, b *intake.Budget) *book {
 	return &book{Book: ledger.NewBook(vm, next, b), unwanted: make(map[string]bool)}
 }
 
-// nameOf is a [ledger.Namer].
+// nameOf implements [ledger.Namer].
 func nameOf(s outcome.Spec) (string, error) { return s.Wrapper, checkName(s.Wrapper) }
 
-// reject accounts for a line that was rejected, of which the name may be known.
+// reject counts a rejected line. Its name may be known.
 func (b *book) reject(s ledger.Schedule, name, text []byte, err error) {
 	b.rejected.Add(text, err)
 	if spec, ok := s.Wants(name); ok {
@@ -42,29 +42,29 @@ func (b *book) reject(s ledger.Schedule, name, text []byte, err error) {
 	}
 }
 
-// collect returns what was counted in a window, and what was rejected.
+// collect returns the counts and the rejected lines of a window.
 func (b *book) collect(e *ledger.Era, w outcome.Window) ([]intake.Cell, outcome.Rejected) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.Collect(e, w), b.rejected.Take()
 }
 
-// replan goes on with another schedule, see [ledger.Book.Replan].
+// replan changes to another schedule, see [ledger.Book.Replan].
 func (b *book) replan(s ledger.Schedule, from int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.Replan(s, from)
 }
 
-// idle reports whether nothing is left to be collected.
+// idle reports whether nothing is left to collect.
 func (b *book) idle() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.Idle() && b.rejected.Count() == 0
 }
 
-// refuse notes the name of an instance that no outcome wants, true where that is
-// news.
+// refuse records the name of an instance that belongs to no outcome. It returns true for a new
+// name.
 func (b *book) refuse(name []byte) bool {
 	if b.unwanted[string(name)] || len(b.unwanted) == maxUnwanted {
 		return false

@@ -14,17 +14,17 @@ import (
 
 const ms = int64(time.Millisecond)
 
-// spec is an outcome with a dMax of so many bins of 1 ms.
+// spec returns an outcome with bins of 1 ms.
 func spec(name string, bins int) outcome.Spec {
 	return outcome.Spec{Name: name, Wrapper: name, BinWidth: time.Millisecond, Bins: bins}
 }
 
-// plan has windows of 100 ms.
+// plan returns a plan with windows of 100 ms.
 func plan(from int64, specs ...outcome.Spec) outcome.Plan {
 	return outcome.Plan{From: from, Window: 100 * time.Millisecond, Specs: specs}
 }
 
-// So many names that nobody wants are news, each once.
+// A limited number of unwanted names counts as new, each once.
 func TestUnwantedNames(t *testing.T) {
 	b := newBook(outcome.VM{PID: 1}, 0, intake.NewBudget(intake.MaxKept))
 	news := 0
@@ -38,8 +38,7 @@ func TestUnwantedNames(t *testing.T) {
 	}
 }
 
-// The present is what a time slightly ahead means; the offset is read again once
-// it is old.
+// A time slightly ahead counts as the present. The offset is read again once it is old.
 func TestTimeline(t *testing.T) {
 	now, offset := int64(1000*ms), int64(-7*ms)
 	tl := newTimeline(clock{now: func() int64 { return now }, offset: func() int64 { return offset }})
@@ -60,7 +59,7 @@ func TestTimeline(t *testing.T) {
 	check(1000*ms, 1000*ms, 0)
 }
 
-// The clocks of this machine agree with each other, whichever is read.
+// The clocks of this machine agree with each other.
 func TestSystemClock(t *testing.T) {
 	c := systemClock()
 	before := time.Now().UnixNano()
@@ -70,7 +69,7 @@ func TestSystemClock(t *testing.T) {
 	}
 }
 
-// Parsing a line and accounting for it, per line: without allocation.
+// BenchmarkLine measures parsing and counting a line, without allocation.
 func BenchmarkLine(b *testing.B) {
 	p := &inbound{book: newBook(outcome.VM{PID: 1}, 0, intake.NewBudget(intake.MaxKept)), notices: intake.NewNotices(monotonic.Now)}
 	s, err := ledger.Schedule(nil).With(plan(0, spec("worker_1", 50), spec("worker_2", 50)), 0, nameOf)
@@ -92,7 +91,7 @@ func BenchmarkLine(b *testing.B) {
 	}
 }
 
-// A name that would be another command is refused.
+// A name that would be another command is rejected.
 func TestNameOf(t *testing.T) {
 	for _, name := range []string{"", "a\nstop_stub"} {
 		if _, err := ledger.Schedule(nil).With(plan(0, spec(name, 3)), 0, nameOf); !errors.Is(err, ErrPlan) {

@@ -34,7 +34,7 @@ func over(t *testing.T, conn net.Conn) {
 	}
 }
 
-// counted returns how many instances of an outcome came from a VM in a window.
+// counted returns the number of instances of an outcome from a VM in a window.
 func counted(b outcome.Batch, node string) (n uint64) {
 	for _, c := range b.Counts {
 		if c.VM.Node == node {
@@ -44,9 +44,9 @@ func counted(b outcome.Batch, node string) (n uint64) {
 	return n
 }
 
-// A user who connects and disconnects all the time locks nobody out. Beyond some connections
-// none of that user's is served, and a notice says so with their number.
-func TestChurnLocksNobodyOut(t *testing.T) {
+// A user who connects and disconnects all the time does not lock out others. Connections beyond a
+// limit for the user are refused, and a notice gives their number.
+func TestChurnDoesNotLockOutOthers(t *testing.T) {
 	r := newRig(t, plan(start, spec("a", 20)))
 	r.as("user 7")
 	for range 3 * connectBurst {
@@ -72,7 +72,7 @@ func TestChurnLocksNobodyOut(t *testing.T) {
 	}
 }
 
-// A user who may connect again after a second has connected as often as allowed.
+// A user who has made as many connections as allowed may connect again after a second.
 func TestConnectionsAreAllowedAgain(t *testing.T) {
 	r := newRig(t, plan(start, spec("a", 20)))
 	for range connectBurst + 1 {
@@ -87,8 +87,8 @@ func TestConnectionsAreAllowedAgain(t *testing.T) {
 	r.awaitLines(1)
 }
 
-// A connection that has never sent an instance leaves nothing behind but the number of the
-// lines that were rejected.
+// A connection that never sent an instance leaves nothing behind except the number of its
+// rejected lines.
 func TestNoInstanceNoBook(t *testing.T) {
 	r := newRig(t, plan(start, spec("a", 20)))
 	for _, text := range []string{"", "rubbish\n", "n:a;b:1"} {
@@ -108,12 +108,12 @@ func TestNoInstanceNoBook(t *testing.T) {
 		t.Errorf("%+v", b.Rejected)
 	}
 	if b := r.collect(plan(start).At(1)); b.Rejected.Count != 0 {
-		t.Errorf("rejected again: %+v", b.Rejected)
+		t.Errorf("rejected lines counted again: %+v", b.Rejected)
 	}
 }
 
-// The VMs of one user that come and go fill no room that others need. Those beyond a bound are
-// counted together, and none of their instances is lost.
+// VMs of one user that come and go take no room from others. Those beyond a limit are counted
+// together, and none of their instances is lost.
 func TestVMsThatComeAndGo(t *testing.T) {
 	r := newRig(t, plan(start, spec("a", 20)))
 	r.as("user 7")
@@ -147,7 +147,7 @@ func TestVMsThatComeAndGo(t *testing.T) {
 	}
 }
 
-// However many users there are, a new one finds room.
+// However many users there are, there is room for a new one.
 func TestVMsOfManyUsers(t *testing.T) {
 	r := newRig(t, plan(start, spec("a", 20)))
 	pid := 1000
@@ -174,7 +174,8 @@ func TestVMsOfManyUsers(t *testing.T) {
 	}
 }
 
-// A connection whose other end is closed is nobody's: the kernel names user 0, or nobody.
+// If the other end of a connection is closed, the connection belongs to no user. The kernel
+// reports user 0 then, or no user.
 func TestUserOfClosedConnection(t *testing.T) {
 	for name, linger := range map[string]int{"closed": -1, "reset": 0} {
 		ours, theirs := connected(t, "tcp4", "127.0.0.1:0")

@@ -8,16 +8,16 @@ import (
 	"github.com/beamscope/beamscope/internal/monotonic"
 )
 
-// A clock tells the time.
+// A clock provides the time.
 type clock struct {
 	now    func() int64 // nanoseconds of CLOCK_MONOTONIC
-	offset func() int64 // what to add to nanoseconds of wall time to get those
+	offset func() int64 // difference between CLOCK_MONOTONIC and wall time, in nanoseconds
 }
 
 func systemClock() clock { return clock{now: monotonic.Now, offset: wallOffset} }
 
-// wallOffset reads both clocks, several times, and believes the reading that took
-// least: the processor may be taken from us in between.
+// wallOffset reads both clocks several times. It uses the reading that took least time, because
+// the process may lose the processor in between.
 func wallOffset() int64 {
 	const readings = 5
 	var offset int64
@@ -38,20 +38,20 @@ func wallOffset() int64 {
 }
 
 const (
-	// refresh is how old an offset may become. It changes only where the wall
-	// clock is set, or the machine was asleep.
+	// refresh is the largest age of an offset. The offset changes only if the wall clock is set,
+	// or if the machine was asleep.
 	refresh = int64(time.Second)
 
 	// tolerance is how far a peer's clock may be ahead of ours.
 	tolerance = int64(100 * time.Millisecond)
 )
 
-// A timeline turns wall times of a peer into ours.
+// A timeline converts wall times of a peer to our clock.
 type timeline struct {
 	clock  clock
 	now    int64 // when lines were last read
 	offset int64
-	taken  int64 // when the offset was
+	taken  int64 // when the offset was read
 }
 
 func newTimeline(c clock) timeline {
@@ -59,7 +59,7 @@ func newTimeline(c clock) timeline {
 	return timeline{clock: c, now: now, offset: c.offset(), taken: now}
 }
 
-// read notes that lines were read just now.
+// read records that lines were read just now.
 func (t *timeline) read() {
 	t.now = t.clock.now()
 	if t.now-t.taken >= refresh {
@@ -67,9 +67,9 @@ func (t *timeline) read() {
 	}
 }
 
-// convert returns a wall time in ours, and by how much it is ahead of the present.
-// What was received has ended: where that is by tolerance at most, the present is
-// what it means.
+// convert converts a wall time to our clock, and returns by how much it is ahead of the present.
+// A received instance has already ended, so an end that is at most tolerance ahead counts as the
+// present.
 func (t *timeline) convert(wall int64) (at, ahead int64) {
 	ahead = wall - (t.now - t.offset)
 	if ahead <= 0 {

@@ -7,11 +7,11 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// stop is the command to send no more instances.
+// stop is the command that stops sending instances.
 const stop = "stop_stub\n"
 
-// commands returns all that a wrapper has to know: whether to send instances,
-// and the timeout of each outcome. Repeating it changes nothing.
+// commands returns all commands for a wrapper: whether to send instances, and the timeout of each
+// outcome. Sending them again changes nothing.
 func commands(active bool, specs []outcome.Spec) []byte {
 	text := []byte(stop)
 	if active {
@@ -27,10 +27,9 @@ func commands(active bool, specs []outcome.Spec) []byte {
 	return text
 }
 
-// milliseconds returns the timeout that a wrapper is given for a maximum delay,
-// which is no fraction, as erlang:send_after takes none. It is rounded up: a
-// timeout that comes early would be invented, and one that comes late is still
-// one.
+// milliseconds returns the timeout for a maximum delay. It is a whole number, because
+// erlang:send_after accepts no fraction. It is rounded up: a timeout that comes too early would
+// be invented, but one that comes late is still a timeout.
 func milliseconds(dMax time.Duration) int64 {
 	return max(1, int64((dMax+time.Millisecond-1)/time.Millisecond))
 }

@@ -16,9 +16,10 @@ type inbound struct {
 	book     *book
 	notices  *intake.Notices
 	schedule func() ledger.Schedule
-	used     func() // is called when instances have come
+	used     func() // called when instances have arrived
+	began    int64  // beginning of the first window of the observation
 
-	lines *intake.Splitter // of the receiving goroutine
+	lines *intake.Splitter // used by the receiving goroutine
 
 	// Guarded by the book's lock.
 	timeline timeline
@@ -26,10 +27,10 @@ type inbound struct {
 	rejected uint64
 	unwanted uint64
 	last     intake.Rejects
-	clockOff bool // which was noted
+	clockOff bool // a notice has reported that the clock is off
 }
 
-// receive accounts for what the wrapper sends until the connection ends.
+// receive counts the lines from the wrapper until the connection ends.
 func (p *inbound) receive() {
 	for {
 		err := p.lines.Fill(p.conn)
@@ -43,12 +44,12 @@ func (p *inbound) receive() {
 	}
 }
 
-// account accounts for the lines that have come, under one lock. It reports whether one
-// of them was an instance.
+// account counts all lines that have arrived, under one lock. It reports whether one of them was
+// an instance.
 func (p *inbound) account() (instances bool) {
 	p.book.mu.Lock()
 	defer p.book.mu.Unlock()
-	s := p.schedule() // under the lock: see Source.Plan
+	s := p.schedule() // read under the lock, see Source.Plan
 	p.timeline.read()
 	for {
 		text, ok := p.lines.Next()
@@ -66,7 +67,7 @@ func (p *inbound) account() (instances bool) {
 	}
 }
 
-// enter accounts for an instance.
+// enter counts an instance.
 func (p *inbound) enter(s ledger.Schedule, l line) {
 	end, ahead := p.timeline.convert(l.end)
 	if ahead > tolerance {
@@ -74,8 +75,10 @@ func (p *inbound) enter(s ledger.Schedule, l line) {
 		p.miss(s, l.name)
 		return
 	}
-	if behind := p.book.Next() - end; behind > 0 {
-		p.noteClock("instances of %v come %v too late to be counted: its clock is behind, or they were held up", behind)
+	// Until the first window is collected, an instance that ended before it is not late: it ended
+	// before the observation began.
+	if next := p.book.Next(); end < next && next > p.began {
+		p.noteClock("instances of %v come %v too late to be counted: its clock is behind, or they were held up", next-end)
 	}
 	i := intake.Ended{Start: end - (l.end - l.begin), End: end, Status: l.status}
 	if !p.book.Enter(s, l.name, i) {
@@ -83,7 +86,7 @@ func (p *inbound) enter(s ledger.Schedule, l line) {
 	}
 }
 
-// miss accounts for an instance that ends at no time that could be true.
+// miss counts an instance with an impossible end.
 func (p *inbound) miss(s ledger.Schedule, name []byte) {
 	if spec, ok := s.Wants(name); ok {
 		p.book.Owe(spec.Name, outcome.Loss{Missed: 1})
@@ -95,7 +98,7 @@ func (p *inbound) miss(s ledger.Schedule, name []byte) {
 func (p *inbound) refuse(name []byte) {
 	p.unwanted++
 	if p.book.refuse(name) {
-		p.notices.Add("%v sends spans named %q, which no outcome wants", p.book.VM(), name)
+		p.notices.Add("%v sends spans named %q, which no outcome observes", p.book.VM(), name)
 	}
 }
 
@@ -105,7 +108,7 @@ func (p *inbound) reject(s ledger.Schedule, name, text []byte, err error) {
 	p.book.reject(s, name, text, err)
 }
 
-// noteClock says once for a connection that its times are off.
+// noteClock reports once for each connection that its times are off.
 func (p *inbound) noteClock(format string, by int64) {
 	if !p.clockOff {
 		p.clockOff = true
@@ -113,7 +116,7 @@ func (p *inbound) noteClock(format string, by int64) {
 	}
 }
 
-// noteRejected says how many lines were rejected since it was last called.
+// noteRejected reports the number of lines that were rejected since the last call.
 func (p *inbound) noteRejected() {
 	p.book.mu.Lock()
 	defer p.book.mu.Unlock()
@@ -122,7 +125,7 @@ func (p *inbound) noteRejected() {
 	}
 }
 
-// finish accounts for the line within which the connection ended.
+// finish counts the incomplete line at the end of the connection.
 func (p *inbound) finish() {
 	p.book.mu.Lock()
 	defer p.book.mu.Unlock()

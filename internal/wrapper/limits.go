@@ -3,25 +3,25 @@ package wrapper
 import "time"
 
 const (
-	// connectBurst is how many connections a peer may make at once, and connectEvery how long
-	// it takes until another one is allowed: a published wrapper connects once. The burst is
-	// enough for all places, twice.
+	// connectBurst is the number of connections that a peer may make at once, and connectEvery
+	// the time until it may make another one. A published wrapper connects once. The burst is
+	// twice the number of slots.
 	connectBurst = 2 * MaxPeers
 	connectEvery = int64(time.Second)
 
-	// maxBuckets bounds the peers that are remembered.
+	// maxBuckets limits the number of peers that are remembered.
 	maxBuckets = 1024
 )
 
-// limits bound how often each peer connects, so that one that connects all the time costs
-// little and fills nothing that others need.
+// limits bound how often each peer connects. So a peer that connects all the time costs little
+// and takes no resources from others.
 type limits struct {
-	buckets map[string]int64 // when each peer may have connectBurst connections again
+	buckets map[string]int64 // when each peer may make connectBurst connections again
 }
 
 func newLimits() limits { return limits{buckets: make(map[string]int64)} }
 
-// allow reports whether a peer may have another connection now, and counts it.
+// allow reports whether a peer may make another connection now, and counts it.
 func (l limits) allow(peer string, now int64) bool {
 	if _, known := l.buckets[peer]; !known && len(l.buckets) >= maxBuckets {
 		l.forget()
@@ -34,8 +34,7 @@ func (l limits) allow(peer string, now int64) bool {
 	return true
 }
 
-// forget forgets the peer that has all its connections again the soonest: that peer gains the
-// least by it.
+// forget drops the peer that regains all its connections soonest, because it gains least by this.
 func (l limits) forget() {
 	var soonest string
 	for peer, full := range l.buckets {

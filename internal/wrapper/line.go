@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	maxLine = 1023 // bytes of a line, without its newline, as in the receiver that the wrapper was written for
+	maxLine = 1023 // bytes of a line without its newline, as in the receiver for which the wrapper was written
 	maxName = 255  // bytes of a name
 )
 
-// Why a line is rejected.
+// Reasons why a line is rejected.
 var (
 	errLong      = errors.New("longer than 1023 bytes")
-	errHalf      = errors.New("the connection ended within it")
+	errHalf      = errors.New("the connection ended in the middle of it")
 	errNoStatus  = errors.New("does not end in ;s:STATUS")
 	errNoEnd     = errors.New("no ;e:END before the status")
 	errNoBegin   = errors.New("no ;b:BEGIN before the end")
@@ -24,15 +24,15 @@ var (
 	errEmptyName = errors.New("the name is empty")
 	errLongName  = errors.New("the name is longer than 255 bytes")
 	errControl   = errors.New("a control character in the name")
-	errStatus    = errors.New("the status is none of ok, fa and to")
+	errStatus    = errors.New("the status is not ok, fa or to")
 	errNumber    = errors.New("a time that is not a whole number of nanoseconds")
 	errOverflow  = errors.New("a time beyond 2^63-1 ns")
 	errBackwards = errors.New("it ends before it begins")
 )
 
-// A line is one instance as a wrapper sends it.
+// A line is an instance as a wrapper sends it.
 type line struct {
-	name       []byte // part of the text that was parsed
+	name       []byte // part of the parsed text
 	begin, end int64  // nanoseconds of the sender's wall clock
 	status     outcome.Status
 }
@@ -41,9 +41,8 @@ type line struct {
 //
 //	n:NAME;b:BEGIN;e:END;s:STATUS
 //
-// Names are not escaped, so that it is read from its end: what is left of the
-// last three fields is the name, whatever is in it. On an error the name is set
-// all the same where it is certain.
+// Names are not escaped, so parse reads the line from its end: everything before the last three
+// fields is the name. If there is an error, the name is set only if it is certain.
 func parse(text []byte) (line, error) {
 	text = bytes.TrimSuffix(text, []byte{'\r'})
 	if len(text) > maxLine {
@@ -72,7 +71,7 @@ func parse(text []byte) (line, error) {
 	return l, l.setValues(begin, end, status)
 }
 
-// setValues sets what is behind the name.
+// setValues sets the fields that follow the name.
 func (l *line) setValues(begin, end, status []byte) (err error) {
 	if l.status, err = parseStatus(status); err != nil {
 		return err
@@ -89,7 +88,7 @@ func (l *line) setValues(begin, end, status []byte) (err error) {
 	return nil
 }
 
-// cutField cuts the last field, ;KEY:VALUE, off a text.
+// cutField cuts the last field, ;KEY:VALUE, from a text.
 func cutField(text []byte, key byte) (rest, value []byte, ok bool) {
 	i := bytes.LastIndexByte(text, ';')
 	if i < 0 || len(text) < i+3 || text[i+1] != key || text[i+2] != ':' {
@@ -125,7 +124,7 @@ func parseStatus(text []byte) (outcome.Status, error) {
 	return 0, errStatus
 }
 
-// parseTime parses a whole number from 0 on, in decimal digits alone.
+// parseTime parses a non-negative whole number of decimal digits.
 func parseTime(text []byte) (int64, error) {
 	if len(text) == 0 {
 		return 0, errNumber
@@ -144,7 +143,7 @@ func parseTime(text []byte) (int64, error) {
 	return n, nil
 }
 
-// overflow says why a number that has become too large is none, by the rest of it.
+// overflow returns the error for a number that has become too large, given the rest of its text.
 func overflow(rest []byte) error {
 	for _, c := range rest {
 		if c < '0' || c > '9' {

@@ -13,7 +13,7 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// format writes a line as the published wrapper does, without its newline.
+// format formats a line as the published wrapper does, without its newline.
 func format(l line) []byte {
 	status := map[outcome.Status]string{outcome.Success: "ok", outcome.Failure: "fa", outcome.Timeout: "to"}[l.status]
 	return fmt.Appendf(nil, "n:%s;b:%d;e:%d;s:%s", l.name, l.begin, l.end, status)
@@ -23,7 +23,7 @@ func sameLine(a, b line) bool {
 	return bytes.Equal(a.name, b.name) && a.begin == b.begin && a.end == b.end && a.status == b.status
 }
 
-// What is accepted, and what it means.
+// Valid lines are parsed correctly.
 func TestParse(t *testing.T) {
 	long := strings.Repeat("x", maxName)
 	for text, want := range map[string]line{
@@ -43,7 +43,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// What is rejected, why, and whose line it is for sure.
+// Invalid lines are rejected with the reason, and with the name if that is certain.
 func TestParseRejects(t *testing.T) {
 	for _, test := range []struct {
 		text string
@@ -90,7 +90,7 @@ func TestParseRejects(t *testing.T) {
 	}
 }
 
-// names are all that a span may be called.
+// names generates all valid names of spans.
 func names() *rapid.Generator[string] {
 	char := rapid.OneOf(
 		rapid.SampledFrom([]rune(";:nbes0 ")),
@@ -99,7 +99,7 @@ func names() *rapid.Generator[string] {
 	return rapid.StringOfN(char, 1, -1, maxName)
 }
 
-// Every instance that is written is read as the same.
+// Every formatted instance is parsed to the same instance.
 func TestParseFormat(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		begin := rapid.Int64Min(0).Draw(t, "begin")
@@ -120,8 +120,8 @@ func TestParseFormat(t *testing.T) {
 	})
 }
 
-// Whatever comes in, what is accepted is written as it came, leading zeros aside,
-// and within the limits.
+// For any input, an accepted line is formatted as it came, except for leading zeros, and its
+// values are within the limits.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"n:a;b:1;e:2;s:ok", "n:a;b;b:1;e:2;s:ok", "n:a;b:2;e:1;s:fa\r", "n:;b:1;e:2;s:to",
@@ -139,7 +139,7 @@ func FuzzParse(f *testing.F) {
 		}
 		again, err := parse(format(l))
 		if err != nil || !sameLine(l, again) {
-			t.Errorf("%q is read as %+v, which is read as %+v, %v", text, l, again, err)
+			t.Errorf("%q is parsed as %+v, and that as %+v, %v", text, l, again, err)
 		}
 	})
 }

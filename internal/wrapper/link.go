@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// farewell is how long the last commands may take to be sent.
+// farewell is the time limit for sending the last commands.
 const farewell = 200 * time.Millisecond
 
-// A link sends commands over a connection, of which the peer may never read: then
-// the commands that are being sent wait, and so do the latest ones after them, and
-// nobody and nothing else.
+// A link sends commands over a connection. If the peer never reads, only the commands that are
+// being sent and the latest ones after them wait.
 type link struct {
 	conn net.Conn
-	next chan []byte // the latest commands, all that there are to know
+	next chan []byte // the latest commands, which replace earlier ones
 	done chan struct{}
 	end  sync.Once
 }
@@ -23,7 +22,7 @@ func newLink(conn net.Conn) *link {
 	return &link{conn: conn, next: make(chan []byte, 1), done: make(chan struct{})}
 }
 
-// run sends until the link is closed, or nothing can be sent.
+// run sends commands until the link is closed or sending fails.
 func (l *link) run() {
 	defer close(l.done)
 	for commands := range l.next {
@@ -33,8 +32,8 @@ func (l *link) run() {
 	}
 }
 
-// post has commands sent instead of those that wait. It is not called at the same
-// time as itself, nor after close.
+// post sends commands, and replaces commands that are still waiting. It must not be called
+// concurrently, nor after close.
 func (l *link) post(commands []byte) {
 	select {
 	case <-l.next:
@@ -43,12 +42,12 @@ func (l *link) post(commands []byte) {
 	l.next <- commands
 }
 
-// finish has the last commands sent, and closes the link.
+// finish sends the last commands, and closes the link.
 func (l *link) finish(commands []byte) {
 	l.conn.SetWriteDeadline(time.Now().Add(farewell))
 	l.post(commands)
 	l.close()
 }
 
-// close ends run when the commands that wait are sent.
+// close makes run end when the waiting commands have been sent.
 func (l *link) close() { l.end.Do(func() { close(l.next) }) }

@@ -9,8 +9,8 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// How long to wait before connecting again: twice as long each time, and as short
-// as at first after a connection that has lasted.
+// How long to wait before the next attempt to connect. The time doubles with each attempt, and
+// starts anew after a connection that has lasted.
 const (
 	minBackoff = 100 * time.Millisecond
 	maxBackoff = 5 * time.Second
@@ -21,11 +21,11 @@ type outbound struct {
 	address string
 
 	// Guarded by the Source's lock.
-	link *link // nil while not connected
+	link *link // nil if not connected
 	vm   outcome.VM
 }
 
-// keep stays connected until the context is done.
+// keep keeps a connection until the context is done.
 func (s *Source) keep(ctx context.Context, o *outbound) {
 	backoff := minBackoff
 	failing := false
@@ -53,7 +53,7 @@ func dial(ctx context.Context, address string) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", address)
 }
 
-// sleep waits, or until the context is done.
+// sleep waits for a time, or until the context is done.
 func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -63,8 +63,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// command sends commands over a connection until it ends. What the wrapper has to
-// say there is nothing that we know of.
+// command sends commands over a connection until the connection ends. It ignores what the wrapper
+// sends.
 func (s *Source) command(ctx context.Context, o *outbound, conn net.Conn) {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
@@ -76,14 +76,14 @@ func (s *Source) command(ctx context.Context, o *outbound, conn net.Conn) {
 	s.running.Go(func() {
 		l.run()
 		if !s.isClosed() {
-			conn.Close() // it takes no commands: try another
+			conn.Close() // the wrapper accepts no commands, so connect again
 		}
 	})
 	io.Copy(io.Discard, conn)
 	s.disconnected(o)
 }
 
-// connected takes note of a connection, false where the source is closed.
+// connected records a connection. It returns false if the source is closed.
 func (s *Source) connected(o *outbound, l *link, vm outcome.VM) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,22 +21,21 @@ import (
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
-// departed are the peers on this host that have closed their end already: the kernel does not
-// know any more whose it was.
+// departed stands for peers on this host that have already closed their end. The kernel no longer
+// knows their user.
 const departed = "clients that have disconnected already"
 
-// owners finds the users and the VMs that connections belong to.
+// owners finds the users and the VMs of connections.
 type owners struct {
 	finder vm.Finder
 
-	// answers says that sock_diag has found a socket. From then on it is believed when it
-	// finds none: a kernel without it says the same.
+	// answers means that sock_diag has found a socket before. Before that, the answer that a
+	// socket does not exist is ignored, because a kernel without sock_diag gives the same answer.
 	answers atomic.Bool
 }
 
-// of finds the Erlang VM of this host that has the other end of a connection,
-// so that its instances are told to be of the same VM whichever way they come.
-// It is false where there is none that we can see.
+// of finds the Erlang VM of this host at the other end of a connection, so that its instances
+// belong to the same VM whichever way they arrive. It returns false if no such VM is visible.
 func (o *owners) of(ctx context.Context, conn net.Conn) (outcome.VM, bool) {
 	ours, theirs := addrPort(conn.LocalAddr()), addrPort(conn.RemoteAddr())
 	if !theirs.Addr().IsLoopback() {
@@ -58,15 +57,15 @@ func (o *owners) of(ctx context.Context, conn net.Conn) (outcome.VM, bool) {
 	return outcome.VM{}, false
 }
 
-// user names who is at the other end of a connection: a user of this host, departed, or else
-// the address of a host.
+// user describes the other end of a connection: a user of this host, departed, or else the
+// address of a host.
 func (o *owners) user(conn net.Conn) string {
 	ours, theirs := addrPort(conn.LocalAddr()), addrPort(conn.RemoteAddr())
 	if !theirs.Addr().IsLoopback() {
 		return theirs.Addr().String()
 	}
 	socket, ok := o.socket(theirs, ours)
-	if !ok || socket.inode == 0 { // of a closed one the kernel says that it is of user 0
+	if !ok || socket.inode == 0 { // for a closed socket the kernel reports user 0
 		return departed
 	}
 	return "user " + strconv.FormatUint(uint64(socket.user), 10)
@@ -85,13 +84,13 @@ func (o *owners) socket(local, remote netip.AddrPort) (socket, bool) {
 	return findSocket(local, remote)
 }
 
-// A socket is what the kernel says of one end of a connection.
+// A socket is the kernel's information about one end of a connection.
 type socket struct {
-	inode uint64 // 0 where no process has it any more
-	user  uint32 // the id of its owner
+	inode uint64 // 0 if no process has it open any more
+	user  uint32 // id of its owner
 }
 
-// addrPort returns an address of a TCP connection, with an IPv4 address as such.
+// addrPort returns an address of a TCP connection. It converts mapped IPv4 addresses.
 func addrPort(a net.Addr) netip.AddrPort {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
@@ -101,7 +100,7 @@ func addrPort(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(p.Addr().Unmap().WithZone(""), p.Port())
 }
 
-// findSocket finds the socket with these addresses in the tables of all.
+// findSocket finds the socket with these addresses in the kernel's tables.
 func findSocket(local, remote netip.AddrPort) (socket, bool) {
 	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		f, err := os.Open(name)
@@ -117,8 +116,7 @@ func findSocket(local, remote netip.AddrPort) (socket, bool) {
 	return socket{}, false
 }
 
-// readSocket looks for a socket in a table of those of the kernel, as described in
-// Documentation/networking/proc_net_tcp.rst.
+// readSocket searches a kernel table of sockets, see Documentation/networking/proc_net_tcp.rst.
 func readSocket(table io.Reader, local, remote netip.AddrPort) (socket, bool) {
 	lines := bufio.NewScanner(table)
 	for lines.Scan() {
@@ -138,8 +136,8 @@ func readSocket(table io.Reader, local, remote netip.AddrPort) (socket, bool) {
 	return socket{}, false
 }
 
-// kernelAddress reads ADDRESS:PORT, in hexadecimal digits: the address as words of
-// four bytes in the order of this machine. It is zero where that is none.
+// kernelAddress parses ADDRESS:PORT in hexadecimal digits. The address consists of words of four
+// bytes in the byte order of this machine. It returns zero for an invalid text.
 func kernelAddress(text string) netip.AddrPort {
 	digits, portDigits, _ := strings.Cut(text, ":")
 	ip, err := hex.DecodeString(digits)
@@ -157,7 +155,7 @@ func kernelAddress(text string) netip.AddrPort {
 	return netip.AddrPortFrom(address.Unmap(), uint16(port))
 }
 
-// maxFiles bounds the open files of a process that are looked at.
+// maxFiles limits the number of open files of a process that are examined.
 const maxFiles = 1 << 16
 
 // holdsSocket reports whether a process has a socket open.

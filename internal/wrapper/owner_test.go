@@ -28,8 +28,8 @@ func connected(t *testing.T, network, address string) (ours, theirs net.Conn) {
 	return ours, theirs
 }
 
-// The other end of a connection within this host is found among the files of the
-// process that has it, which here is this one, and no Erlang VM.
+// The other end of a connection within this host is found among the open files of its process.
+// Here that is this process, which is not an Erlang VM.
 func TestOwner(t *testing.T) {
 	for network, address := range map[string]string{"tcp4": "127.0.0.1:0", "tcp6": "[::1]:0", "tcp": "[::]:0"} {
 		ours, theirs := connected(t, network, address)
@@ -42,14 +42,14 @@ func TestOwner(t *testing.T) {
 			t.Errorf("%s: both ends are socket %d", network, own.inode)
 		}
 		if holdsSocket(os.Getppid(), inode) || holdsSocket(1<<30, inode) {
-			t.Errorf("%s: others hold it too", network)
+			t.Errorf("%s: another process holds the socket too", network)
 		}
 		asked, err := askSocket(addrPort(ours.RemoteAddr()), addrPort(ours.LocalAddr()))
 		if err != nil || asked != other {
-			t.Errorf("%s: asked for it, the kernel says %+v, %v, want %+v", network, asked, err, other)
+			t.Errorf("%s: the kernel returned %+v, %v, want %+v", network, asked, err, other)
 		}
 		if got, want := new(owners).user(ours), fmt.Sprintf("user %d", os.Getuid()); got != want {
-			t.Errorf("%s: it is of %s, want %s", network, got, want)
+			t.Errorf("%s: it belongs to %s, want %s", network, got, want)
 		}
 		if vm, found := new(owners).of(t.Context(), ours); found {
 			t.Errorf("%s: %v", network, vm)
@@ -57,7 +57,7 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// Tables of the kernel, with lines that are none.
+// Kernel tables of sockets are parsed, including invalid lines.
 func TestReadSocket(t *testing.T) {
 	const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 11 1

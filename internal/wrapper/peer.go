@@ -6,7 +6,7 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// A Direction says who connected to whom.
+// A Direction is the direction of a connection.
 type Direction uint8
 
 // The directions of connections.
@@ -29,15 +29,15 @@ func (d Direction) String() string {
 // A Peer is the other end of a connection.
 type Peer struct {
 	Address   string
-	VM        outcome.VM // zero where it is not known
+	VM        outcome.VM // zero if unknown
 	Direction Direction
 	Connected bool // false for an address to which we are not connected for now
 
-	// Active says that the peer was told to send instances. Whether it reads what
-	// it is told cannot be known.
+	// Active means that the peer has the order to send instances. Whether it reads its orders is
+	// unknown.
 	Active bool
 
 	Lines    uint64 // received on the connection
-	Rejected uint64 // of those, not understood
-	Unwanted uint64 // of those, instances that no outcome wants
+	Rejected uint64 // received lines that were not understood
+	Unwanted uint64 // received instances that belong to no outcome
 }

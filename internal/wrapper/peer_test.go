@@ -15,9 +15,9 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// A fake is a wrapper as published: it sends instances on a connection that it
-// makes and never reads, and is told what to do on its own listener, line by
-// line. It sends only when it is active, and only spans with a timeout.
+// A fake is a wrapper like the published one. It connects to send instances, and never reads that
+// connection. It reads commands line by line on its own listener. It sends only while it is
+// active, and only spans with a timeout.
 type fake struct {
 	t        *testing.T
 	listener net.Listener // for commands
@@ -25,7 +25,7 @@ type fake struct {
 	serving  sync.WaitGroup
 
 	mu       sync.Mutex
-	heard    []string // commands
+	heard    []string // received commands
 	active   bool
 	timeouts map[string]int64 // in ms
 	commands []net.Conn
@@ -65,7 +65,7 @@ func (f *fake) accept() {
 	}
 }
 
-// hangUp ends the connections for commands.
+// hangUp closes the connections for commands.
 func (f *fake) hangUp() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -75,7 +75,7 @@ func (f *fake) hangUp() {
 	f.commands = nil
 }
 
-// obey does what it is told on a connection.
+// obey follows the commands on a connection.
 func (f *fake) obey(conn io.ReadCloser) {
 	defer conn.Close()
 	for lines := bufio.NewScanner(conn); lines.Scan(); {
@@ -83,8 +83,7 @@ func (f *fake) obey(conn io.ReadCloser) {
 	}
 }
 
-// command understands timeouts with a fraction, in whichever locale they were
-// written, and takes the whole milliseconds of them.
+// command accepts timeouts with a fraction, in any locale, and uses their whole milliseconds.
 func (f *fake) command(text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -104,7 +103,7 @@ func (f *fake) command(text string) {
 	}
 }
 
-// connect connects to where instances go, instead of the connection before.
+// connect opens a new connection for instances, and replaces the previous one.
 func (f *fake) connect(s *Source) {
 	f.t.Helper()
 	conn, err := net.Dial("tcp", s.Addr().String())
@@ -117,15 +116,15 @@ func (f *fake) connect(s *Source) {
 	f.conn = conn
 }
 
-// listen has it read its commands on the connection for instances, as no
-// published wrapper does yet.
+// listen makes the fake read commands on the connection for instances, which no published wrapper
+// does yet.
 func (f *fake) listen() {
 	conn := f.conn
 	f.serving.Go(func() { f.obey(conn) })
 }
 
-// span sends an instance that begins and ends at these times in ns, or its
-// timeout. It is false where spans of the name are not sent.
+// span sends an instance that begins and ends at these times in ns, or its timeout. It returns
+// false if spans of this name are not sent.
 func (f *fake) span(w io.Writer, name string, begin, end int64, s outcome.Status) bool {
 	f.mu.Lock()
 	timeout, known := f.timeouts[name]
@@ -147,10 +146,11 @@ func (f *fake) write(w io.Writer, text string) {
 	}
 }
 
-// send sends text as it is.
+// send sends a text unchanged.
 func (f *fake) send(format string, args ...any) { f.write(f.conn, fmt.Sprintf(format, args...)) }
 
-// ready tells whether it was told these timeouts, and to send.
+// ready returns a function that reports whether the fake received these timeouts and the command
+// to send.
 func (f *fake) ready(timeouts map[string]int64) func() bool {
 	return func() bool {
 		f.mu.Lock()
@@ -164,7 +164,7 @@ func (f *fake) ready(timeouts map[string]int64) func() bool {
 	}
 }
 
-// await waits for something that must come to pass.
+// await waits until done returns true.
 func await(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	const patience = 30 * time.Second

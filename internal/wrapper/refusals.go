@@ -8,15 +8,15 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// maxReasons bounds the reasons for refusals that wait to be taken.
+// maxReasons limits the number of waiting reasons for refusals.
 const maxReasons = 20
 
-// refusals count the connections that were refused, by reason. They are not among the other
-// notices, where one that connects all the time leaves no room for them.
+// refusals count refused connections by reason. They are separate from other notices, because a
+// peer that connects all the time would leave no room for those.
 type refusals struct {
 	total   uint64            // since the beginning
-	waiting map[string]uint64 // by reason, since they were last taken
-	others  uint64            // of further reasons
+	waiting map[string]uint64 // by reason, since the last take
+	others  uint64            // for further reasons
 }
 
 func newRefusals() refusals { return refusals{waiting: make(map[string]uint64)} }
@@ -32,7 +32,7 @@ func (r *refusals) add(reason error) {
 	r.waiting[text]++
 }
 
-// take returns what was refused since it was last called, as notices of a time.
+// take returns the refusals since the last call as notices with the given time.
 func (r *refusals) take(now int64) []outcome.Notice {
 	var taken []outcome.Notice
 	for _, reason := range slices.Sorted(maps.Keys(r.waiting)) {

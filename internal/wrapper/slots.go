@@ -7,26 +7,27 @@ import (
 	"time"
 )
 
-// idle is how long a connection may be without an instance before another one may take
-// its place, where all places are taken.
+// idle is how long a connection must be without instances before another one may take its slot,
+// if all slots are taken.
 const idle = int64(10 * time.Second)
 
-// A slot is the place of a connection among those that are served.
+// A slot is the place of a served connection.
 type slot struct {
 	conn net.Conn
-	peer string // who is at the other end: a user of this host, or another host
-	used int64  // when an instance last came; before that, when it connected
+	peer string // the other end: a user of this host, or another host
+	used int64  // when an instance last arrived, or else when it connected
 
 	account *account // nil until the VM is known
 }
 
-// slots are the places of all connections, at most [MaxPeers].
+// slots are the slots of all connections, at most [MaxPeers].
 type slots map[*slot]bool
 
-// take gives a connection a place. Where all are taken, one of the peer with the most
-// connections makes room: that which has been without an instance for longest. A peer
-// that has as many as others replaces one of its own, and one without any the longest
-// unused of all, but only a connection that is idle. So nobody locks out another one.
+// take gives a connection a slot. If all are taken, the peer with the most connections loses the
+// one that has been without instances for longest. If no peer has clearly more connections than
+// this one, a new connection replaces only idle ones: a peer replaces its own connection, and a
+// peer without any replaces the one that has been idle for longest. So no peer locks out another
+// one.
 func (s slots) take(conn net.Conn, peer string, now int64) (*slot, *slot, error) {
 	var evicted *slot
 	if len(s) >= MaxPeers {
@@ -41,7 +42,7 @@ func (s slots) take(conn net.Conn, peer string, now int64) (*slot, *slot, error)
 	return added, evicted, nil
 }
 
-// victim returns the slot that makes room for a connection of a peer.
+// victim returns the slot to free for a connection of a peer.
 func (s slots) victim(peer string, now int64) (*slot, error) {
 	held := make(map[string]int)
 	for x := range s {
@@ -66,8 +67,8 @@ func (s slots) victim(peer string, now int64) (*slot, error) {
 	return victim, nil
 }
 
-// oldest returns that of some connections that has been without an instance for longest,
-// nil for no connections.
+// oldest returns the slot that has been without instances for longest among those that some
+// accepts, or nil.
 func (s slots) oldest(some func(*slot) bool) *slot {
 	var oldest *slot
 	for x := range s {

@@ -1,42 +1,36 @@
-// Package wrapper observes Erlang VMs through the published wrapper dqsd_otel,
-// which sends the instances of spans over TCP once it has been told to, and which
-// timeouts they have.
+// Package wrapper observes Erlang VMs through the published wrapper dqsd_otel. That wrapper sends
+// the instances of spans over TCP after it has got the order to do so, and their timeouts.
 //
-// A [Source] listens for wrappers, each of which connects and sends a line for
-// each instance that has ended:
+// A [Source] listens for wrappers. Each connects and sends a line for each instance that has ended:
 //
 //	n:NAME;b:BEGIN;e:END;s:STATUS
 //
-// with times in nanoseconds of the wrapper's wall clock, and a status of ok, fa
-// (failure) or to (timeout). What a wrapper has to know it is told on that
-// connection, and on one to its own listener for commands, where the
-// configuration has its address: the wrapper knows either the one or the other
-// way. It is told all of it at the beginning of each connection, and again when
-// the plan changes:
+// with times in nanoseconds of the wrapper's wall clock, and a status of ok, fa (failure) or to
+// (timeout). The Source sends its orders on that connection, and on a connection to the wrapper's
+// own listener for commands, if the configuration has its address: a wrapper knows one of the two
+// ways. It sends all orders at the beginning of each connection, and again when the plan changes:
 //
 //	start_stub
 //	set_timeout;NAME;MILLISECONDS
 //
-// The timeout is dMax in whole milliseconds, rounded up. What takes longer than
-// dMax has timed out at start + dMax, whatever the wrapper says of it. A timeout
-// before dMax, which a wrapper reports when it was told another one before or by
-// somebody else, is lost as cut: how the instance would have ended is not known.
+// The timeout is dMax in whole milliseconds, rounded up. An instance that takes longer than dMax
+// has timed out at start + dMax, even if the wrapper reports another end. A wrapper reports a timeout
+// before dMax if an earlier order or another client set a shorter timeout. Such an instance is lost
+// as cut, because its real end is not known.
 //
 // # Time
 //
-// Ends are converted to CLOCK_MONOTONIC by the difference of our own two clocks;
-// delays stay as they are sent. An instance has ended when it is received: an end
-// that is ahead of our clock by up to 100 ms is taken as the present. One further
-// ahead is lost as missed, and so is one in a window that was collected: both
-// mean that the clocks of two hosts differ, or, for the latter, that lines came
-// late. A notice says by how much.
+// Ends are converted to CLOCK_MONOTONIC by the difference of our own two clocks; delays stay as
+// they are sent. An instance has ended when it is received: an end that is ahead of our clock by up
+// to 100 ms counts as the present. An end further ahead, or in a window that was already
+// collected, is lost as missed. Both mean that the clocks of two hosts differ; the latter may
+// also mean that lines came late. A notice gives the difference.
 //
 // # Counts
 //
-// Ends are the lines of a window, and Starts always 0: wrappers do not send them.
-// So there are no orphans and no late ends either, and a span that is open when a
-// VM dies is not known to have been there. Instances have no ID, parent or
-// process.
+// Ends are the lines of a window, and Starts are always 0, because wrappers do not send starts. So
+// there are no orphans and no late ends either, and a span that is open when a VM dies is unknown.
+// Instances have no ID, parent or process.
 package wrapper
 
 import (
@@ -55,36 +49,33 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// MaxPeers is how many wrappers may be connected at a time.
+// MaxPeers is the largest number of wrappers that may be connected at a time.
 const MaxPeers = 64
 
-// ErrRemote says that an address is not one of this host, which was not allowed.
+// ErrRemote means that an address belongs to another host, which was not allowed.
 var ErrRemote = errors.New("not an address of this host alone: the protocol has neither encryption nor authentication; allow remote wrappers if the network may be trusted")
 
 var errClosed = fmt.Errorf("closed: %w", outcome.ErrEnded)
 
-// keepAlive finds out within half a minute that a peer is gone without a word.
+// keepAlive detects within half a minute that a peer has disappeared silently.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 
 // A Config describes a [Source].
 type Config struct {
-	// Listen is the host:port where wrappers connect to send instances, as
-	// 127.0.0.1:8080.
+	// Listen is the host:port where wrappers connect to send instances, such as 127.0.0.1:8080.
 	Listen string
 
-	// Connect are the host:port of wrappers' own listeners for commands, as
-	// 127.0.0.1:8081.
+	// Connect are the host:port of wrappers' own listeners for commands, such as 127.0.0.1:8081.
 	Connect []string
 
-	// Remote allows addresses and peers that are not of this host.
+	// Remote allows addresses and peers of other hosts.
 	Remote bool
 
-	Plan outcome.Plan // the first; each spec has a Wrapper, the name of its spans
+	Plan outcome.Plan // the first plan; each spec has a Wrapper, the name of its spans
 }
 
-// A Source receives the instances that wrappers send. The methods of
-// [outcome.Source] are called from one goroutine; Peers, Start, Stop, Started
-// and Addr from any.
+// A Source receives the instances that wrappers send. One goroutine calls the methods of
+// [outcome.Source]. Any goroutine may call Peers, Start, Stop, Started and Addr.
 type Source struct {
 	clock    clock
 	owner    func(context.Context, net.Conn) (outcome.VM, bool)
@@ -99,12 +90,13 @@ type Source struct {
 
 	mu        sync.Mutex
 	closed    bool
-	active    bool  // wrappers are to send
-	next      int64 // where the window begins that is collected next
-	slots     slots // of connections, also those that are not in peers yet
+	active    bool  // wrappers have the order to send
+	next      int64 // beginning of the next window to collect
+	began     int64 // beginning of the first window
+	slots     slots // slots of connections, including those that are not in peers yet
 	limits    limits
 	refusals  refusals
-	strays    outcome.Rejected // in the window, of connections that left no book
+	strays    outcome.Rejected // rejected lines in the window, from connections without a book
 	peers     map[*inbound]bool
 	outbounds []*outbound
 	links     map[*link]bool
@@ -113,9 +105,9 @@ type Source struct {
 
 var _ outcome.Source = (*Source)(nil)
 
-// New listens for wrappers, and connects to others. An error wraps [ErrRemote]
-// where an address is not of this host, and [ErrPlan] where the plan cannot be
-// followed. The caller closes the source.
+// New listens for wrappers, and connects to others. An error wraps [ErrRemote] if an address
+// belongs to another host, and [ErrPlan] if the plan cannot be followed. The caller closes the
+// source.
 func New(cfg Config) (*Source, error) {
 	o := new(owners)
 	return newSource(cfg, systemClock(), o.of, o.user)
@@ -132,6 +124,7 @@ func newSource(cfg Config, c clock, owner func(context.Context, net.Conn) (outco
 		notices:  intake.NewNotices(c.now),
 		active:   true,
 		next:     cfg.Plan.From,
+		began:    cfg.Plan.From,
 		peers:    make(map[*inbound]bool),
 		links:    make(map[*link]bool),
 		books:    make(map[outcome.VM]*account),
@@ -158,7 +151,7 @@ func newSource(cfg Config, c clock, owner func(context.Context, net.Conn) (outco
 	return s, nil
 }
 
-// begin starts what goes on until Close.
+// begin starts the goroutines that run until Close.
 func (s *Source) begin(connect []string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
@@ -170,7 +163,7 @@ func (s *Source) begin(connect []string) {
 	}
 }
 
-// checkAddress refuses addresses that are none, or not of this host alone.
+// checkAddress rejects invalid addresses, and those that are not limited to this host.
 func checkAddress(address string, remote bool) error {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return fmt.Errorf("%q: %w", address, err)
@@ -188,9 +181,9 @@ func checkAddress(address string, remote bool) error {
 // Addr returns the address where wrappers connect.
 func (s *Source) Addr() net.Addr { return s.listener.Addr() }
 
-// Plan implements [outcome.Source]. Wrappers are told the new timeouts at once,
-// which then hold for what starts while the plan before is still in force: where
-// they are shorter, spans that last longer are cut. The error wraps [ErrPlan].
+// Plan implements [outcome.Source]. Wrappers get the new timeouts at once, and use them for
+// instances that start while the old plan is still in force. If the new timeouts are shorter,
+// spans that last longer are cut. The error wraps [ErrPlan].
 func (s *Source) Plan(_ context.Context, p outcome.Plan) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,8 +195,7 @@ func (s *Source) Plan(_ context.Context, p outcome.Plan) error {
 	if err != nil {
 		return err
 	}
-	// What is accounted for under the lock of a book after replan had it goes by
-	// the new schedule.
+	// Lines that are counted under the lock of a book after its replan use the new schedule.
 	s.schedule.Store(&changed)
 	for _, b := range s.books {
 		b.replan(changed, p.From)
@@ -212,24 +204,24 @@ func (s *Source) Plan(_ context.Context, p outcome.Plan) error {
 	return nil
 }
 
-// commands returns what wrappers have to know, and is called under the lock.
+// commands returns the present commands for wrappers. The caller holds the lock.
 func (s *Source) commands() []byte { return commands(s.active, (*s.schedule.Load()).Specs()) }
 
-// post sends it to all.
+// post sends the commands to all wrappers.
 func (s *Source) post() {
 	for l := range s.links {
 		l.post(s.commands())
 	}
 }
 
-// Start tells the wrappers to send instances, as it is from the beginning.
+// Start orders the wrappers to send instances. This is the initial state.
 func (s *Source) Start() { s.activate(true) }
 
-// Stop tells the wrappers to send no instances. What they send all the same is
-// counted.
+// Stop orders the wrappers to stop sending instances. Instances that they send nevertheless still
+// count.
 func (s *Source) Stop() { s.activate(false) }
 
-// Started reports whether the wrappers are told to send instances.
+// Started reports whether the wrappers have the order to send instances.
 func (s *Source) Started() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -297,8 +289,8 @@ func (s *Source) Watch(context.Context) []outcome.Notice {
 	return append(s.notices.Take(), s.refusals.take(s.clock.now())...)
 }
 
-// Peers returns the wrappers that are connected, by address, and the listeners
-// that we connect to, in the order of the configuration.
+// Peers returns the connected wrappers, sorted by address, and the listeners to which we connect,
+// in the order of the configuration.
 func (s *Source) Peers() []Peer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -313,15 +305,15 @@ func (s *Source) Peers() []Peer {
 	return peers
 }
 
-// Refused returns how many connections were refused since the beginning.
+// Refused returns the number of connections that were refused since the beginning.
 func (s *Source) Refused() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.refusals.total
 }
 
-// Close tells the wrappers to stop, waits a moment for that to be sent, and closes
-// all connections.
+// Close orders the wrappers to stop, waits briefly until the order is sent, and closes all
+// connections.
 func (s *Source) Close() error {
 	s.mu.Lock()
 	if s.closed {

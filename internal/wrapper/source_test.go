@@ -27,11 +27,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// start is where the first window of the tests begins, in a time of their own: it
-// is one hour later when they send, and the wall clock shows the same.
+// start is the beginning of the first window of the tests, on the tests' own clock. Instances are
+// sent one hour later, and the wall clock shows the same time.
 const start = int64(time.Hour)
 
-// A rig is a source with a clock and an idea of who its peers are.
+// A rig is a source with a test clock, and with test functions for the owners of its peers.
 type rig struct {
 	*Source
 	t    *testing.T
@@ -39,8 +39,8 @@ type rig struct {
 	seen []string // notices
 
 	mu    sync.Mutex
-	user  string                                  // at the other end of what connects
-	owner func(net.Conn) (vm outcome.VM, ok bool) // the VM there, nil for none
+	user  string                                  // user at the other end of new connections
+	owner func(net.Conn) (vm outcome.VM, ok bool) // VM at the other end, if any
 }
 
 // newRig listens, and connects to these wrappers.
@@ -65,7 +65,7 @@ func newRig(t *testing.T, p outcome.Plan, wrappers ...*fake) *rig {
 	return r
 }
 
-// as has what connects from now on be of a user.
+// as makes new connections belong to a user.
 func (r *rig) as(user string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,7 +84,7 @@ func (r *rig) peerOf(conn net.Conn) string {
 	return r.user
 }
 
-// ownedBy has what connects from now on be of VMs.
+// ownedBy sets the owner of new connections.
 func (r *rig) ownedBy(owner func(net.Conn) (outcome.VM, bool)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,7 +100,7 @@ func (r *rig) ownerOf(_ context.Context, conn net.Conn) (outcome.VM, bool) {
 	return r.owner(conn)
 }
 
-// awaitLines waits until all connections together have received so many lines.
+// awaitLines waits until all connections together have received n lines.
 func (r *rig) awaitLines(n uint64) {
 	r.t.Helper()
 	await(r.t, fmt.Sprintf("%d lines", n), func() bool {
@@ -112,7 +112,7 @@ func (r *rig) awaitLines(n uint64) {
 	})
 }
 
-// awaitPeers waits until so many wrappers have connected and not gone.
+// awaitPeers waits until n wrappers are connected.
 func (r *rig) awaitPeers(n int) {
 	r.t.Helper()
 	await(r.t, fmt.Sprintf("%d peers", n), func() bool {
@@ -149,7 +149,7 @@ func (r *rig) noticed(pattern string) {
 
 var here = outcome.VM{Node: "127.0.0.1"}
 
-// A wrapper that is told what to do on its own listener, as published.
+// A wrapper gets commands on its own listener, as the published one does.
 func TestOwnListener(t *testing.T) {
 	f := newFake(t)
 	r := newRig(t, plan(start, spec("a", 20)), f)
@@ -158,7 +158,7 @@ func TestOwnListener(t *testing.T) {
 	sendsAndCounts(t, r, f)
 }
 
-// A wrapper that is told what to do where it sends.
+// A wrapper gets commands on the connection on which it sends.
 func TestSameSocket(t *testing.T) {
 	f := newFake(t)
 	r := newRig(t, plan(start, spec("a", 20)))
@@ -172,7 +172,7 @@ func sendsAndCounts(t *testing.T, r *rig, f *fake) {
 	t.Helper()
 	f.span(f.conn, "a", start, start+5*ms, outcome.Success)
 	f.span(f.conn, "a", start, start+6*ms, outcome.Failure)
-	f.span(f.conn, "a", start, start+90*ms, outcome.Success) // timed out
+	f.span(f.conn, "a", start, start+90*ms, outcome.Success) // has timed out
 	if f.span(f.conn, "b", start, start+ms, outcome.Success) {
 		t.Error("a span without a timeout was sent")
 	}
@@ -199,13 +199,13 @@ func sendsAndCounts(t *testing.T, r *rig, f *fake) {
 	await(t, "the last command", func() bool { return !f.ready(nil)() })
 }
 
-// A truth is what was sent, counted by itself.
+// A truth counts what was sent, independently.
 type truth struct {
 	mu     sync.Mutex
 	counts map[string]map[int64]*outcome.Counts // by outcome and window
 }
 
-// add counts an instance by the rules, with bins of 1 ms.
+// add counts an instance according to the rules, with bins of 1 ms.
 func (tr *truth) add(name string, dMax int, begin, end int64, s outcome.Status) {
 	delay := end - begin
 	if delay > int64(dMax)*ms {
@@ -231,16 +231,16 @@ func (tr *truth) add(name string, dMax int, begin, end int64, s outcome.Status) 
 	}
 }
 
-// rubbish are lines that must be rejected and disturb nothing.
+// rubbish are lines that must be rejected without any effect on others.
 var rubbish = []string{
 	"n:a;b:1,5;e:2,5;s:ok\n", "n:a;b:5;e:2;s:ok\r\n", "n:a;b:5;e:7;s:no\n", "\n", "n:x\x00;b:5;e:7;s:ok\n",
 	"n:" + strings.Repeat("x", 3000) + ";b:5;e:7;s:ok\n", strings.Repeat("y", 1<<20) + "\n",
 }
 
-// 300 000 instances over three connections as fast as they go, with rubbish in
-// between and connections that end and come back: all are counted, in the right
-// window, bin and outcome.
-func TestNothingIsLost(t *testing.T) {
+// 300 000 instances arrive over three connections as fast as possible, with rubbish in between
+// and with connections that end and come back. All are counted, in the right window, bin and
+// outcome.
+func TestCountsAllInstances(t *testing.T) {
 	const each, rounds, windows = 20_000, 5, 10
 	outcomes := map[string]int{"a": 20, "a;b:1;e:2": 30, "with spaces": 7}
 	var specs []outcome.Spec
@@ -275,12 +275,12 @@ func TestNothingIsLost(t *testing.T) {
 				}
 				if random.IntN(2) == 0 {
 					bad.Add(1)
-					out.WriteString("n:a;b:5;e:7;s:o") // and no more
+					out.WriteString("n:a;b:5;e:7;s:o") // the line ends here
 				}
 				if err := out.Flush(); err != nil {
 					t.Error(err)
 				}
-				f.conn.(*net.TCPConn).CloseWrite() // it has unread commands, so that Close would drop what is not sent yet
+				f.conn.(*net.TCPConn).CloseWrite() // the connection has unread commands, so Close would drop data that is not sent yet
 			}
 		})
 	}
@@ -306,7 +306,7 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
-// addTo adds the counts of a VM to those of all.
+// addTo adds the counts of a VM to the total.
 func addTo(all map[string]map[int64]*outcome.Counts, n int64, c outcome.Counts) {
 	if all[c.Outcome] == nil {
 		all[c.Outcome] = make(map[int64]*outcome.Counts)
@@ -328,20 +328,20 @@ func addTo(all map[string]map[int64]*outcome.Counts, n int64, c outcome.Counts) 
 	}
 }
 
-// What is rejected is counted, for its outcome too where that is certain, and the
-// last line is shown.
+// Rejected lines are counted, also for their outcome if that is certain, and the last one is
+// shown.
 func TestRejected(t *testing.T) {
 	f := newFake(t)
 	r := newRig(t, plan(start, spec("a", 20)))
 	f.connect(r.Source)
 	f.send("n:a;b:7;e:5;s:ok\nn:b;b:7;e:5;s:ok\nn:a;b:1;e:2\nn:a;b:1;e:%d;s:maybe\n", start)
 	r.awaitLines(4)
-	r.noticed(`^127.0.0.1: [1-4] lines rejected, the last one "n:a;b:1;e:3600000000000;s:maybe": the status is none of ok, fa and to$`)
+	r.noticed(`^127.0.0.1: [1-4] lines rejected, the last one "n:a;b:1;e:3600000000000;s:maybe": the status is not ok, fa or to$`)
 	if p := r.Peers(); len(p) != 1 || p[0].Lines != 4 || p[0].Rejected != 4 || p[0].VM != here {
 		t.Errorf("peers %+v", p)
 	}
 	b := r.collect(plan(start).At(0))
-	want := outcome.Rejected{Count: 4, Last: `"n:a;b:1;e:3600000000000;s:maybe": the status is none of ok, fa and to`}
+	want := outcome.Rejected{Count: 4, Last: `"n:a;b:1;e:3600000000000;s:maybe": the status is not ok, fa or to`}
 	if diff := cmp.Diff(want, b.Rejected); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -349,11 +349,11 @@ func TestRejected(t *testing.T) {
 		t.Errorf("loss %+v", got)
 	}
 	if b := r.collect(plan(start).At(1)); b.Rejected != (outcome.Rejected{}) {
-		t.Errorf("rejected again: %+v", b.Rejected)
+		t.Errorf("rejected lines counted again: %+v", b.Rejected)
 	}
 }
 
-// Spans that no outcome wants are counted with the peer, and noted once.
+// Spans that belong to no outcome are counted for the peer, with one notice.
 func TestUnwanted(t *testing.T) {
 	f := newFake(t)
 	r := newRig(t, plan(start, spec("a", 20)))
@@ -362,13 +362,13 @@ func TestUnwanted(t *testing.T) {
 		f.send("n:other;b:%d;e:%d;s:ok\n", start, start)
 	}
 	r.awaitLines(3)
-	r.noticed(`^127.0.0.1 sends spans named "other", which no outcome wants$`)
+	r.noticed(`^127.0.0.1 sends spans named "other", which no outcome observes$`)
 	if p := r.Peers(); p[0].Unwanted != 3 || p[0].Rejected != 0 {
 		t.Errorf("peers %+v", p)
 	}
 }
 
-// Instances that end in the future, or too long ago, are missed, and said so.
+// Instances that end in the future, or too long ago, are missed, with a notice.
 func TestClockOff(t *testing.T) {
 	f, g := newFake(t), newFake(t)
 	r := newRig(t, plan(start, spec("a", 20)))
@@ -387,7 +387,27 @@ func TestClockOff(t *testing.T) {
 	}
 }
 
-// An end slightly in the future is now, and the delay what it was.
+// Instances that ended before the observation began are not late if they arrive before the first
+// window is collected.
+func TestEndedBeforeTheObservation(t *testing.T) {
+	f := newFake(t)
+	r := newRig(t, plan(start, spec("a", 20)))
+	r.now.Store(start - 300*ms)
+	f.connect(r.Source)
+	f.send("n:a;b:%d;e:%d;s:ok\n", start-320*ms, start-310*ms)
+	r.awaitLines(1)
+	r.now.Store(start + 20*ms)
+	f.send("n:a;b:%d;e:%d;s:ok\n", start-30*ms, start-10*ms)
+	r.awaitLines(2)
+	if notices := r.Watch(t.Context()); slices.ContainsFunc(notices, func(n outcome.Notice) bool { return strings.Contains(n.Text, "too late") }) {
+		t.Errorf("%v", notices)
+	}
+	r.collect(plan(start).At(0))
+	f.send("n:a;b:%d;e:%d;s:ok\n", start-30*ms, start-10*ms)
+	r.noticed(`^instances of 127.0.0.1 come 110ms too late to be counted`)
+}
+
+// An end slightly in the future counts as the present. The delay does not change.
 func TestClockSlightlyAhead(t *testing.T) {
 	f := newFake(t)
 	everything := spec("a", 20)
@@ -404,7 +424,7 @@ func TestClockSlightlyAhead(t *testing.T) {
 	}
 }
 
-// Instances are in the order of their ends, those of all outcomes and VMs.
+// Instances of all outcomes and VMs are sorted by their ends.
 func TestInstances(t *testing.T) {
 	f, g := newFake(t), newFake(t)
 	a, b, c := spec("a", 20), spec("b", 20), spec("c", 20)
@@ -436,9 +456,9 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-// A VM has counts while it is connected, and until its last window was collected if it has sent
-// an instance. One that comes back is the same, and a second one another.
-func TestWhoIsThere(t *testing.T) {
+// A VM has counts while it is connected. If it has sent an instance, it has counts until its last
+// window was collected. A VM that comes back is the same, and a second one is different.
+func TestVMsWithCounts(t *testing.T) {
 	f, g := newFake(t), newFake(t)
 	r := newRig(t, plan(start, spec("a", 20)))
 	n := uint64(0)
@@ -474,7 +494,7 @@ func TestWhoIsThere(t *testing.T) {
 	check("127.0.0.1 (2)")
 }
 
-// A wrapper's listener that goes away is connected to again, and told everything.
+// If a wrapper's listener goes away, the source connects again and sends all commands.
 func TestConnectsAgain(t *testing.T) {
 	f := newFake(t)
 	r := newRig(t, plan(start, spec("a", 20)), f)
@@ -489,8 +509,8 @@ func TestConnectsAgain(t *testing.T) {
 	r.noticed("^connected to " + f.address())
 }
 
-// A listener that is not there is said so, once, and does not hold up the end.
-func TestConnectsToNobody(t *testing.T) {
+// A listener that does not exist gives one notice, and does not delay Close.
+func TestConnectsToMissingListener(t *testing.T) {
 	f := newFake(t)
 	f.listener.Close()
 	r := newRig(t, plan(start, spec("a", 20)), f)
@@ -501,8 +521,8 @@ func TestConnectsToNobody(t *testing.T) {
 	}
 }
 
-// A wrapper that never reads its socket is told more than fits into all buffers,
-// and nothing waits for it: neither what it sends, nor others, nor the end.
+// A wrapper that never reads its socket gets more commands than fit into all buffers. Nothing
+// waits for it: neither its own instances, nor other wrappers, nor Close.
 func TestPeerThatNeverReads(t *testing.T) {
 	var specs []outcome.Spec
 	for n := range 3000 {
@@ -523,8 +543,8 @@ func TestPeerThatNeverReads(t *testing.T) {
 	await(t, "the commands of another", g.ready(map[string]int64{specs[2999].Wrapper: 20}))
 }
 
-// A wrapper that closes its connection and has not read what it was told, so that
-// the connection is reset: what had been received by then counts.
+// A wrapper closes its connection without reading its commands, so that the connection is reset.
+// Everything that was received before counts.
 func TestReset(t *testing.T) {
 	f := newFake(t)
 	r := newRig(t, plan(start, spec("a", 20)))
@@ -538,7 +558,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// There is an end to how many wrappers may connect, and room again when one goes.
+// The number of connected wrappers is limited. When one leaves, there is room again.
 func TestTooManyPeers(t *testing.T) {
 	r := newRig(t, plan(start, spec("a", 20)))
 	var all []*fake
@@ -563,8 +583,8 @@ func TestTooManyPeers(t *testing.T) {
 	})
 }
 
-// A user who takes all places locks out nobody else: the oldest of that user's
-// connections that send nothing goes, and never one of a user with fewer.
+// A user who takes all slots does not lock out others. The oldest idle connection of that user is
+// closed, and never one of a user with fewer connections.
 func TestIdlePeersMakeRoom(t *testing.T) {
 	r := newRig(t, plan(start, spec("a", 20)))
 	r.as("user 7")
@@ -589,8 +609,8 @@ func TestIdlePeersMakeRoom(t *testing.T) {
 	r.awaitLines(21)
 }
 
-// Where each user has one connection, a new user gets the place of one that is idle, and
-// none where all are in use.
+// If each user has one connection, a new user takes the slot of an idle one. If all are in use,
+// the new user gets none.
 func TestManyPeers(t *testing.T) {
 	r := newRig(t, plan(start, spec("a", 20)))
 	for n := range MaxPeers {
@@ -611,7 +631,7 @@ func TestManyPeers(t *testing.T) {
 	r.awaitPeers(MaxPeers)
 }
 
-// Of one user's connections, one that has sent nothing for long makes room for another.
+// A connection that has been idle for long makes room for another one of the same user.
 func TestIdleConnectionOfTheSameUserMakesRoom(t *testing.T) {
 	r := newRig(t, plan(start, spec("a", 20)))
 	var all []*fake
@@ -622,7 +642,7 @@ func TestIdleConnectionOfTheSameUserMakesRoom(t *testing.T) {
 	}
 	r.awaitPeers(MaxPeers)
 	r.now.Add(idle)
-	for n, f := range all[1:] { // all but one are in use
+	for n, f := range all[1:] { // all except one are in use
 		f.send("n:a;b:%d;e:%d;s:ok\n", start, start+ms)
 		r.awaitLines(uint64(n + 1))
 	}
@@ -670,7 +690,7 @@ func (elsewhere) RemoteAddr() net.Addr {
 	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort("192.0.2.1:40000"))
 }
 
-// What cannot be listened on, or is no address, is an error.
+// Invalid addresses, and addresses on which listening is impossible, give an error.
 func TestBadAddress(t *testing.T) {
 	r := newRig(t, plan(start))
 	for _, address := range []string{"", "127.0.0.1", "127.0.0.1:x", r.Addr().String()} {
@@ -683,7 +703,7 @@ func TestBadAddress(t *testing.T) {
 	}
 }
 
-// With the clocks of the machine an instance of just now is in the present window.
+// With the machine's clocks a new instance belongs to the present window.
 func TestPresent(t *testing.T) {
 	p := outcome.Plan{From: monotonic.Now(), Window: time.Hour, Specs: []outcome.Spec{spec("a", 20)}}
 	s, err := New(Config{Listen: "127.0.0.1:0", Plan: p})
@@ -702,7 +722,7 @@ func TestPresent(t *testing.T) {
 	}
 }
 
-// Windows are collected one after the other, and none after the end.
+// Windows are collected in order, and none after the end.
 func TestCollectInOrder(t *testing.T) {
 	r := newRig(t, plan(start, spec("a", 20)))
 	for _, n := range []uint64{1, 3} {
@@ -723,7 +743,7 @@ func TestCollectInOrder(t *testing.T) {
 	}
 }
 
-// Directions have the names that people see.
+// Directions have the expected names.
 func TestDirections(t *testing.T) {
 	for d, want := range map[Direction]string{Inbound: "inbound", Outbound: "outbound", 7: "Direction(7)"} {
 		if d.String() != want {
@@ -732,7 +752,7 @@ func TestDirections(t *testing.T) {
 	}
 }
 
-// BenchmarkSocket receives lines over a connection of this machine, per line.
+// BenchmarkSocket measures receiving a line over a connection within this machine.
 func BenchmarkSocket(b *testing.B) {
 	p := outcome.Plan{From: monotonic.Now(), Window: time.Hour, Specs: []outcome.Spec{spec("worker_1", 50)}}
 	s, err := New(Config{Listen: "127.0.0.1:0", Plan: p})

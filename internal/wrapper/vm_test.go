@@ -14,9 +14,8 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// An Erlang VM that connects is recognised, so that its instances are told to be
-// of the same VM as those observed with eBPF, and its times are those of this
-// machine.
+// An Erlang VM that connects is recognised. Its instances belong to the same VM as those observed
+// with eBPF, and its times are converted to this machine's clock.
 func TestErlangVM(t *testing.T) {
 	v := vmtest.Start(t, erlang.Options{Args: []string{
 		"-sname", "wrapped@localhost", "-start_epmd", "false", "-erl_epmd_port", "43721",

@@ -8,23 +8,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Numbers of linux/sock_diag.h, linux/inet_diag.h and linux/tcp.h.
+// Constants of linux/sock_diag.h, linux/inet_diag.h and linux/tcp.h.
 const (
 	diagByFamily  = 20
 	diagHeader    = 16 // bytes of nlmsghdr
 	diagRequest   = 56 // bytes of inet_diag_req_v2
 	diagReply     = 72 // bytes of inet_diag_msg
-	diagAddresses = 4  // where a reply has its inet_diag_sockid
-	diagUser      = 64 // where a reply has the user's id, then the inode
+	diagAddresses = 4  // offset of inet_diag_sockid in a reply
+	diagUser      = 64 // offset of the user's id in a reply; the inode follows
 	tcpListen     = 10
 )
 
-// errDiag says that the kernel did not answer what was asked.
-var errDiag = errors.New("sock_diag: no answer that is understood")
+// errDiag means that the kernel's answer is missing or invalid.
+var errDiag = errors.New("sock_diag: unknown answer")
 
-// askSocket asks the kernel for one socket by its addresses, as described in sock_diag(7). That
-// takes the same time however many sockets there are. The error is unix.ENOENT where there is
-// none.
+// askSocket asks the kernel for one socket by its addresses, see sock_diag(7). The time does not
+// depend on the number of sockets. The error is unix.ENOENT if there is no such socket.
 func askSocket(local, remote netip.AddrPort) (socket, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
@@ -35,14 +34,14 @@ func askSocket(local, remote netip.AddrPort) (socket, error) {
 		return socket{}, err
 	}
 	reply := make([]byte, 1024)
-	n, _, err := unix.Recvfrom(fd, reply, unix.MSG_DONTWAIT) // the kernel has answered within Sendto
+	n, _, err := unix.Recvfrom(fd, reply, unix.MSG_DONTWAIT) // the kernel answers within Sendto
 	if err != nil {
 		return socket{}, err
 	}
 	return readDiag(reply[:n], diagID(local, remote))
 }
 
-// diagQuestion returns the message that asks for a socket.
+// diagQuestion returns the request for a socket.
 func diagQuestion(local, remote netip.AddrPort) []byte {
 	family := byte(unix.AF_INET)
 	if local.Addr().Is6() {
@@ -60,7 +59,7 @@ func diagQuestion(local, remote netip.AddrPort) []byte {
 	return append(q, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff) // any cookie
 }
 
-// diagID returns the addresses of a socket as in inet_diag_sockid.
+// diagID returns the addresses of a socket in the form of inet_diag_sockid.
 func diagID(local, remote netip.AddrPort) []byte {
 	id := binary.BigEndian.AppendUint16(nil, local.Port())
 	id = binary.BigEndian.AppendUint16(id, remote.Port())
@@ -72,7 +71,7 @@ func diagID(local, remote netip.AddrPort) []byte {
 	return id
 }
 
-// readDiag reads the answer to a question for a socket.
+// readDiag parses the answer to a request for a socket.
 func readDiag(reply, id []byte) (socket, error) {
 	ne := binary.NativeEndian
 	if len(reply) < diagHeader+4 {
@@ -88,7 +87,7 @@ func readDiag(reply, id []byte) (socket, error) {
 	if kind != diagByFamily || len(body) < diagReply {
 		return socket{}, errDiag
 	}
-	// The kernel names who listens there where it knows no such connection.
+	// If the kernel does not know such a connection, it returns the listening socket.
 	ports := body[diagAddresses : diagAddresses+4]
 	if state := body[1]; state == tcpListen || string(ports) != string(id[:4]) {
 		return socket{}, unix.ENOENT
