@@ -6,26 +6,26 @@ import (
 	"github.com/beamscope/beamscope/dtrace"
 )
 
-// An Engine pairs the events of one outcome in one VM. Its methods append what they
-// find out to facts and return them, as append does.
+// An Engine pairs the events of one outcome in one VM. Its methods append their results to facts
+// and return it, as append does.
 type Engine struct {
 	cfg   Config
 	now   int64
-	lines map[string]*line     // by key
-	exact map[ticket]*instance // those with a token
-	fetch map[string]*fetching // by key, where that is synced
-	kept  int                  // instances, notes and fetchings
-	due   queue[*instance]     // by start; what has ended in between is passed over
-	past  queue[*instance]     // that have timed out, by start
+	lines map[string]*line     // state of each key
+	exact map[ticket]*instance // instances with a token or a message
+	fetch map[string]*fetching // by key; only if Synced
+	kept  int                  // number of instances, notes and fetchings
+	due   queue[*instance]     // by start; may contain instances that have ended
+	past  queue[*instance]     // timed out instances, by start
 	notes queue[noted]         // by time
-	uses  queue[noted]         // of fetchings, by time
+	uses  queue[noted]         // uses of fetchings, by time
 }
 
-// An instance is one that has not ended yet, or is remembered.
+// An instance is an instance that has not ended yet, or that is remembered.
 type instance struct {
 	start  int64
 	ticket ticket
-	queued bool // in a queue that ends take from
+	queued bool // in a queue from which ends take instances
 	state  state
 }
 
@@ -33,48 +33,47 @@ type state uint8
 
 const (
 	open    state = iota
-	hollow        // stands for one of which the start was not seen
-	expired       // timed out, and its end has not come
-	over          // not remembered any more
+	hollow        // stands for an instance whose start was not seen
+	expired       // timed out, but its end has not come
+	over          // no longer remembered
 )
 
-// A ticket is the key of an event and, where they tell which instance that is of, its
-// token or its message.
+// A ticket identifies an instance by the key of an event and, if it has one, by its token or
+// message.
 type ticket struct {
 	key     string
 	token   Token
 	message uint64
 }
 
-// A noted is when a key got a note, or something came to its first stage or left it.
+// A noted is a time at which a key got a note, or at which its first stage was used.
 type noted struct {
 	key string
 	at  int64
 }
 
-// A line is what is known of a key.
+// A line is the state of a key.
 type line struct {
-	first  queue[*instance] // that started, oldest first
-	second queue[*instance] // that passed a via
-	busy   int64            // since when there has always been one in the queue that ends take from
-	taken  bool             // an end has taken one since then
-	late   *instance        // the last one that has timed out, where there is no order
+	first  queue[*instance] // instances that started, the oldest first
+	second queue[*instance] // instances that passed a via
+	busy   int64            // time since which the queue for ends has never been empty
+	taken  bool             // an end has taken an instance since then
+	late   *instance        // the last instance that timed out, if the pairing is not FIFO
 
 	armed   bool
 	note    string
 	notedAt int64
 }
 
-// A fetching is how the receiver of a key has fetched what there was, from its first
-// start on.
+// A fetching tracks when the receiver of a key fetched its messages, from the first start on.
 type fetching struct {
-	first int64 // when the first was fetched since it was synced; 0: none was
-	floor int64 // what started before and is there can not be fetched any more
-	known bool  // first is of what is fetched now: it was not synced since
-	used  int64 // when one last started or was fetched
+	first int64 // time of the first fetch since the last sync; 0 if none
+	floor int64 // instances that started before it and are still waiting can no longer be fetched
+	known bool  // no sync since the fetch at first
+	used  int64 // time of the last start or fetch
 }
 
-// New returns an engine that has seen nothing yet.
+// New returns an engine without events.
 func New(cfg Config) *Engine {
 	return &Engine{
 		cfg: cfg, now: math.MinInt64,
@@ -82,10 +81,10 @@ func New(cfg Config) *Engine {
 	}
 }
 
-// Idle reports whether nothing is kept.
+// Idle reports whether the engine keeps no data.
 func (e *Engine) Idle() bool { return e.kept == 0 }
 
-// Open returns how many instances are open.
+// Open returns the number of open instances.
 func (e *Engine) Open() int {
 	n := 0
 	for i := range e.due.all() {
@@ -96,7 +95,7 @@ func (e *Engine) Open() int {
 	return n
 }
 
-// Advance says that time has come to now: all events before have been added.
+// Advance advances the time to now, after all earlier events have been added.
 func (e *Engine) Advance(facts []Fact, now int64) []Fact {
 	e.now = max(e.now, now)
 	for e.due.len() > 0 {
@@ -111,7 +110,7 @@ func (e *Engine) Advance(facts []Fact, now int64) []Fact {
 	return facts
 }
 
-// expire ends an instance whose time is over, unless it has ended.
+// expire ends an instance whose time is over, unless it has already ended.
 func (e *Engine) expire(facts []Fact, i *instance) []Fact {
 	switch i.state {
 	case over:
@@ -138,8 +137,7 @@ func (e *Engine) expire(facts []Fact, i *instance) []Fact {
 	return facts
 }
 
-// forget forgets what was remembered for long enough. Its queues are empty where that is
-// for ever.
+// forget drops data that was remembered for long enough. With Remember 0 its queues are empty.
 func (e *Engine) forget() {
 	for e.past.len() > 0 {
 		i := e.past.head()
@@ -165,8 +163,8 @@ func (e *Engine) forget() {
 	}
 }
 
-// Add adds an event. Events come in the order of their times: one that is before
-// the last one, or before the time that was advanced to, is taken to be then.
+// Add adds an event. Events must come in the order of their times. An event that is earlier than
+// the previous one, or than the time of Advance, is treated as if it happened then.
 func (e *Engine) Add(facts []Fact, ev Event) []Fact {
 	facts = e.Advance(facts, ev.Time)
 	ev.Time = e.now
@@ -199,7 +197,7 @@ func (e *Engine) arm(facts []Fact, ev Event) []Fact {
 	return facts
 }
 
-// note notes an event for the start that is to come; false where there is no room.
+// note stores a note for the next start of the key. It returns false if there is no room.
 func (e *Engine) note(ev Event) bool {
 	l := e.line(ev.Key)
 	if !l.armed && e.full() {
@@ -215,7 +213,7 @@ func (e *Engine) note(ev Event) bool {
 	return true
 }
 
-// unnote takes away the note of a key, if it has one.
+// unnote removes the note of a key, if it has one.
 func (e *Engine) unnote(l *line) {
 	if l.armed {
 		l.armed, l.note = false, ""
@@ -244,9 +242,9 @@ func (e *Engine) start(facts []Fact, ev Event) []Fact {
 	case e.exactly(ev):
 		t := e.ticket(ev)
 		if old := e.exact[t]; old != nil && t.message != 0 {
-			facts = e.giveUp(facts, old, Unpaired) // the VM uses the address again
+			facts = e.giveUp(facts, old, Unpaired) // the VM has reused the address
 		} else if old != nil && old.state == open {
-			// Two messages have one token: no end tells which is which.
+			// Two messages have the same token, so it is unknown to which of them an end belongs.
 			facts = e.giveUp(facts, old, Unpaired)
 			return append(facts, Fact{What: Unpaired, Key: ev.Key, Time: ev.Time, Start: ev.Time})
 		} else if old != nil {
@@ -277,7 +275,7 @@ func (e *Engine) start(facts []Fact, ev Event) []Fact {
 	return facts
 }
 
-// via has the head of the first stage pass on to the second.
+// via moves the head of the first stage to the second.
 func (e *Engine) via(facts []Fact, ev Event) []Fact {
 	if !e.cfg.Via || e.cfg.Pairing == dtrace.FIFO && ev.Token != (Token{}) {
 		return facts
@@ -296,7 +294,7 @@ func (e *Engine) via(facts []Fact, ev Event) []Fact {
 	return facts
 }
 
-// viaMessage has the head of the first stage pass on to the second as a message.
+// viaMessage moves the head of the first stage on as a message, which identifies it.
 func (e *Engine) viaMessage(facts []Fact, l *line, ev Event) []Fact {
 	t := e.ticket(ev)
 	if old := e.exact[t]; old != nil {
@@ -349,20 +347,20 @@ func (e *Engine) finish(facts []Fact, ev Event) []Fact {
 	})
 }
 
-// orphan tells of an end that belongs to no start.
+// orphan returns the facts of an end without a start.
 func (e *Engine) orphan(facts []Fact, ev Event) []Fact {
 	if e.cfg.Loose {
 		return append(facts, Fact{What: Dropped, Key: ev.Key, Time: ev.Time})
 	}
 	if e.cfg.Overtaken {
-		e.note(ev) // without room its start will time out, as without the end
+		e.note(ev) // without room the start will time out, as if the end had been lost
 	}
 	return append(facts, Fact{What: Ended, Key: ev.Key, Time: ev.Time}, Fact{What: Orphaned, Key: ev.Key, Time: ev.Time})
 }
 
-// take takes the oldest that may be fetched now off the first stage of a key. What can
-// not end any more is given up: a receiver fetches all there is at a time, so what was
-// there when it fetched the time before, and is still there, never will be fetched.
+// take takes the oldest instance that can be fetched now from the first stage of a key. It gives
+// up instances that can no longer end. A receiver fetches everything at once, so an instance that
+// was already there at the previous fetch and still waits will never be fetched.
 func (e *Engine) take(facts []Fact, l *line, key string) ([]Fact, *instance, bool) {
 	floor := e.floor(key)
 	for range staleMost {
@@ -375,7 +373,7 @@ func (e *Engine) take(facts []Fact, l *line, key string) ([]Fact, *instance, boo
 	return facts, nil, false
 }
 
-// floor returns the time before which nothing that is fetched now has started.
+// floor returns a time. Instances that started before it can no longer be fetched.
 func (e *Engine) floor(key string) int64 {
 	f := e.fetch[key]
 	if f == nil {
@@ -389,15 +387,15 @@ func (e *Engine) floor(key string) int64 {
 	return f.floor
 }
 
-// sync notes that the receiver of a key has got to work on what it had fetched.
+// sync records that the receiver of a key begins to process what it fetched.
 func (e *Engine) sync(key string) {
 	if f := e.fetch[key]; f != nil {
 		f.known = false
 	}
 }
 
-// attend begins to note how the receiver of a key fetches. Where there is no room for
-// that, there is none for what starts either.
+// attend begins to track the fetches of a key's receiver. If there is no room for that, there is no
+// room for the starting instance either.
 func (e *Engine) attend(key string) {
 	f := e.fetch[key]
 	if f == nil {
@@ -411,7 +409,7 @@ func (e *Engine) attend(key string) {
 	e.use(key, f)
 }
 
-// use notes that something came to the first stage of a key, or should have left it.
+// use records a use of the first stage of a key: an instance entered it, or should have left it.
 func (e *Engine) use(key string, f *fetching) {
 	if f.used == e.now || e.cfg.Remember == 0 {
 		return
@@ -423,13 +421,13 @@ func (e *Engine) use(key string, f *fetching) {
 	}
 }
 
-// isLast reports whether a use of a key was the last one.
+// isLast reports whether this is the last use of a key.
 func (e *Engine) isLast(n noted) bool {
 	f := e.fetch[n.key]
 	return f != nil && f.used == n.at
 }
 
-// giveUp gives an instance up, which is told unless it has ended.
+// giveUp gives up an instance, and adds a fact unless it has ended.
 func (e *Engine) giveUp(facts []Fact, i *instance, why What) []Fact {
 	if i.state == open {
 		facts = append(facts, Fact{What: why, Key: i.ticket.key, Time: e.now, Start: i.start})
@@ -438,8 +436,8 @@ func (e *Engine) giveUp(facts []Fact, i *instance, why What) []Fact {
 	return facts
 }
 
-// Cut gives up all that is open at a time, and forgets everything: events are
-// missing, or no more will come. Ends that come later are orphans.
+// Cut gives up all open instances at a time and drops everything, because events are missing or
+// no more will come. Ends that come later are orphans.
 func (e *Engine) Cut(facts []Fact, at int64) []Fact {
 	facts = e.Advance(facts, at)
 	for i := range e.due.all() {
@@ -452,8 +450,8 @@ func (e *Engine) Cut(facts []Fact, at int64) []Fact {
 	return facts
 }
 
-// Lose gives up what is open of a key, as an event of it was lost: with a token, the
-// one of which it is, and otherwise all without one.
+// Lose gives up the open instances of a key because an event was lost: with a token, only the
+// instance with that token, and otherwise all without a token.
 func (e *Engine) Lose(facts []Fact, key string, t Token) []Fact {
 	if e.exactly(Event{Token: t}) {
 		if i := e.exact[ticket{key: key, token: t}]; i != nil {
@@ -478,13 +476,12 @@ func (e *Engine) Lose(facts []Fact, key string, t Token) []Fact {
 	return facts
 }
 
-// exactly reports whether a token or a message tells which instance an event is of.
+// exactly reports whether a token or a message identifies the instance of an event.
 func (e *Engine) exactly(ev Event) bool {
 	return e.cfg.Pairing == dtrace.FIFO && (ev.Token != Token{} || ev.Message != 0)
 }
 
-// ticket returns what tells which instance an event is of. With Via the start may have a
-// token, and has no message.
+// ticket returns the ticket of an event. With Via a start may have a token, but no message.
 func (e *Engine) ticket(ev Event) ticket {
 	if ev.Message != 0 && !(e.cfg.Via && ev.Token != Token{}) {
 		return ticket{key: ev.Key, message: ev.Message}
@@ -492,10 +489,10 @@ func (e *Engine) ticket(ev Event) ticket {
 	return ticket{key: ev.Key, token: ev.Token}
 }
 
-// full reports whether there is no room for more.
+// full reports whether there is no more room.
 func (e *Engine) full() bool { return e.cfg.Room != nil && e.cfg.Room.left <= 0 }
 
-// enter takes room for something that is kept, leave gives it back.
+// enter takes room for one more item, and leave returns it.
 func (e *Engine) enter() { e.kept++; e.give(-1) }
 func (e *Engine) leave() { e.kept--; e.give(1) }
 
@@ -505,7 +502,7 @@ func (e *Engine) give(n int) {
 	}
 }
 
-// keep makes an instance that starts with an event, false where there is no room.
+// keep adds an instance that starts with an event. It returns false if there is no room.
 func (e *Engine) keep(ev Event, s state) (*instance, bool) {
 	if e.full() {
 		return nil, false
@@ -517,7 +514,7 @@ func (e *Engine) keep(ev Event, s state) (*instance, bool) {
 	return i, true
 }
 
-// end makes an instance be no more. Queues pass it over.
+// end removes an instance. Queues skip it.
 func (e *Engine) end(i *instance) {
 	if i.state == over {
 		return
@@ -529,11 +526,11 @@ func (e *Engine) end(i *instance) {
 	}
 }
 
-// few is how much there may be in queues that is of no use, besides as much as is.
+// few is the number of stale entries that a queue may contain in addition to twice the number of
+// valid ones.
 const few = 1024
 
-// compact takes out of the queue of what may time out what is over, where that is
-// most of it.
+// compact removes ended instances and old notes from a queue if it consists mostly of them.
 func (e *Engine) compact() {
 	for _, q := range []*queue[*instance]{&e.due, &e.past} {
 		if q.len() > 2*e.kept+few {
@@ -548,7 +545,7 @@ func (e *Engine) compact() {
 	}
 }
 
-// line returns what is known of a key, at first nothing.
+// line returns the state of a key, and creates it if necessary.
 func (e *Engine) line(key string) *line {
 	l := e.lines[key]
 	if l == nil {
@@ -558,7 +555,7 @@ func (e *Engine) line(key string) *line {
 	return l
 }
 
-// tidy forgets a key of which there is nothing left.
+// tidy drops the state of a key if it is empty.
 func (e *Engine) tidy(key string) {
 	l := e.lines[key]
 	if l == nil || l.armed || l.isLate() {
@@ -572,10 +569,10 @@ func (e *Engine) tidy(key string) {
 	delete(e.lines, key)
 }
 
-// isLate reports whether one that has timed out is remembered beside the queues.
+// isLate reports whether a timed out instance is remembered outside the queues.
 func (l *line) isLate() bool { return l.late != nil && l.late.state == expired }
 
-// peek returns the oldest of a queue, and takes those off it that were forgotten.
+// peek returns the oldest instance of a queue, and removes ended ones before it.
 func (l *line) peek(q *queue[*instance]) (*instance, bool) {
 	for q.len() > 0 {
 		if i := q.head(); i.state != over {
@@ -586,7 +583,7 @@ func (l *line) peek(q *queue[*instance]) (*instance, bool) {
 	return nil, false
 }
 
-// join adds an instance to the queue that ends take from.
+// join adds an instance to the queue from which ends take instances.
 func (l *line) join(q *queue[*instance], i *instance, now int64) {
 	if _, ok := l.peek(q); !ok {
 		l.busy, l.taken = now, false
@@ -595,7 +592,7 @@ func (l *line) join(q *queue[*instance], i *instance, now int64) {
 	q.push(i)
 }
 
-// next takes the oldest off a queue.
+// next removes the oldest instance from a queue and returns it.
 func (l *line) next(q *queue[*instance]) (*instance, bool) {
 	i, ok := l.peek(q)
 	if ok {

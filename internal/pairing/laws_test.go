@@ -11,7 +11,7 @@ import (
 	"github.com/beamscope/beamscope/internal/pairing"
 )
 
-// anyConfig draws a way of pairing.
+// anyConfig draws a random configuration.
 func anyConfig(t *rapid.T) pairing.Config {
 	c := pairing.Config{
 		Pairing:  rapid.SampledFrom([]dtrace.Pairing{dtrace.First, dtrace.Last, dtrace.FIFO}).Draw(t, "pairing"),
@@ -30,8 +30,8 @@ func anyConfig(t *rapid.T) pairing.Config {
 	return c
 }
 
-// anyEvents draws events of few keys, tokens and texts, close enough to each other
-// to meet. No two are at the same time.
+// anyEvents draws events with few different keys, tokens and texts, close enough in time to
+// interact. No two have the same time.
 func anyEvents(t *rapid.T) []pairing.Event {
 	return rapid.Custom(func(t *rapid.T) []pairing.Event {
 		var events []pairing.Event
@@ -60,9 +60,8 @@ func count(facts []pairing.Fact, what pairing.What) (n int) {
 	return n
 }
 
-// Every start is one that joined another, found no room, is open, or ended in exactly
-// one way; every end did so for an instance, was late, or an orphan; and what was
-// dropped is neither.
+// Each start joins another one, finds no room, stays open, or ends in exactly one way. Each end
+// belongs to an instance, is late, or is an orphan. Dropped events are neither starts nor ends.
 func TestConservation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg, events := anyConfig(t), anyEvents(t)
@@ -96,20 +95,20 @@ func TestConservation(t *testing.T) {
 		started := count(facts, pairing.Started)
 		if sum := joined + noRoom + e.Open() + count(facts, pairing.Succeeded) + count(facts, pairing.TimedOut) +
 			count(facts, pairing.Unpaired); started != sum {
-			t.Errorf("%d starts, %d became of them", started, sum)
+			t.Errorf("%d starts, but %d results of starts", started, sum)
 		}
 		ended := count(facts, pairing.Ended)
 		if sum := count(facts, pairing.Succeeded) + count(facts, pairing.Late) + count(facts, pairing.Orphaned); ended != sum {
-			t.Errorf("%d ends, %d became of them", ended, sum)
+			t.Errorf("%d ends, but %d results of ends", ended, sum)
 		}
 		if got := started + ended + count(facts, pairing.Dropped); got != starts+ends {
-			t.Errorf("%d events, %d became of them", starts+ends, got)
+			t.Errorf("%d events, but %d results", starts+ends, got)
 		}
 	})
 }
 
-// An instance ends once, no more than dMax after it started, and exactly then where
-// it times out. What is given up does not time out afterwards.
+// An instance ends once, at most dMax after its start, and exactly dMax after it if it times out.
+// An instance that was given up does not time out later.
 func TestInstancesEndOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg, events := anyConfig(t), anyEvents(t)
@@ -146,12 +145,12 @@ func TestInstancesEndOnce(t *testing.T) {
 			t.Errorf("%d are open", e.Open())
 		}
 		if e.Cut(nil, 1<<60); !e.Idle() || cfg.Room != nil && cfg.Room.Left() != room {
-			t.Error("something is kept")
+			t.Error("the engine still keeps data")
 		}
 	})
 }
 
-// What becomes of events does not depend on when time passes in between.
+// The results do not depend on when Advance is called between events.
 func TestWindowsDoNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg, events := anyConfig(t), anyEvents(t)
@@ -177,13 +176,13 @@ func TestWindowsDoNotMatter(t *testing.T) {
 	})
 }
 
-// Messages to one process that are taken in the order in which they were sent, some of
-// them with a token, are paired as they were sent, also where some time out.
-func TestOrderTells(t *testing.T) {
+// Messages to one process are taken in the order in which they were sent. They are paired in that
+// order, even if some have a token and some time out.
+func TestPairsInOrderOfSending(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := pairing.New(pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Synced: rapid.Bool().Draw(t, "synced")})
 		var facts []pairing.Fact
-		var want []int64 // when they were sent, in the order of their ends
+		var want []int64 // times of sending, in the order of the ends
 		now, cur := int64(0), int64(0)
 		for range rapid.IntRange(1, 20).Draw(t, "batches") {
 			var waiting []pairing.Event
@@ -217,15 +216,15 @@ func TestOrderTells(t *testing.T) {
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" || count(facts, pairing.Orphaned)+count(facts, pairing.Unpaired) > 0 {
-			t.Errorf("%v\nstarts of successes (-want +got):\n%s", told(facts), diff)
+			t.Errorf("%v\nstarts of successes (-want +got):\n%s", formatFacts(facts), diff)
 		}
 	})
 }
 
-// Where starts and ends are lost, messages of the fetch after the next one are paired as
-// they were sent again, however often the receiver loses its processor while it fetches
-// and messages are sent meanwhile.
-func TestFetchesGoOn(t *testing.T) {
+// Even if starts and ends are lost, messages are paired correctly again from the second fetch
+// after the loss on. This holds however often the receiver loses its processor while it fetches,
+// and even if messages are sent meanwhile.
+func TestPairingRecoversFromLoss(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := receiver{t: t, e: pairing.New(pairing.Config{Pairing: dtrace.FIFO, DMax: time.Second, Synced: true})}
 		for range rapid.IntRange(1, 20).Draw(t, "fetches") {
@@ -241,7 +240,7 @@ func TestFetchesGoOn(t *testing.T) {
 				}
 				continue
 			}
-			// All ends of a fetch may be lost, and then it is not known when it was.
+			// If all ends of a fetch are lost, its time is unknown.
 			r.lossy = false
 			r.send(1)
 			r.pass(int64(pairing.Grace))
@@ -250,33 +249,33 @@ func TestFetchesGoOn(t *testing.T) {
 	})
 }
 
-// A receiver is a process to which messages are sent, some of them while it fetches.
+// A receiver is a process that receives messages, some of them while it fetches.
 type receiver struct {
 	t     *rapid.T
 	e     *pairing.Engine
 	now   int64
-	sent  []int64 // and not fetched yet, when
-	lossy bool    // events are lost, and none are sent meanwhile
+	sent  []int64 // times of the messages that are not fetched yet
+	lossy bool    // events are lost, and no messages are sent meanwhile
 }
 
-// pass lets time pass, more than so much.
+// pass lets more than this time pass.
 func (r *receiver) pass(least int64) { r.now += least + rapid.Int64Range(1, 300*us).Draw(r.t, "pause") }
 
 func (r *receiver) send(n int) {
 	for range n {
 		r.pass(0)
 		r.sent = append(r.sent, r.now)
-		r.tell(start)
+		r.addEvent(start)
 	}
 }
 
-// fetch fetches what was sent, and says so afterwards. It returns when the messages
-// were sent that ended.
+// fetch fetches the sent messages and reports a sync afterwards. It returns the times of sending
+// of the messages that ended.
 func (r *receiver) fetch() (ended []int64) {
 	n := len(r.sent)
 	for range n {
 		r.pass(0)
-		for _, f := range r.tell(end) {
+		for _, f := range r.addEvent(end) {
 			if f.What == pairing.Succeeded {
 				ended = append(ended, f.Start)
 			}
@@ -290,8 +289,8 @@ func (r *receiver) fetch() (ended []int64) {
 	return ended
 }
 
-// tell tells of an event, unless it is lost.
-func (r *receiver) tell(kind pairing.Kind) []pairing.Fact {
+// addEvent adds an event, unless it is lost.
+func (r *receiver) addEvent(kind pairing.Kind) []pairing.Fact {
 	if r.lossy && rapid.IntRange(0, 2).Draw(r.t, "lost") == 0 {
 		return nil
 	}

@@ -8,23 +8,23 @@ import (
 	"github.com/beamscope/beamscope/dtrace"
 )
 
-// What is over, taken back or not the last of its key leaves the queues, so that these
-// hold no more than twice what is kept and a few besides. The time never comes at which
-// it would leave them by itself.
-func TestQueuesHoldWhatIsKept(t *testing.T) {
+// Queues drop entries that have ended, were taken back, or are not the last of their key. A queue
+// contains at most twice the number of valid entries and a few more, even if the time at which
+// entries expire never comes.
+func TestQueuesDropStaleEntries(t *testing.T) {
 	const keys, rounds = 100, 100
 	for name, test := range map[string]struct {
 		cfg   Config
 		kinds []Kind
 	}{
-		"instances that end":     {Config{}, []Kind{Start, End}},
-		"instances in order":     {Config{Pairing: dtrace.FIFO}, []Kind{Start, End}},
-		"notes that stay":        {Config{Arm: true}, []Kind{Arm, Start, End}},
-		"notes that are used":    {Config{Arm: true, Remember: time.Hour}, []Kind{Arm, Start, End}},
-		"notes that come again":  {Config{Arm: true, Remember: time.Hour}, []Kind{Arm, Arm, Start, End}},
-		"fetches":                {Config{Pairing: dtrace.FIFO, Synced: true, Remember: time.Hour}, []Kind{Start, End, Sync}},
-		"fetches that are never": {Config{Pairing: dtrace.FIFO, Synced: true}, []Kind{Start, End, Sync}},
-		"ends that overtake":     {Config{Overtaken: true, Remember: time.Hour}, []Kind{End, Start}},
+		"instances that end":            {Config{}, []Kind{Start, End}},
+		"instances in order":            {Config{Pairing: dtrace.FIFO}, []Kind{Start, End}},
+		"notes that are not remembered": {Config{Arm: true}, []Kind{Arm, Start, End}},
+		"notes that are remembered":     {Config{Arm: true, Remember: time.Hour}, []Kind{Arm, Start, End}},
+		"repeated notes":                {Config{Arm: true, Remember: time.Hour}, []Kind{Arm, Arm, Start, End}},
+		"fetches":                       {Config{Pairing: dtrace.FIFO, Synced: true, Remember: time.Hour}, []Kind{Start, End, Sync}},
+		"fetches that never expire":     {Config{Pairing: dtrace.FIFO, Synced: true}, []Kind{Start, End, Sync}},
+		"ends that overtake":            {Config{Overtaken: true, Remember: time.Hour}, []Kind{End, Start}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.cfg.DMax = time.Hour
@@ -38,17 +38,17 @@ func TestQueuesHoldWhatIsKept(t *testing.T) {
 				}
 			}
 			if n := e.uses.len() + e.notes.len(); test.cfg.Remember == 0 && n != 0 {
-				t.Errorf("%d uses and notes are held and never forgotten", n)
+				t.Errorf("%d uses and notes are never dropped", n)
 			}
 			if kept := len(e.fetch); e.kept != kept || len(e.lines) != 0 || len(e.exact) != 0 {
-				t.Errorf("%d are kept, of them %d fetches, with %d lines and %d tickets", e.kept, kept, len(e.lines), len(e.exact))
+				t.Errorf("%d items are kept, %d of them fetches, with %d lines and %d tickets", e.kept, kept, len(e.lines), len(e.exact))
 			}
 		})
 	}
 }
 
-// Queues drop instances that are over, also behind one that is open. The open one stays.
-func TestQueuesHoldNothingBehindWhatIsOpen(t *testing.T) {
+// Queues drop ended instances, even behind an open one. The open one stays.
+func TestQueuesDropEndedBehindOpen(t *testing.T) {
 	for _, pairing := range []dtrace.Pairing{dtrace.First, dtrace.Last, dtrace.FIFO} {
 		e := New(Config{Pairing: pairing, DMax: time.Second})
 		e.Add(nil, Event{Kind: Start, Key: "open", Time: 1})
@@ -69,21 +69,21 @@ func TestQueuesHoldNothingBehindWhatIsOpen(t *testing.T) {
 	}
 }
 
-// After a burst, queues drop the instances that are over behind one that stays, even if no
-// new instance comes.
+// After a burst, queues drop the ended instances behind one that stays, even if no new instance
+// comes.
 func TestQueuesAfterABurst(t *testing.T) {
 	const burst = 3 * few
 	for name, test := range map[string]struct {
 		cfg   Config
-		begin []Kind // of each of a burst of keys
-		end   []Kind // likewise, when all have begun
+		begin []Kind // events for each of a burst of keys
+		end   []Kind // the same, after all have begun
 	}{
 		"instances":          {Config{DMax: time.Hour}, []Kind{Start}, []Kind{End}},
 		"instances in order": {Config{DMax: time.Hour, Pairing: dtrace.FIFO}, []Kind{Start, Start}, []Kind{End, End}},
 		"timeouts":           {Config{DMax: 1, Remember: time.Hour}, []Kind{Start}, []Kind{End}},
 		"timeouts in order":  {Config{DMax: 1, Remember: time.Hour, Pairing: dtrace.FIFO}, []Kind{Start}, []Kind{End}},
 		"ends that overtake": {Config{DMax: time.Hour, Remember: time.Hour, Overtaken: true}, []Kind{End}, []Kind{Start}},
-		"what stays":         {Config{DMax: time.Hour, Pairing: dtrace.FIFO}, []Kind{Start}, nil},
+		"open instances":     {Config{DMax: time.Hour, Pairing: dtrace.FIFO}, []Kind{Start}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := New(test.cfg)
@@ -112,7 +112,7 @@ func TestQueuesAfterABurst(t *testing.T) {
 	}
 }
 
-// A key that is armed over and over has one note.
+// A key that is armed repeatedly has one note.
 func TestNotesOfOneKey(t *testing.T) {
 	e := New(Config{DMax: time.Hour, Arm: true, Remember: time.Hour})
 	for now := range int64(10_000) {
@@ -124,13 +124,13 @@ func TestNotesOfOneKey(t *testing.T) {
 		kept int
 	}{{9_999 + int64(time.Hour), 1}, {10_000 + int64(time.Hour), 0}} {
 		if e.Advance(nil, test.at); e.kept != test.kept {
-			t.Errorf("%d are kept at %d, want %d", e.kept, test.at, test.kept)
+			t.Errorf("%d items are kept at %d, want %d", e.kept, test.at, test.kept)
 		}
 	}
 }
 
-// A key is forgotten when all is that was remembered of it.
-func TestKeysAreForgotten(t *testing.T) {
+// A key is dropped when everything that was remembered about it has been dropped.
+func TestKeysAreDropped(t *testing.T) {
 	for name, test := range map[string]struct {
 		cfg   Config
 		kinds []Kind
@@ -164,7 +164,7 @@ func TestKeysAreForgotten(t *testing.T) {
 	}
 }
 
-// Uses at one time are one, however many there are.
+// Several uses at the same time count as one.
 func TestUsesAtOneTime(t *testing.T) {
 	e := New(Config{Pairing: dtrace.FIFO, DMax: time.Hour, Synced: true, Remember: time.Hour})
 	for range 10_000 {
@@ -176,13 +176,13 @@ func TestUsesAtOneTime(t *testing.T) {
 	}
 }
 
-// A key of which events were lost leaves nothing behind, and no other key does.
+// A key with lost events leaves no data behind. Other keys are unaffected.
 func TestLoseLeavesNothing(t *testing.T) {
 	late := New(Config{DMax: 1})
 	late.Add(nil, Event{Kind: Start, Key: "a", Time: 1})
 	late.Advance(nil, 3)
 	if late.Lose(nil, "a", Token{}); len(late.lines) != 0 || !late.Idle() {
-		t.Errorf("%d lines and %d instances are left of what had timed out", len(late.lines), late.kept)
+		t.Errorf("%d lines and %d instances of timeouts are left", len(late.lines), late.kept)
 	}
 	e := New(Config{DMax: time.Hour, Arm: true})
 	e.Add(nil, Event{Kind: Arm, Key: "a", Time: 1})
@@ -198,15 +198,15 @@ func (e *Engine) checkMemory(t *testing.T) {
 	t.Helper()
 	for name, n := range map[string]int{"due": e.due.len(), "past": e.past.len(), "notes": e.notes.len()} {
 		if n > 2*e.kept+few+3 {
-			t.Fatalf("%s holds %d, of %d that are kept", name, n, e.kept)
+			t.Fatalf("%s has %d entries for %d kept items", name, n, e.kept)
 		}
 	}
 	if n := e.uses.len(); n > 2*len(e.fetch)+few+1 {
-		t.Fatalf("uses holds %d, of %d that are kept", n, len(e.fetch))
+		t.Fatalf("uses has %d entries for %d kept items", n, len(e.fetch))
 	}
 }
 
-// A queue is first in, first out, and gives back the memory of what has left it.
+// A queue is first in, first out, and releases the memory of removed items.
 func TestQueue(t *testing.T) {
 	var q queue[*int]
 	next, want := 0, 0
@@ -229,12 +229,12 @@ func TestQueue(t *testing.T) {
 			t.Fatalf("%d in the queue, want %d", q.len(), next-want)
 		}
 		if q.gone > len(q.items)/2 {
-			t.Fatalf("%d of %d places are of what is gone", q.gone, len(q.items))
+			t.Fatalf("%d of %d places belong to removed items", q.gone, len(q.items))
 		}
 		for _, gone := range [][]*int{q.items[:q.gone], q.items[len(q.items):cap(q.items)]} {
 			for _, item := range gone {
 				if item != nil {
-					t.Fatalf("%d is kept, and gone", *item)
+					t.Fatalf("%d is kept although it was removed", *item)
 				}
 			}
 		}
@@ -245,7 +245,7 @@ func TestQueue(t *testing.T) {
 	}
 	q.pop()
 	if want = 1; q.gone != 1 {
-		t.Fatalf("%d places are of what is gone, want 1", q.gone)
+		t.Fatalf("%d places belong to removed items, want 1", q.gone)
 	}
 	q.filter(func(x *int) bool { return *x%2 == 0 })
 	for x := range q.all() {

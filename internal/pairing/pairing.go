@@ -1,15 +1,12 @@
-// Package pairing makes outcome instances of the events of a VM: it finds the start
-// that an end belongs to, as a [dtrace.Rule] says, and what times out in between.
-//
-// It knows no clock: time passes with the events that it is given, and with
-// [Engine.Advance]. So what comes of events depends on nothing but these, however
-// the time is cut into windows. It says how the programs in the kernel are to count,
-// and is what they are compared with.
-//
-// An instance ends once. One that is open at start + dMax has timed out then, and an
-// end that comes later is late; one exactly at that time is in time. What is lost is
-// never a timeout: what is given up before it ends is told as [Unpaired] or [Cut].
-// What was dropped counts neither as a start nor as an end.
+// Package pairing makes outcome instances from the events of a VM. It finds the start of each end
+// according to a [dtrace.Rule], and the timeouts in between.
+// It has no clock: time passes with the events, and with [Engine.Advance]. So the result depends
+// only on the events, however time is divided into windows. The package specifies how the
+// programs in the kernel must count, and tests compare them with it.
+// An instance ends once. An instance that is open at start + dMax has timed out, and a later end
+// is late. An end exactly at that time is in time. Loss is never a timeout: an instance that is
+// given up before it ends becomes [Unpaired] or [Cut]. Dropped events count neither as starts nor
+// as ends.
 package pairing
 
 import (
@@ -18,59 +15,58 @@ import (
 	"github.com/beamscope/beamscope/dtrace"
 )
 
-// Grace is how long a send may be under way: what started so short a time before a
-// receiver fetched all there was may not have been there.
+// Grace is the longest duration of a send. A message whose start was at most this long before a
+// fetch may not have been there yet.
 const Grace = 100 * time.Microsecond
 
-// staleMost is how many of a queue are looked at for one that can still end, as many as
-// the kernel does, where loops are short.
+// staleMost is the number of entries of a queue that are examined for one that can still end. The
+// kernel examines as many, because its loops must be short.
 const staleMost = 8
 
-// A Config says how events are paired.
+// A Config describes how events are paired.
 type Config struct {
 	Pairing dtrace.Pairing
 	DMax    time.Duration // maximum delay of a success
 
 	Via   bool // instances pass through via events, with FIFO only
-	Arm   bool // a start counts only where the note of its key says the same as it
-	Loose bool // ends without a start are dropped, and are no orphans
+	Arm   bool // a start counts only if the note of its key matches it
+	Loose bool // ends without a start are dropped instead of counted as orphans
 
-	// Overtaken says that an end may come before its start: see dtrace.Rule.
+	// Overtaken means that an end may come before its start, see dtrace.Rule.
 	Overtaken bool
 
-	// Synced says that receivers fetch all there is at a time, and that it is known
-	// when they have done so: at sync events and, with Via, at ends. With FIFO only.
+	// Synced means that receivers fetch everything at once, and that events show when they have
+	// done so: sync events and, with Via, ends. With FIFO only.
 	Synced bool
 
-	// Selective says that an end may be of any instance of its queue. The oldest one is
-	// taken. It is [Unpaired] where the queue has not been empty for longer than DMax: after
-	// one instance that no end takes, all others would be wrong. So is an instance that
-	// times out in a queue from which an end has taken one since it was empty, as that may
-	// have been this one. With FIFO only.
+	// Selective means that an end may belong to any instance of its queue. It is assigned to the
+	// oldest one. The instance is [Unpaired] if the queue has not been empty for longer than
+	// DMax, because after one instance that no end takes, all others would be wrong. An instance
+	// that times out is also Unpaired if an end has taken an instance since the queue was last
+	// empty, because that end may have belonged to this one. With FIFO only.
 	Selective bool
 
-	// Remember is how long instances that have timed out are remembered, so that
-	// their ends are known to be late, notes of arm events, and when keys last
-	// fetched. 0: for ever.
+	// Remember is the time for which the engine remembers instances that have timed out, so that it
+	// recognises their ends as late. It keeps notes of arm events and the last fetches of keys for
+	// the same time. 0 means forever.
 	Remember time.Duration
 
-	// Room is for what is kept: the instances that are open or remembered, notes, and
-	// the keys that fetch where that is synced. Where there is none left, starts find
-	// none. nil: there is always room.
+	// Room limits the data that engines keep: instances that are open or remembered, notes, and the
+	// keys of receivers that fetch, if the rule has Sync. Starts without room are lost. nil: no
+	// limit.
 	Room *Room
 }
 
-// A Room has place for so much, of all the engines that share it.
+// A Room is the common capacity of all engines that share it.
 type Room struct{ left int }
 
-// NewRoom returns a room for so many instances, notes and keys.
+// NewRoom returns a room for a number of instances, notes and keys.
 func NewRoom(most int) *Room { return &Room{most} }
 
-// Left returns how many more there is room for.
+// Left returns the remaining capacity.
 func (r *Room) Left() int { return r.left }
 
-// ConfigOf returns how the events of a rule are paired. What bounds memory is left
-// open.
+// ConfigOf returns how the events of a rule are paired. It does not set the limits on memory.
 func ConfigOf(r *dtrace.Rule, dMax time.Duration) Config {
 	fifo := r.Pairing == dtrace.FIFO
 	return Config{
@@ -86,11 +82,11 @@ func ConfigOf(r *dtrace.Rule, dMax time.Duration) Config {
 	}
 }
 
-// Overtaking is how long before its start an end may come that is of an instance all the
-// same, where ends may overtake starts.
+// Overtaking is the longest time by which an end may come before its start, if ends may overtake
+// starts.
 const Overtaking = time.Second
 
-// A Kind says what an event is to an outcome.
+// A Kind is the role of an event in an outcome.
 type Kind uint8
 
 // The kinds of events, see [dtrace.Rule].
@@ -102,49 +98,49 @@ const (
 	Sync
 )
 
-// A Token is what seq_trace tells of a message: with the key it is that of one
-// message alone. The zero Token is none.
+// A Token contains the seq_trace data of a message: together with the key it identifies the
+// message. The zero Token is none.
 type Token struct{ Label, Cur int64 }
 
-// An Event is what is paired.
+// An Event is an event to be paired.
 type Event struct {
 	Kind  Kind
 	Key   string
 	Time  int64 // nanoseconds
-	Token Token // where the event shows one; only FIFO looks at it
+	Token Token // if the event shows one; only FIFO uses it
 
-	// Message tells apart the messages that wait for one receiver, where it is known: the
-	// address that the VM has each of them at. It is 0 of all events of a kind, or of none.
-	// Only FIFO looks at it. With Via, starts have none.
+	// Message identifies the messages that wait for one receiver, if it is known: the address of
+	// each message in the VM. Either all events of a kind have it, or it is 0 for all. Only FIFO
+	// uses it. With Via, starts have none.
 	Message uint64
 
-	Text   string // of Arm: what it arms for; of Start: what it has to be armed by
-	Amount uint64 // of End: what it says is added up
+	Text   string // for Arm: the text that starts must have; for Start: its text
+	Amount uint64 // for End: the amount to add up
 }
 
-// A Fact is what became of events. It belongs to the window that contains its time.
+// A Fact is a result of events. It belongs to the window that contains its time.
 type Fact struct {
 	What     What
 	Key      string
 	Time     int64
-	Start    int64  // of Succeeded, TimedOut, Unpaired and Cut: when the instance started
-	Amount   uint64 // of Succeeded: that of its end
-	Inferred bool   // of Succeeded: start and end were paired by their order
+	Start    int64  // for Succeeded, TimedOut, Unpaired and Cut: the start of the instance
+	Amount   uint64 // for Succeeded: the amount of its end
+	Inferred bool   // for Succeeded: start and end were paired by order
 }
 
-// What says what a fact is.
+// A What is a kind of fact: what happened to an event or an instance.
 type What uint8
 
-// What becomes of events.
+// The kinds of facts.
 const (
 	Started   What = iota // a start
 	Ended                 // an end
 	Succeeded             // an instance ended in time
 	TimedOut              // an instance was still open at start + dMax
-	Orphaned              // an end without a start that was seen
+	Orphaned              // an end whose start was not seen
 	Late                  // an end of an instance that had timed out
-	Dropped               // an event that counts for nothing
-	Unpaired              // an instance given up: its end can not be told from another's
-	NoRoom                // an event for which there was no room
+	Dropped               // an event that does not count
+	Unpaired              // an instance that was given up: its end cannot be distinguished from that of another
+	NoRoom                // an event without room
 	Cut                   // an instance given up by [Engine.Cut] or [Engine.Lose]
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/beamscope/beamscope/internal/pairing"
 )
 
-// dMax is that of the examples: 1 ms.
+// dMax is the dMax of the examples.
 const dMax = time.Millisecond
 
 const us = int64(time.Microsecond)
@@ -45,8 +45,8 @@ const (
 	sync  = pairing.Sync
 )
 
-// told writes facts as a person would, in microseconds.
-func told(facts []pairing.Fact) []string {
+// formatFacts formats facts readably, with times in microseconds.
+func formatFacts(facts []pairing.Fact) []string {
 	words := []string{"start", "end", "success", "timeout", "orphan", "late", "dropped", "unpaired", "noroom", "cut"}
 	var all []string
 	for _, f := range facts {
@@ -69,7 +69,7 @@ func told(facts []pairing.Fact) []string {
 	return all
 }
 
-// What becomes of a few events, worked out by hand.
+// The engine gives the results that were worked out by hand for short sequences of events.
 func TestExamples(t *testing.T) {
 	first := pairing.Config{DMax: dMax}
 	last := pairing.Config{Pairing: dtrace.Last, DMax: dMax}
@@ -85,34 +85,34 @@ func TestExamples(t *testing.T) {
 		events []pairing.Event
 		want   []string
 	}{
-		{"one", first,
+		{"one instance", first,
 			[]pairing.Event{at(start, 10), at(end, 15, amount(7))},
 			[]string{"start@10", "end@15", "success@15<10=7"}},
-		{"keys are apart", first,
+		{"each key is paired separately", first,
 			[]pairing.Event{at(start, 10), at(end, 12, key("l")), at(start, 13, key("l")), at(end, 14), at(end, 15, key("l"))},
 			[]string{"start@10", "end@12/l", "orphan@12/l", "start@13/l", "end@14", "success@14<10", "end@15/l", "success@15/l<13"}},
-		{"first: a start joins", first,
+		{"first: a start joins the open instance", first,
 			[]pairing.Event{at(start, 10), at(start, 11), at(end, 15), at(end, 16)},
 			[]string{"start@10", "start@11", "end@15", "success@15<10", "end@16", "orphan@16"}},
-		{"last: a start replaces", last,
+		{"last: a start replaces the open instance", last,
 			[]pairing.Event{at(start, 10), at(start, 11), at(end, 15), at(end, 16)},
 			[]string{"start@10", "start@11", "unpaired@11<10", "end@15", "success@15<11", "end@16", "orphan@16"}},
-		{"exactly dMax is in time", first,
+		{"an end at exactly dMax is in time", first,
 			[]pairing.Event{at(start, 10), at(end, 1010)},
 			[]string{"start@10", "end@1010", "success@1010<10"}},
-		{"more is not, and its end is late, once", first,
+		{"a later end is late, and the next one is an orphan", first,
 			[]pairing.Event{at(start, 10), at(end, 1011), at(end, 1012)},
 			[]string{"start@10", "timeout@1010<10", "end@1011", "late@1011", "end@1012", "orphan@1012"}},
-		{"the end of what is open comes before the late one", first,
+		{"an end belongs to the open instance rather than to one that timed out", first,
 			[]pairing.Event{at(start, 10), at(start, 1500), at(end, 1600), at(end, 1601), at(end, 1602)},
 			[]string{"start@10", "timeout@1010<10", "start@1500", "end@1600", "success@1600<1500", "end@1601", "late@1601", "end@1602", "orphan@1602"}},
-		{"of those that timed out the last is remembered", first,
+		{"only the last instance that timed out is remembered", first,
 			[]pairing.Event{at(start, 10), at(start, 1500), at(start, 3000), at(end, 3001), at(end, 3002), at(end, 3003)},
 			[]string{"start@10", "timeout@1010<10", "start@1500", "timeout@2500<1500", "start@3000", "end@3001", "success@3001<3000", "end@3002", "late@3002", "end@3003", "orphan@3003"}},
-		{"what timed out is not replaced", last,
+		{"last: an instance that timed out is not replaced", last,
 			[]pairing.Event{at(start, 10), at(start, 1500), at(end, 1600)},
 			[]string{"start@10", "timeout@1010<10", "start@1500", "end@1600", "success@1600<1500"}},
-		{"only fifo looks at tokens", last,
+		{"only fifo uses tokens", last,
 			[]pairing.Event{at(start, 10, token(1, 2)), at(end, 15)},
 			[]string{"start@10", "end@15", "success@15<10"}},
 		{"loose", pairing.Config{DMax: dMax, Loose: true},
@@ -122,36 +122,36 @@ func TestExamples(t *testing.T) {
 		{"an end overtakes its start", pairing.Config{DMax: dMax, Pairing: dtrace.Last, Overtaken: true},
 			[]pairing.Event{at(end, 9), at(start, 10), at(end, 15), at(start, 20), at(start, 30), at(end, 31)},
 			[]string{"end@9", "orphan@9", "start@10", "success@10<10", "end@15", "orphan@15", "start@20", "success@20<20", "start@30", "end@31", "success@31<30"}},
-		{"an end overtakes its start by a second, and not by more",
+		{"an end overtakes its start by at most a second",
 			pairing.Config{DMax: dMax, Pairing: dtrace.Last, Overtaken: true},
 			[]pairing.Event{at(end, 10), at(start, 1_000_010), at(end, 1_000_020), at(start, 2_000_021), at(end, 2_000_022)},
 			[]string{
 				"end@10", "orphan@10", "start@1000010", "success@1000010<1000010",
 				"end@1000020", "orphan@1000020", "start@2000021", "end@2000022", "success@2000022<2000021",
 			}},
-		{"an end overtakes a start of its own key", pairing.Config{DMax: dMax, Overtaken: true},
+		{"an end overtakes only a start of its own key", pairing.Config{DMax: dMax, Overtaken: true},
 			[]pairing.Event{at(end, 9, key("l")), at(start, 10), at(end, 15)},
 			[]string{"end@9/l", "orphan@9/l", "start@10", "end@15", "success@15<10"}},
-		{"an end that overtakes takes room", pairing.Config{DMax: dMax, Overtaken: true, Room: pairing.NewRoom(1)},
+		{"an end that may overtake its start needs room", pairing.Config{DMax: dMax, Overtaken: true, Room: pairing.NewRoom(1)},
 			[]pairing.Event{at(start, 5), at(end, 9, key("l")), at(end, 10), at(start, 11, key("l")), at(end, 12, key("l"))},
 			[]string{"start@5", "end@9/l", "orphan@9/l", "end@10", "success@10<5", "start@11/l", "end@12/l", "success@12/l<11"}},
 
-		{"messages: each is known by its address", fifo,
+		{"messages: the address identifies a message", fifo,
 			[]pairing.Event{at(start, 10, message(1)), at(start, 11, message(2)), at(end, 12, message(2)), at(end, 13, message(1)), at(end, 14, message(1))},
 			[]string{"start@10", "start@11", "end@12", "success@12<11", "end@13", "success@13<10", "end@14", "orphan@14"}},
-		{"messages: of one receiver", fifo,
+		{"messages: the same address at another receiver is another message", fifo,
 			[]pairing.Event{at(start, 10, message(1)), at(end, 11, message(1), key("l")), at(end, 12, message(1))},
 			[]string{"start@10", "end@11/l", "orphan@11/l", "end@12", "success@12<10"}},
-		{"messages: an address that is used again", fifo,
+		{"messages: an address that is used again gives up its old instance", fifo,
 			[]pairing.Event{at(start, 10, message(1)), at(start, 11, message(1)), at(end, 12, message(1)), at(end, 13, message(1))},
 			[]string{"start@10", "start@11", "unpaired@11<10", "end@12", "success@12<11", "end@13", "orphan@13"}},
-		{"messages: an address of what timed out", fifo,
+		{"messages: the address of an instance that timed out is used again", fifo,
 			[]pairing.Event{at(start, 10, message(1)), at(start, 1500, message(1)), at(end, 1501, message(1))},
 			[]string{"start@10", "timeout@1010<10", "start@1500", "end@1501", "success@1501<1500"}},
-		{"messages: their address counts, not their token", fifo,
+		{"messages: the address takes precedence over the token", fifo,
 			[]pairing.Event{at(start, 10, message(1), token(1, 1)), at(end, 11, message(1), token(2, 2)), at(end, 12, token(1, 1))},
 			[]string{"start@10", "end@11", "success@11<10", "end@12", "orphan@12"}},
-		{"messages: behind a via they are in order up to it", through,
+		{"messages: vias are paired with starts by order and with ends by address", through,
 			[]pairing.Event{
 				at(start, 10), at(start, 11), at(via, 12, message(1)), at(via, 13, message(2)), at(end, 14, message(2)), at(end, 15, message(1)), at(end, 16, message(1)),
 			},
@@ -159,98 +159,98 @@ func TestExamples(t *testing.T) {
 		{"messages: a via without a start", through,
 			[]pairing.Event{at(via, 10, message(1)), at(end, 11, message(1))},
 			[]string{"end@11", "orphan@11"}},
-		{"messages: an address that comes again behind a via", through,
+		{"messages: an address that is used again behind a via", through,
 			[]pairing.Event{at(start, 10), at(start, 11), at(via, 12, message(1)), at(via, 13, message(1)), at(end, 14, message(1)), at(end, 15, message(1))},
 			[]string{"start@10", "start@11", "unpaired@13<10", "end@14", "success@14<11~", "end@15", "orphan@15"}},
-		{"messages: a token tells more than an address behind a via", through,
+		{"messages: a token takes precedence over an address behind a via", through,
 			[]pairing.Event{at(start, 10, token(1, 1)), at(via, 11, token(1, 1), message(1)), at(end, 12, token(1, 1), message(1))},
 			[]string{"start@10", "end@12", "success@12<10"}},
-		{"messages: what timed out behind a via is late", through,
+		{"messages: the end of an instance that timed out behind a via is late", through,
 			[]pairing.Event{at(start, 10), at(via, 11, message(1)), at(end, 1500, message(1))},
 			[]string{"start@10", "timeout@1010<10", "end@1500", "late@1500"}},
 
-		{"fifo: in order", fifo,
+		{"fifo: paired by order", fifo,
 			[]pairing.Event{at(start, 10), at(start, 11), at(end, 15, amount(3)), at(end, 16), at(end, 17)},
 			[]string{"start@10", "start@11", "end@15", "success@15<10=3~", "end@16", "success@16<11~", "end@17", "orphan@17"}},
-		{"fifo: what timed out keeps its place", fifo,
+		{"fifo: an instance that timed out keeps its place in the queue", fifo,
 			[]pairing.Event{at(start, 10), at(start, 1000), at(end, 1500), at(end, 1501)},
 			[]string{"start@10", "start@1000", "timeout@1010<10", "end@1500", "late@1500", "end@1501", "success@1501<1000~"}},
-		{"selective: in order, for as long as dMax", selective,
+		{"selective: paired by order until the queue has not been empty for longer than dMax", selective,
 			[]pairing.Event{at(start, 10), at(start, 1000), at(end, 1010), at(start, 1011), at(end, 1500)},
 			[]string{"start@10", "start@1000", "end@1010", "success@1010<10~", "start@1011", "end@1500", "unpaired@1500<1000"}},
-		{"selective: what is left over puts nothing out of order for longer", selective,
+		{"selective: ends do not extend the time of a queue that is never empty", selective,
 			[]pairing.Event{at(start, 0), at(start, 10), at(end, 11), at(start, 900), at(end, 901), at(start, 1100), at(end, 1101)},
 			[]string{"start@0", "start@10", "end@11", "success@11<0~", "start@900", "end@901", "success@901<10~", "start@1100", "end@1101", "unpaired@1101<900"}},
-		{"selective: an empty queue is in order again", selective,
+		{"selective: after the queue was empty, instances are paired by order again", selective,
 			[]pairing.Event{at(start, 0), at(start, 900), at(end, 1000), at(end, 1001), at(start, 2000), at(end, 2001)},
 			[]string{"start@0", "start@900", "end@1000", "success@1000<0~", "end@1001", "unpaired@1001<900", "start@2000", "end@2001", "success@2001<2000~"}},
-		{"selective: one that nothing was taken before times out", selective,
+		{"selective: instances time out if no end has taken one from the queue", selective,
 			[]pairing.Event{at(start, 0), at(start, 1), at(end, 2000), at(end, 2001)},
 			[]string{"start@0", "start@1", "timeout@1000<0", "timeout@1001<1", "end@2000", "late@2000", "end@2001", "late@2001"}},
-		{"selective: one that may have been taken is not known to time out", selective,
+		{"selective: an instance that an end may have taken is unpaired instead of timed out", selective,
 			[]pairing.Event{at(start, 0), at(start, 1), at(end, 2), at(end, 2001)},
 			[]string{"start@0", "start@1", "end@2", "success@2<0~", "unpaired@1001<1", "end@2001", "late@2001"}},
-		{"selective: tokens and messages are known", selective,
+		{"selective: a token identifies its instance", selective,
 			[]pairing.Event{at(start, 0), at(start, 1, token(1, 2)), at(end, 500), at(start, 600), at(end, 1001, token(1, 2)), at(start, 1002, token(1, 3))},
 			[]string{"start@0", "start@1", "end@500", "success@500<0~", "start@600", "end@1001", "success@1001<1", "start@1002"}},
-		{"selective: a token tells its instance, however long nothing was in the queue", selective,
+		{"selective: a token identifies its instance, however long the queue was empty", selective,
 			[]pairing.Event{at(start, 2000, token(1, 2)), at(end, 2010, token(1, 2))},
 			[]string{"start@2000", "end@2010", "success@2010<2000"}},
-		{"selective: an end with a token makes no other certain", selective,
+		{"selective: an end with a token does not make other instances certain", selective,
 			[]pairing.Event{at(start, 10), at(start, 11), at(end, 20), at(start, 21, token(1, 1)), at(end, 22, token(1, 1)), at(end, 1500)},
 			[]string{"start@10", "start@11", "end@20", "success@20<10~", "start@21", "end@22", "success@22<21", "unpaired@1011<11", "end@1500", "late@1500"}},
-		{"selective: the second stage", pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Via: true, Selective: true},
+		{"selective: with a second stage", pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Via: true, Selective: true},
 			[]pairing.Event{at(start, 0), at(start, 1), at(via, 900), at(via, 901), at(end, 950), at(start, 960), at(end, 999), at(via, 1100), at(via, 1101), at(end, 1102)},
 			[]string{"start@0", "start@1", "end@950", "success@950<0~", "start@960", "end@999", "success@999<1~", "end@1102", "success@1102<960~"}},
-		{"selective: what times out in the first stage, and in the second", pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Via: true, Selective: true},
+		{"selective: instances that time out in the first and in the second stage", pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Via: true, Selective: true},
 			[]pairing.Event{at(start, 0), at(start, 1), at(via, 10), at(via, 11), at(start, 12), at(end, 20), at(end, 2000)},
 			[]string{"start@0", "start@1", "start@12", "end@20", "success@20<0~", "unpaired@1001<1", "timeout@1012<12", "end@2000", "late@2000"}},
-		{"fifo: a token leaves the queue alone", fifo,
+		{"fifo: an instance with a token does not affect the queue", fifo,
 			[]pairing.Event{at(start, 10), at(start, 11, token(0, 5)), at(end, 12, token(0, 5)), at(end, 13), at(end, 14, token(0, 5))},
 			[]string{"start@10", "start@11", "end@12", "success@12<11", "end@13", "success@13<10~", "end@14", "orphan@14"}},
-		{"fifo: label and number both count, and the key", fifo,
+		{"fifo: label, number and key must all match", fifo,
 			[]pairing.Event{at(start, 10, token(1, 5)), at(end, 11, token(2, 5)), at(end, 12, token(1, 6)), at(end, 13, token(1, 5), key("l")), at(end, 14, token(1, 5))},
 			[]string{"start@10", "end@11", "orphan@11", "end@12", "orphan@12", "end@13/l", "orphan@13/l", "end@14", "success@14<10"}},
-		{"fifo: a token may time out", fifo,
+		{"fifo: an instance with a token may time out", fifo,
 			[]pairing.Event{at(start, 10, token(1, 5)), at(end, 1011, token(1, 5)), at(end, 1012, token(1, 5))},
 			[]string{"start@10", "timeout@1010<10", "end@1011", "late@1011", "end@1012", "orphan@1012"}},
-		{"fifo: a token that comes again", fifo,
+		{"fifo: two open instances with the same token", fifo,
 			[]pairing.Event{at(start, 10, token(1, 5)), at(start, 11, token(1, 5)), at(end, 12, token(1, 5))},
 			[]string{"start@10", "start@11", "unpaired@11<10", "unpaired@11<11", "end@12", "orphan@12"}},
 
-		{"fifo: a token of what timed out", fifo,
+		{"fifo: the token of an instance that timed out is used again", fifo,
 			[]pairing.Event{at(start, 10, token(1, 5)), at(start, 1500, token(1, 5)), at(end, 1501, token(1, 5)), at(end, 1502, token(1, 5))},
 			[]string{"start@10", "timeout@1010<10", "start@1500", "end@1501", "success@1501<1500", "end@1502", "orphan@1502"}},
 
-		{"via: in order, with its own start", through,
+		{"via: each end is paired with the start of its via, by order", through,
 			[]pairing.Event{at(start, 10), at(start, 11), at(via, 12), at(via, 13), at(end, 15), at(end, 16), at(end, 17)},
 			[]string{"start@10", "start@11", "end@15", "success@15<10~", "end@16", "success@16<11~", "end@17", "orphan@17"}},
-		{"via: what did not start ends as an orphan, at its place", through,
+		{"via: the end of a via without a start is an orphan", through,
 			[]pairing.Event{at(start, 10), at(via, 12), at(via, 13), at(start, 14), at(via, 15), at(end, 16), at(end, 17), at(end, 18)},
 			[]string{"start@10", "start@14", "end@16", "success@16<10~", "end@17", "orphan@17", "end@18", "success@18<14~"}},
-		{"via: what did not pass does not end", through,
+		{"via: an instance cannot end before its via", through,
 			[]pairing.Event{at(start, 10), at(end, 11), at(via, 12), at(end, 13)},
 			[]string{"start@10", "end@11", "orphan@11", "end@13", "success@13<10~"}},
-		{"via: what timed out passes", through,
+		{"via: an instance that timed out still passes the via", through,
 			[]pairing.Event{at(start, 10), at(start, 1000), at(via, 1020), at(via, 1021), at(end, 1022), at(end, 1023)},
 			[]string{"start@10", "start@1000", "timeout@1010<10", "end@1022", "late@1022", "end@1023", "success@1023<1000~"}},
-		{"via: not for tokens", through,
+		{"via: instances with tokens do not enter the queue", through,
 			[]pairing.Event{at(start, 10, token(1, 5)), at(via, 11, token(1, 5)), at(end, 12), at(end, 13, token(1, 5))},
 			[]string{"start@10", "end@12", "orphan@12", "end@13", "success@13<10"}},
-		{"via: a loose placeholder", pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Via: true, Loose: true},
+		{"via: if loose, the end of a via without a start is dropped", pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Via: true, Loose: true},
 			[]pairing.Event{at(via, 10), at(end, 11)},
 			[]string{"dropped@11"}},
 
-		{"synced: what was there and was left over can not come", synced,
+		{"synced: an instance that a fetch left behind cannot end later", synced,
 			[]pairing.Event{at(start, 10), at(start, 11), at(end, 120), at(sync, 121), at(start, 130), at(end, 140), at(sync, 141), at(end, 142)},
 			[]string{"start@10", "start@11", "end@120", "success@120<10~", "start@130", "unpaired@140<11", "end@140", "success@140<130~", "end@142", "orphan@142"}},
-		{"synced: however long it takes to fetch", synced,
+		{"synced: a fetch may take any time", synced,
 			[]pairing.Event{at(start, 10), at(start, 11), at(end, 120), at(start, 130), at(end, 400), at(end, 900)},
 			[]string{"start@10", "start@11", "end@120", "success@120<10~", "start@130", "end@400", "success@400<11~", "end@900", "success@900<130~"}},
-		{"synced: what started 100 us before or later may still come", synced,
+		{"synced: an instance that started at most 100 us before a fetch may still end", synced,
 			[]pairing.Event{at(start, 10), at(start, 19), at(start, 20), at(end, 120), at(sync, 121), at(end, 140), at(end, 141), at(end, 142)},
 			[]string{"start@10", "start@19", "start@20", "end@120", "success@120<10~", "unpaired@140<19", "end@140", "success@140<20~", "end@141", "orphan@141", "end@142", "orphan@142"}},
-		{"synced: the first that was fetched counts, also in vain", synced,
+		{"synced: a fetch begins with its first end, even if that is an orphan", synced,
 			[]pairing.Event{
 				at(start, 10), at(end, 20), at(sync, 21), at(end, 200), at(start, 210), at(start, 290), at(end, 400),
 				at(sync, 401), at(end, 402), at(sync, 403), at(end, 404),
@@ -259,19 +259,19 @@ func TestExamples(t *testing.T) {
 				"start@10", "end@20", "success@20<10~", "end@200", "orphan@200", "start@210", "start@290", "end@400", "success@400<210~",
 				"end@402", "success@402<290~", "end@404", "orphan@404",
 			}},
-		{"synced: but not what was fetched before the first start", synced,
+		{"synced: fetches before the first start are ignored", synced,
 			[]pairing.Event{at(end, 10), at(sync, 11), at(start, 500), at(start, 501), at(end, 700), at(end, 701)},
 			[]string{"end@10", "orphan@10", "start@500", "start@501", "end@700", "success@700<500~", "end@701", "success@701<501~"}},
-		{"synced: by its own receiver", synced,
+		{"synced: a sync of another receiver has no effect", synced,
 			[]pairing.Event{at(start, 10), at(start, 11), at(end, 120), at(sync, 121, key("l")), at(end, 140)},
 			[]string{"start@10", "start@11", "end@120", "success@120<10~", "end@140", "success@140<11~"}},
-		{"synced: what timed out goes without a word", synced,
+		{"synced: an instance that timed out and was left behind is dropped silently", synced,
 			[]pairing.Event{at(start, 10), at(start, 11), at(end, 900), at(sync, 901), at(start, 1030), at(end, 1120), at(end, 1121)},
 			[]string{"start@10", "start@11", "end@900", "success@900<10~", "timeout@1011<11", "start@1030", "end@1120", "success@1120<1030~", "end@1121", "orphan@1121"}},
-		{"synced: what timed out and may come is late", synced,
+		{"synced: an instance that timed out and may still be fetched ends late", synced,
 			[]pairing.Event{at(start, 10), at(start, 850), at(end, 900), at(sync, 901), at(end, 1860)},
 			[]string{"start@10", "start@850", "end@900", "success@900<10~", "timeout@1850<850", "end@1860", "late@1860"}},
-		{"synced: eight are looked at", synced,
+		{"synced: at most eight instances are examined for one end", synced,
 			[]pairing.Event{
 				at(start, 1), at(start, 2), at(start, 3), at(start, 4), at(start, 5), at(start, 6), at(start, 7), at(start, 8), at(start, 9),
 				at(end, 120), at(sync, 121), at(start, 130), at(end, 140), at(end, 141),
@@ -281,78 +281,78 @@ func TestExamples(t *testing.T) {
 				"start@130", "unpaired@140<2", "unpaired@140<3", "unpaired@140<4", "unpaired@140<5", "unpaired@140<6", "unpaired@140<7",
 				"unpaired@140<8", "unpaired@140<9", "end@140", "orphan@140", "end@141", "success@141<130~",
 			}},
-		{"synced: tokens are no part of it", synced,
+		{"synced: ends with tokens do not count as fetches", synced,
 			[]pairing.Event{at(start, 10), at(start, 15, token(1, 1)), at(end, 120, token(1, 1)), at(sync, 121), at(end, 320), at(sync, 321), at(start, 322), at(end, 500)},
 			[]string{"start@10", "start@15", "end@120", "success@120<15", "end@320", "success@320<10~", "start@322", "end@500", "success@500<322~"}},
-		{"synced: by the ends behind vias", staged,
+		{"synced: with vias, an end shows that the fetch is over", staged,
 			[]pairing.Event{at(start, 10), at(start, 11), at(via, 120), at(start, 130), at(end, 135), at(via, 220), at(end, 221)},
 			[]string{"start@10", "start@11", "start@130", "end@135", "success@135<10~", "unpaired@220<11", "end@221", "success@221<130~"}},
-		{"synced: by the ends with a token too", staged,
+		{"synced: with vias, an end with a token shows that too", staged,
 			[]pairing.Event{at(start, 10), at(start, 11), at(via, 120), at(start, 130), at(end, 135, token(1, 1)), at(via, 220), at(end, 221), at(end, 222)},
 			[]string{"start@10", "start@11", "start@130", "end@135", "orphan@135", "unpaired@220<11", "end@221", "success@221<10~", "end@222", "success@222<130~"}},
-		{"synced: what timed out and passes a via is late", staged,
+		{"synced: an instance that timed out before its via ends late", staged,
 			[]pairing.Event{at(start, 10), at(via, 1020), at(end, 1030), at(start, 1031), at(via, 1040), at(end, 1041)},
 			[]string{"start@10", "timeout@1010<10", "end@1030", "late@1030", "start@1031", "end@1041", "success@1041<1031~"}},
-		{"synced: from the beginning of time", synced,
+		{"synced: at time 0", synced,
 			[]pairing.Event{at(start, 0), at(start, 0), at(end, 5), at(sync, 6), at(end, 7)},
 			[]string{"start@0", "start@0", "end@5", "success@5<0~", "end@7", "success@7<0~"}},
-		{"not synced: order alone", fifo,
+		{"not synced: paired by order only", fifo,
 			[]pairing.Event{at(start, 10), at(start, 11), at(end, 120), at(sync, 121), at(start, 130), at(end, 140)},
 			[]string{"start@10", "start@11", "end@120", "success@120<10~", "start@130", "end@140", "success@140<11~"}},
 
-		{"arm: the same, another, none", armed,
+		{"arm: a start with the text of the note, with another text, and without a note", armed,
 			[]pairing.Event{
 				at(arm, 9, text("a")), at(start, 10, text("a")), at(end, 11),
 				at(arm, 12, text("a")), at(start, 13, text("b")), at(start, 14, text("a")), at(end, 15),
 			},
 			[]string{"start@10", "end@11", "success@11<10", "dropped@13", "dropped@14", "end@15", "orphan@15"}},
-		{"arm: the last note counts, of the same key", armed,
+		{"arm: the last note of the same key counts", armed,
 			[]pairing.Event{at(arm, 8, text("a")), at(arm, 9, text("b")), at(arm, 9, text("a"), key("l")), at(start, 10, text("b"))},
 			[]string{"start@10"}},
-		{"arm: a start that is dropped joins nothing", pairing.Config{Pairing: dtrace.Last, DMax: dMax, Arm: true},
+		{"arm: a dropped start does not affect the open instance", pairing.Config{Pairing: dtrace.Last, DMax: dMax, Arm: true},
 			[]pairing.Event{at(arm, 9), at(start, 10), at(start, 11), at(end, 12)},
 			[]string{"start@10", "dropped@11", "end@12", "success@12<10"}},
 
-		{"no event is before the last", first,
+		{"an event earlier than the previous one counts as simultaneous", first,
 			[]pairing.Event{at(start, 10), at(end, 5), at(start, 3), at(end, 12)},
 			[]string{"start@10", "end@10", "success@10<10", "start@10", "end@12", "success@12<10"}},
 		{"no room", pairing.Config{DMax: dMax, Room: pairing.NewRoom(1)},
 			[]pairing.Event{at(start, 10), at(start, 11, key("l")), at(end, 12), at(start, 13, key("l"))},
 			[]string{"start@10", "start@11/l", "noroom@11/l", "end@12", "success@12<10", "start@13/l"}},
-		{"what timed out takes room until its end is late", pairing.Config{DMax: dMax, Room: pairing.NewRoom(1)},
+		{"an instance that timed out takes room until its late end", pairing.Config{DMax: dMax, Room: pairing.NewRoom(1)},
 			[]pairing.Event{at(start, 10), at(start, 1100), at(end, 1200), at(start, 1201)},
 			[]string{"start@10", "timeout@1010<10", "start@1100", "noroom@1100", "end@1200", "late@1200", "start@1201"}},
-		{"or is forgotten", pairing.Config{DMax: dMax, Room: pairing.NewRoom(1), Remember: dMax},
+		{"an instance that timed out takes room while it is remembered", pairing.Config{DMax: dMax, Room: pairing.NewRoom(1), Remember: dMax},
 			[]pairing.Event{at(start, 10), at(start, 2010), at(start, 2011), at(end, 2012), at(end, 2013)},
 			[]string{"start@10", "timeout@1010<10", "start@2010", "noroom@2010", "start@2011", "end@2012", "success@2012<2011", "end@2013", "orphan@2013"}},
-		{"fifo: or is forgotten", pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Remember: dMax},
+		{"fifo: an instance that timed out is remembered for a while", pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Remember: dMax},
 			[]pairing.Event{at(start, 10), at(start, 12, token(1, 1)), at(start, 2005), at(end, 2011), at(end, 2013, token(1, 1))},
 			[]string{"start@10", "start@12", "timeout@1010<10", "timeout@1012<12", "start@2005", "end@2011", "success@2011<2005~", "end@2013", "orphan@2013"}},
-		{"fifo: what is forgotten takes nothing of what came after it", pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Remember: dMax},
+		{"fifo: dropping an old instance does not affect a newer one with its token", pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Remember: dMax},
 			[]pairing.Event{at(start, 10, token(1, 1)), at(start, 1500, token(1, 1)), at(start, 2011, key("l")), at(end, 2100, token(1, 1))},
 			[]string{"start@10", "timeout@1010<10", "start@1500", "start@2011/l", "end@2100", "success@2100<1500"}},
-		{"of those that timed out one takes room", pairing.Config{DMax: dMax, Room: pairing.NewRoom(2)},
+		{"only the last instance that timed out takes room", pairing.Config{DMax: dMax, Room: pairing.NewRoom(2)},
 			[]pairing.Event{at(start, 10), at(start, 1500), at(start, 3000), at(start, 3001, key("l"))},
 			[]string{"start@10", "timeout@1010<10", "start@1500", "timeout@2500<1500", "start@3000", "start@3001/l", "noroom@3001/l"}},
-		{"when a key fetched takes room", pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Synced: true, Room: pairing.NewRoom(2)},
+		{"the time of a key's last fetch takes room", pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Synced: true, Room: pairing.NewRoom(2)},
 			[]pairing.Event{at(start, 10), at(start, 11), at(start, 12, key("l")), at(end, 13), at(start, 14, key("l"))},
 			[]string{"start@10", "start@11", "noroom@11", "start@12/l", "noroom@12/l", "end@13", "success@13<10~", "start@14/l", "noroom@14/l"}},
-		{"tokens need no room for fetches", pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Synced: true, Room: pairing.NewRoom(1)},
+		{"instances with tokens need no room for fetches", pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Synced: true, Room: pairing.NewRoom(1)},
 			[]pairing.Event{at(start, 10, token(1, 1)), at(end, 13, token(1, 1)), at(start, 14)},
 			[]string{"start@10", "end@13", "success@13<10", "start@14", "noroom@14"}},
-		{"until it is forgotten", pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Synced: true, Room: pairing.NewRoom(2), Remember: dMax},
+		{"the time of a key's last fetch takes room while it is remembered", pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Synced: true, Room: pairing.NewRoom(2), Remember: dMax},
 			[]pairing.Event{at(start, 10), at(end, 13), at(sync, 14), at(start, 2013, key("l")), at(start, 2014, key("l"))},
 			[]string{"start@10", "end@13", "success@13<10~", "start@2013/l", "noroom@2013/l", "start@2014/l"}},
-		{"even the next nanosecond", pairing.Config{DMax: dMax, Remember: 1},
+		{"an instance is remembered for one nanosecond", pairing.Config{DMax: dMax, Remember: 1},
 			[]pairing.Event{at(start, 10), at(end, 1011)},
 			[]string{"start@10", "timeout@1010<10", "end@1011", "orphan@1011"}},
-		{"a note, even the next nanosecond", pairing.Config{DMax: dMax, Arm: true, Remember: 1},
+		{"a note is remembered for one nanosecond", pairing.Config{DMax: dMax, Arm: true, Remember: 1},
 			[]pairing.Event{at(arm, 10), at(start, 11)},
 			[]string{"dropped@11"}},
-		{"notes are forgotten", pairing.Config{DMax: dMax, Arm: true, Remember: dMax},
+		{"notes are remembered for a while", pairing.Config{DMax: dMax, Arm: true, Remember: dMax},
 			[]pairing.Event{at(arm, 10), at(start, 1010), at(end, 1011), at(arm, 1020), at(start, 2021)},
 			[]string{"start@1010", "end@1011", "success@1011<1010", "dropped@2021"}},
-		{"a note that comes again is remembered from then on", pairing.Config{DMax: dMax, Arm: true, Remember: dMax},
+		{"a repeated note is remembered from its last time on", pairing.Config{DMax: dMax, Arm: true, Remember: dMax},
 			[]pairing.Event{at(arm, 10), at(arm, 500), at(start, 1200), at(end, 1201)},
 			[]string{"start@1200", "end@1201", "success@1201<1200"}},
 		{"no room for a note", pairing.Config{DMax: dMax, Arm: true, Room: pairing.NewRoom(1)},
@@ -364,13 +364,13 @@ func TestExamples(t *testing.T) {
 		for _, ev := range test.events {
 			facts = e.Add(facts, ev)
 		}
-		if diff := cmp.Diff(test.want, told(facts)); diff != "" {
+		if diff := cmp.Diff(test.want, formatFacts(facts)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
 	}
 }
 
-// What is open is given up where events are missing, and never times out.
+// If events are missing, open instances are given up and never time out.
 func TestCut(t *testing.T) {
 	e := pairing.New(pairing.Config{Pairing: dtrace.FIFO, DMax: dMax})
 	var facts []pairing.Fact
@@ -384,12 +384,12 @@ func TestCut(t *testing.T) {
 	facts = e.Add(facts, at(end, 1201))
 	facts = e.Advance(facts, 9000*us)
 	want := []string{"timeout@1010<10", "cut@1200<500", "cut@1200<501", "cut@1200/l<502", "end@1201", "orphan@1201"}
-	if diff := cmp.Diff(want, told(facts)); diff != "" || e.Open() != 0 {
+	if diff := cmp.Diff(want, formatFacts(facts)); diff != "" || e.Open() != 0 {
 		t.Errorf("%d are open (-want +got):\n%s", e.Open(), diff)
 	}
 }
 
-// Where it is known of which key or token an event is missing, the others go on.
+// If the key or token of a missing event is known, other instances are unaffected.
 func TestLose(t *testing.T) {
 	begin := []pairing.Event{at(start, 10), at(start, 11, token(1, 1)), at(start, 12, key("l"))}
 	for _, test := range []struct {
@@ -405,13 +405,13 @@ func TestLose(t *testing.T) {
 			e.Add(nil, ev)
 		}
 		facts := e.Advance(e.Lose(nil, "k", test.token), 9000*us)
-		if diff := cmp.Diff(test.want, told(facts)); diff != "" {
+		if diff := cmp.Diff(test.want, formatFacts(facts)); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", test.token, diff)
 		}
 	}
 }
 
-// A rule says whether it is known when a process fetches.
+// ConfigOf derives from a rule whether fetches are known.
 func TestConfigOf(t *testing.T) {
 	event := func(name string) dtrace.Expr {
 		p, ok := dtrace.Lookup(name)
@@ -441,8 +441,9 @@ func TestConfigOf(t *testing.T) {
 	}
 }
 
-// When keys fetched is forgotten as late as it was last of use, however often that was.
-func TestFetchesForgotten(t *testing.T) {
+// The time of a key's last fetch is dropped some time after the key's last use, however often the
+// key was used.
+func TestFetchesDropped(t *testing.T) {
 	e := pairing.New(pairing.Config{Pairing: dtrace.FIFO, DMax: dMax, Synced: true, Remember: dMax, Room: pairing.NewRoom(10)})
 	e.Add(nil, at(start, 1, key("l")))
 	for i := range int64(10_000) {

@@ -8,7 +8,7 @@ import (
 // A queue is first in, first out. The zero queue is empty.
 type queue[T any] struct {
 	items []T
-	gone  int // of items, at their beginning
+	gone  int // number of removed items, at the beginning of items
 }
 
 func (q *queue[T]) len() int { return len(q.items) - q.gone }
@@ -28,7 +28,7 @@ func (q *queue[T]) pop() T {
 	return item
 }
 
-// shrink moves what is left to the beginning.
+// shrink moves the remaining items to the beginning.
 func (q *queue[T]) shrink() {
 	n := copy(q.items, q.items[q.gone:])
 	clear(q.items[n:])
