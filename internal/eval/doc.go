@@ -1,4 +1,4 @@
-// Package eval answers what-if questions about an outcome diagram: given a model
-// for each outcome, what are the failure, the mean, the quantiles of each probe,
-// and does the whole meet its requirement? It is what "beamscope eval" does.
+// Package eval answers what-if questions about an outcome diagram. Given a model for each outcome,
+// it calculates the failure, the mean and the quantiles of each probe, and judges the requirement
+// for the whole. The command "beamscope eval" uses it.
 package eval

@@ -13,75 +13,75 @@ import (
 	"github.com/beamscope/beamscope/internal/figures"
 )
 
-// A Question is what to ask of a diagram.
+// A Question is a question about a diagram.
 type Question struct {
 	Diagram   *diagram.File
-	Models    map[string]string // of each outcome, see [Model]
+	Models    map[string]string // by outcome, see [Model]
 	Grid      dq.Grid           // bin width, and dMax for models without an end
-	Open      Open              // for samples; nil where there are none
+	Open      Open              // opens files of samples; nil if there are none
 	Quantiles []float64         // in [0, 1]
 	Within    []time.Duration
-	QTA       *dq.QTA // of the last definition; nil for none
+	QTA       *dq.QTA // requirement on the last definition; nil for none
 
-	Compare  Pair   // which is better
-	Residual Pair   // a whole, and a part of its sequence: what remains
-	Budget   string // a part of a sequence: what the QTA leaves for the rest; "" for none
-	SD       bool   // the standard deviation is shown in tables
+	Compare  Pair   // two names to compare
+	Residual Pair   // a whole and a part of its sequence: the report gives what remains
+	Budget   string // a part of a sequence; the report says what the QTA leaves for the other parts; "" for none
+	SD       bool   // tables show the standard deviation
 }
 
 // A Report answers a Question. Its JSON is that of "beamscope eval --json".
 type Report struct {
-	Probes map[string]*Probe `json:"probes"` // definitions and operators
+	Probes map[string]*Probe `json:"outcomes"` // definitions and operators
 
 	Comparison *Comparison `json:"compare,omitempty"`
 	Residual   *Residual   `json:"residual,omitempty"`
 	Budget     *Budget     `json:"budget,omitempty"`
 
-	// Names are the names of the probes in the order of the diagram, Values their
-	// ΔQs, for plots.
+	// Names are the names of the probes in the order of the diagram. Values are their ΔQs, for
+	// plots.
 	Names  []string              `json:"-"`
-	Base   time.Duration         `json:"-"` // the width of bins that was asked for
-	SD     bool                  `json:"-"` // the standard deviation is shown
+	Base   time.Duration         `json:"-"` // requested width of bins
+	SD     bool                  `json:"-"` // tables show the standard deviation
 	Values map[string]*dq.DeltaQ `json:"-"`
 
-	// Judgement is that on the last definition, where there is a requirement: what
-	// its QTA says, and where the margins are.
+	// Judgement is the judgement of the last definition, if there is a requirement: the verdict on
+	// its QTA, and the places of the margins.
 	Judgement *dq.Judgement `json:"-"`
 	Judged    string        `json:"-"` // the name of that definition
 }
 
-// A Probe is the part of a Report on one definition or operator. All bounds contain
-// the exact figures.
+// A Probe is the part of a Report about one definition or operator. All bounds contain the exact
+// figures.
 type Probe struct {
 	Failure   Bounds       `json:"failure"`
-	Mean      *Bounds      `json:"mean_s"` // on condition of success; null where nothing succeeds
-	SD        *Bounds      `json:"sd_s"`   // standard deviation, likewise
+	Mean      *Bounds      `json:"mean_s"` // on condition of success; null if nothing succeeds
+	SD        *Bounds      `json:"sd_s"`   // standard deviation on condition of success; null if nothing succeeds
 	Quantiles []Quantile   `json:"quantiles"`
 	Within    []Within     `json:"within"`
 	QTA       *figures.QTA `json:"qta,omitempty"`
 	Bin       float64      `json:"bin_s"` // the width of the bins
 
-	// What the table is written from: exact where floating-point seconds are not.
+	// Data for the table, which is exact, unlike seconds as floating-point numbers.
 	failure dq.Bounds
-	moments *dq.Moments // in nanoseconds; nil where nothing succeeds
+	moments *dq.Moments // in nanoseconds; nil if nothing succeeds
 	showSD  bool
 }
 
-// Bounds contain an exact figure; null is not known to be finite.
+// Bounds contain an exact figure. null means that the bound may be infinite.
 type Bounds struct {
 	Lo *float64 `json:"lo"`
 	Hi *float64 `json:"hi"`
 }
 
-// A Quantile bounds, in seconds, the delay within which a fraction P of all
-// executions succeeds; null is in the intangible mass, or may be.
+// A Quantile bounds, in seconds, the delay within which a fraction P of all executions succeeds.
+// null means that it is in the intangible mass or may be.
 type Quantile struct {
 	P  float64  `json:"p"`
 	Lo *float64 `json:"lo_s"`
 	Hi *float64 `json:"hi_s"`
 
 	interval dq.Interval
-	reached  bool // it is not certain to be in the intangible mass
+	reached  bool // it may lie outside the intangible mass
 }
 
 // Within bounds the probability of success within T seconds.
@@ -93,12 +93,12 @@ type Within struct {
 	t time.Duration
 }
 
-// ErrQuestion is a question that cannot be asked: a model that is missing, or of no
-// outcome, or a figure out of range.
+// ErrQuestion means that a question is invalid: a model is missing or belongs to no outcome, or a
+// figure is out of range.
 var ErrQuestion = errors.New("invalid question")
 
-// Answer evaluates the diagram and answers the question. It returns [ErrQuestion],
-// [ErrModel] and the errors of packages dq and diagram.
+// Answer evaluates the diagram and answers the question. It returns [ErrQuestion], [ErrModel], or
+// errors of the packages dq and diagram.
 func Answer(q Question) (*Report, error) {
 	if err := q.check(); err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (q Question) check() error {
 	return nil
 }
 
-// models makes the ΔQs of all outcomes.
+// models returns the ΔQs of all outcomes.
 func (q Question) models() (map[string]*dq.DeltaQ, error) {
 	models := map[string]*dq.DeltaQ{}
 	var missing []string
@@ -206,7 +206,7 @@ func quantile(d *dq.DeltaQ, p float64) Quantile {
 	return q
 }
 
-// seconds are bounds in nanoseconds in seconds.
+// seconds converts bounds from nanoseconds to seconds.
 func seconds(b dq.Bounds) *Bounds { return bounds(b.Over(1e9)) }
 
 func bounds(b dq.Bounds) *Bounds { return &Bounds{figures.Number(b.Lo), figures.Number(b.Hi)} }

@@ -129,7 +129,7 @@ func TestAnswerOfNever(t *testing.T) {
 func TestModels(t *testing.T) {
 	files := fstest.MapFS{"x.csv": {Data: []byte("# seconds\n0.001\n\n 0.0035\nfail\ntimeout\n")}}
 	open := func(name string) (io.ReadCloser, error) { return files.Open(name) }
-	for text, want := range map[string][2]float64{ // within 3 ms: the bounds
+	for text, want := range map[string][2]float64{ // bounds of the success within 3 ms
 		"never":                             {0, 0},
 		"wait(3ms)":                         {1, 1},
 		" wait( 3ms ) ":                     {1, 1},
@@ -189,7 +189,7 @@ func TestModelsRefused(t *testing.T) {
 	}
 }
 
-// A byte-order mark at the beginning is no part of the first sample, nor of a comment.
+// A byte-order mark at the beginning is not part of the first sample or comment.
 func TestReadSamplesSkipsByteOrderMark(t *testing.T) {
 	for _, text := range []string{"\ufeff0.001\nfail\n", "\ufeff# seconds\n0.001\nfail\n"} {
 		delays, failures, err := ReadSamples(strings.NewReader(text))
@@ -198,7 +198,7 @@ func TestReadSamplesSkipsByteOrderMark(t *testing.T) {
 		}
 	}
 	if _, _, err := ReadSamples(strings.NewReader("0.001\n\ufeff0.002\n")); !errors.Is(err, ErrModel) {
-		t.Errorf("a mark in the middle: %v", err)
+		t.Errorf("a byte-order mark in the middle: %v", err)
 	}
 }
 
@@ -231,8 +231,8 @@ func TestQuestionsRefused(t *testing.T) {
 
 func TestParseQTARefuses(t *testing.T) {
 	for _, text := range []string{"", "0.5", "0.5@", "0.5@3", "x@1s", "0.5@1s,", "failure@x"} {
-		if _, err := ParseQTA(text); !errors.Is(err, ErrModel) {
-			t.Errorf("%q: %v, want ErrModel", text, err)
+		if _, err := ParseQTA(text); !errors.Is(err, ErrQTA) {
+			t.Errorf("%q: %v, want ErrQTA", text, err)
 		}
 	}
 }
@@ -289,7 +289,7 @@ func FuzzParseQTA(f *testing.F) {
 	})
 }
 
-// What is asked besides: the order of two, what remains, what is left.
+// Further questions: the order of two ΔQs, the residual, and the budget.
 func TestFurther(t *testing.T) {
 	q := ask(t, "whole = a -> b; slow = c;", map[string]string{"a": "steps(1ms:0.5, 3ms:1)", "b": "wait(5ms)", "c": "wait(50ms)"})
 	q.Quantiles = []float64{0.5, 1}
@@ -315,7 +315,7 @@ func TestFurther(t *testing.T) {
 		}
 	}
 
-	// What cannot be is said, and is no error.
+	// An impossible answer is reported, and is not an error.
 	q.Residual, q.Budget = Pair{"a", "whole"}, "slow"
 	r, text = table(t, q)
 	if r.Residual.Impossible == "" || r.Budget.Impossible == "" {
@@ -348,7 +348,7 @@ func TestFurther(t *testing.T) {
 	}
 }
 
-// A requirement on failure is one on success at any delay, and the sentence says so.
+// A requirement on failure is one on success at any delay, and the sentence shows that.
 func TestBudgetOfFailure(t *testing.T) {
 	for _, test := range []struct{ model, want string }{
 		{"steps(6ms:0.081, 8ms:0.745)", "The requirement leaves nothing for what follows a: it needs success in ≈83%, and a alone succeeds in ≈74.5% at most.\n"},
@@ -366,8 +366,8 @@ func TestBudgetOfFailure(t *testing.T) {
 	}
 }
 
-// Where the bounds of a part allow that it meets the requirement, the budget says that the
-// bounds cannot tell. JSON has no figures of what is left then, nor where nothing is left.
+// If the bounds of a part allow that it meets the requirement, the budget reports that the bounds
+// cannot tell. JSON then has no figures of what is left, as if nothing is left.
 func TestBudgetThatBoundsCannotTell(t *testing.T) {
 	for _, test := range []struct {
 		model, base, qta, text, json string
@@ -378,7 +378,7 @@ func TestBudgetThatBoundsCannotTell(t *testing.T) {
 		{"wait(7ms)", "3ms", "0.8@7ms",
 			"The bounds cannot tell whether the requirement leaves anything for what follows a: it needs success in ≈80% within 7ms, and a alone succeeds in at least 0% and at most 100%: a smaller --base narrows them.\n",
 			`{"part":"a","undecided":"it needs success in ≈80% within 7ms, and a alone succeeds in at least 0% and at most 100%"}`},
-		// The bounds cannot decide one point, and another point is certainly missed.
+		// The bounds cannot decide one point, but another point is certainly missed.
 		{"uniform(1ms,3ms)", "1ms", "0.6@2500us,0.9@1ms",
 			"The requirement leaves nothing for what follows a: it needs success in ≈90% within 1ms, and a alone succeeds in 50% at most.\n",
 			`{"part":"a","impossible":"it needs success in ≈90% within 1ms, and a alone succeeds in 50% at most"}`},

@@ -15,7 +15,7 @@ import (
 // names none.
 type Pair struct{ First, Second string }
 
-// ParsePair reads two names with a comma between them.
+// ParsePair parses two names separated by a comma.
 func ParsePair(text string) (Pair, error) {
 	first, second, ok := strings.Cut(text, ",")
 	p := Pair{strings.TrimSpace(first), strings.TrimSpace(second)}
@@ -25,7 +25,7 @@ func ParsePair(text string) (Pair, error) {
 	return p, nil
 }
 
-// A Comparison says how two stand in the partial order of ΔQs: see [dq.Compare].
+// A Comparison is the relation of two ΔQs in their partial order, see [dq.Compare].
 type Comparison struct {
 	First  string `json:"first"`
 	Second string `json:"second"`
@@ -34,26 +34,25 @@ type Comparison struct {
 	order dq.Order
 }
 
-// A Residual is what remains of a whole without a part of its sequence: see
-// [dq.Deconvolve].
+// A Residual is what remains of a whole without a part of its sequence, see [dq.Deconvolve].
 type Residual struct {
 	Whole string `json:"whole"`
 	Part  string `json:"part"`
 
-	// Impossible says why there is none; then the rest is absent.
+	// Impossible is the reason why there is no residual. Then the other fields are absent.
 	Impossible string `json:"impossible,omitempty"`
 
 	Bounds   *Probe   `json:"bounds,omitempty"`   // contain every residual
-	Estimate *Probe   `json:"estimate,omitempty"` // the one that reproduces the whole best
-	Error    *float64 `json:"error,omitempty"`    // the largest distance from the whole of the estimate with the part
+	Estimate *Probe   `json:"estimate,omitempty"` // the residual that reproduces the whole best
+	Error    *float64 `json:"error,omitempty"`    // the largest distance between the whole and the estimate combined with the part
 }
 
-// A Budget is what the requirement leaves for the rest of a sequence: see [dq.BudgetFor].
+// A Budget is what the requirement leaves for the other parts of a sequence, see [dq.BudgetFor].
 type Budget struct {
 	Part string `json:"part"`
 
-	// Impossible says why nothing is left, Undecided why the bounds cannot tell whether
-	// anything is left. Where one of them is there, Left is nil.
+	// Impossible is the reason why nothing is left, and Undecided the reason why the bounds do
+	// not show whether anything is left. If one of them is set, Left is nil.
 	Impossible string `json:"impossible,omitempty"`
 	Undecided  string `json:"undecided,omitempty"`
 
@@ -62,16 +61,16 @@ type Budget struct {
 	part *dq.DeltaQ
 }
 
-// Left is what a [Budget] has where something is left.
+// Left is the content of a [Budget] that leaves something.
 type Left struct {
-	Delay   *float64 `json:"delay_s"` // null where any delay will do
+	Delay   *float64 `json:"delay_s"` // null if any delay is allowed
 	Failure float64  `json:"failure"` // the largest probability
 	Floor   []Within `json:"floor"`
 
 	budget dq.Budget
 }
 
-// further answers what is asked besides: of two, of what remains and of what is left.
+// further answers the further questions: the comparison, the residual and the budget.
 func (q Question) further(r *Report, p *diagram.Program) error {
 	var zero Pair
 	if q.Compare != zero {
@@ -161,20 +160,20 @@ func budget(q dq.QTA, name string, part *dq.DeltaQ) (*Budget, error) {
 	return out, nil
 }
 
-// missed says which part of a requirement a part of a sequence misses already. A largest failure
-// requires success at any delay: that has no time.
+// missed describes the part of a requirement that a part of a sequence already misses. A largest
+// failure requires success at any delay, so it has no time.
 func missed(q dq.QTA, name string, e *dq.NoResidualError) string {
 	final := e.At == 0 && e.Needs <= q.MinSuccess()
 	return fmt.Sprintf("%s, and %s alone succeeds in %s at most", needed(e.At, e.Needs, final), name, share(e.Possible, figures.RoundUp))
 }
 
-// undecided says which point of a requirement a part of a sequence may miss.
+// undecided describes the point of a requirement that a part of a sequence may miss.
 func undecided(name string, e *dq.UndecidedError) string {
 	return fmt.Sprintf("%s, and %s alone succeeds in at least %s and at most %s", needed(e.Required.T, e.Required.P, e.Final), name,
 		share(e.Reached.Lo, figures.RoundDown), share(e.Reached.Hi, figures.RoundUp))
 }
 
-// needed says what a requirement needs at a point.
+// needed describes what a requirement needs at a point.
 func needed(at time.Duration, p float64, final bool) string {
 	if final {
 		return fmt.Sprintf("it needs success in %s", share(p, figures.RoundDown))
@@ -182,7 +181,7 @@ func needed(at time.Duration, p float64, final bool) string {
 	return fmt.Sprintf("it needs success in %s within %s", share(p, figures.RoundDown), exactDelay(at))
 }
 
-// furtherText is what a table says of these.
+// furtherText returns the text of these answers for a table.
 func furtherText(r *Report) string {
 	var b strings.Builder
 	if c := r.Comparison; c != nil {

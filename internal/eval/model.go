@@ -11,7 +11,7 @@ import (
 	"github.com/beamscope/beamscope/dq"
 )
 
-// ErrModel is a model that cannot be read.
+// ErrModel means that a model cannot be parsed.
 var ErrModel = errors.New("invalid model")
 
 // Open opens a file of samples for reading.
@@ -53,7 +53,7 @@ type modelParser struct {
 	open Open
 }
 
-// maxModelNesting bounds models within models.
+// maxModelNesting limits the nesting of models.
 const maxModelNesting = 20
 
 func (p modelParser) model(text string, depth int) (*dq.DeltaQ, error) {
@@ -90,6 +90,9 @@ func (p modelParser) model(text string, depth int) (*dq.DeltaQ, error) {
 	case "retry", "overlap":
 		return p.retry(name, args, depth)
 	}
+	if _, err := dq.ParseDelay(name); err == nil {
+		return nil, fmt.Errorf("%w: a delay alone is no model: write wait(%s)", ErrModel, name)
+	}
 	return nil, fmt.Errorf("%w: unknown model %q: want never, wait, uniform, exp, normal, lognormal, gamma, weibull, pareto, steps, cdf, samples, timeout, retry or overlap", ErrModel, name)
 }
 
@@ -111,7 +114,7 @@ func (p modelParser) scaled(factor, rest string, depth int) (*dq.DeltaQ, error) 
 	return dq.Scale(d, f)
 }
 
-// call splits "name(a, b)" into name and arguments; "name" has none.
+// call splits "name(a, b)" into name and arguments. "name" has no arguments.
 func call(text string) (name string, args []string, err error) {
 	name, inside, ok := strings.Cut(text, "(")
 	name = strings.TrimSpace(name)
@@ -125,7 +128,7 @@ func call(text string) (name string, args []string, err error) {
 	return name, splitArgs(inside), nil
 }
 
-// splitArgs splits at commas that are not within parentheses.
+// splitArgs splits at commas outside parentheses.
 func splitArgs(text string) []string {
 	if strings.TrimSpace(text) == "" {
 		return nil
@@ -213,7 +216,7 @@ func (p modelParser) normal(args []string) (*dq.DeltaQ, error) {
 	return dq.Normal(p.grid, mean, sd)
 }
 
-// shaped reads a model of a delay and a shape.
+// shaped parses a model with a delay and a shape.
 func (p modelParser) shaped(name string, args []string) (*dq.DeltaQ, error) {
 	if err := wantArgs(name, args, 2); err != nil {
 		return nil, err
@@ -237,7 +240,8 @@ func (p modelParser) shaped(name string, args []string) (*dq.DeltaQ, error) {
 	return dq.Pareto(p.grid, t, shape)
 }
 
-// cdf reads points of a distribution function within bounds. One number stands for both.
+// cdf parses points of a distribution function within bounds. A single number stands for both
+// bounds.
 func (p modelParser) cdf(args []string) (*dq.DeltaQ, error) {
 	var points []dq.BoundedStep
 	for _, a := range args {
@@ -308,7 +312,7 @@ func step(t, p string) (dq.Step, error) {
 	return dq.Step{T: d, P: f}, err
 }
 
-// delay reads a duration with its unit, such as 1.5ms.
+// delay parses a duration with its unit, such as 1.5ms.
 func delay(text string) (time.Duration, error) {
 	d, err := dq.ParseDelay(strings.TrimSpace(text))
 	if err != nil {
@@ -317,11 +321,20 @@ func delay(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// probability reads a number; package dq checks its range.
+// probability parses a number. The package dq checks its range.
 func probability(text string) (float64, error) {
+	p, err := parseNumber(text)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrModel, err)
+	}
+	return p, nil
+}
+
+// parseNumber parses the number of a probability.
+func parseNumber(text string) (float64, error) {
 	p, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	if err != nil {
-		return 0, fmt.Errorf("%w: probability %q", ErrModel, text)
+		return 0, fmt.Errorf("probability %q", text)
 	}
 	return p, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/beamscope/beamscope/dq"
 )
 
-// The size of a plot.
+// Sizes of plots.
 const (
 	textWidth, textHeight = 64, 12   // characters of 2×4 dots
 	svgWidth, svgHeight   = 640, 280 // units, without the margins
@@ -19,8 +19,8 @@ const (
 	svgBottom             = 40
 )
 
-// Plot plots a ΔQ for a terminal: the probability of success within a delay, as the
-// band between its bounds, in dots of Braille characters.
+// Plot plots a ΔQ for a terminal: the probability of success within a delay, as the band between
+// its bounds, in Braille characters.
 func Plot(name string, d *dq.DeltaQ) string {
 	dots := make([][]bool, 4*textHeight)
 	for y := range dots {
@@ -52,10 +52,10 @@ func Plot(name string, d *dq.DeltaQ) string {
 	return out.String()
 }
 
-// brailleRow is one row of characters.
+// brailleRow returns one row of characters.
 func brailleRow(dots [][]bool, row int) string {
 	var out strings.Builder
-	// The bit of each dot, by column and row, in Unicode's order.
+	// The bit of each dot in Unicode, by column and row.
 	bits := [2][4]rune{{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}}
 	for x := 0; x < len(dots[0]); x += 2 {
 		c := rune(0x2800)
@@ -71,7 +71,7 @@ func brailleRow(dots [][]bool, row int) string {
 	return strings.TrimRight(out.String(), "\u2800")
 }
 
-// span is the delay to plot up to: a little more than it takes until hardly
+// span returns the largest delay to plot: a little more than the delay after which hardly
 // anything more succeeds.
 func span(d *dq.DeltaQ) time.Duration {
 	end := d.Horizon()
@@ -83,13 +83,13 @@ func span(d *dq.DeltaQ) time.Duration {
 	return max(d.Width(), end+end/20)
 }
 
-// fraction is t·i/n without overflow.
+// fraction returns t·i/n without overflow.
 func fraction(t time.Duration, i, n int) time.Duration {
 	return time.Duration(float64(t) * float64(i) / float64(n))
 }
 
-// SVG plots the ΔQs of a report below each other, as a standalone image: the bounds
-// as a band.
+// SVG plots the ΔQs of a report below each other as a standalone image, with the bounds as a
+// band.
 func SVG(r *Report) string {
 	const height = svgHeight + svgTop + svgBottom
 	var body strings.Builder
@@ -116,7 +116,7 @@ func svgAxes(w *strings.Builder, name string, end time.Duration) {
 	}
 }
 
-// svgBand goes along the upper bound and back along the lower.
+// svgBand returns a path along the upper bound and back along the lower one.
 func svgBand(d *dq.DeltaQ) string {
 	const points = 400
 	var there, back []string

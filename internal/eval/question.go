@@ -1,37 +1,45 @@
 package eval
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/beamscope/beamscope/dq"
 )
 
-// ParseQTA reads a requirement such as "0.5@1s,0.95@4s": at least half of the
-// executions are done within a second, 95 % within four. It may hold
-// "failure@0.01", the largest probability of failure; without it any is allowed.
-// It returns [ErrModel] for a text it cannot read, and the errors of dq.NewQTA.
+// ErrQTA means that a requirement cannot be parsed.
+var ErrQTA = errors.New("invalid requirement")
+
+// ParseQTA parses a requirement such as "0.5@1s,0.95@4s": at least half of the executions succeed
+// within a second, and 95 % within four. It may contain "failure@0.01", the largest probability
+// of failure. Without that any probability is allowed. It returns [ErrQTA] for a text that it
+// cannot parse, or the errors of dq.NewQTA.
 func ParseQTA(text string) (dq.QTA, error) {
 	var steps []dq.Step
 	failure := 1.0
 	for _, point := range strings.Split(text, ",") {
 		p, at, ok := strings.Cut(strings.TrimSpace(point), "@")
 		if !ok {
-			return dq.QTA{}, fmt.Errorf("%w: %q: want probability@delay, such as 0.95@4s", ErrModel, point)
+			return dq.QTA{}, fmt.Errorf("%w: %q: want probability@delay, such as 0.95@4s", ErrQTA, point)
 		}
 		if p == "failure" {
-			f, err := probability(at)
+			f, err := parseNumber(at)
 			if err != nil {
-				return dq.QTA{}, err
+				return dq.QTA{}, fmt.Errorf("%w: %w", ErrQTA, err)
 			}
 			failure = f
 			continue
 		}
-		s, err := step(at, p)
+		t, err := dq.ParseDelay(strings.TrimSpace(at))
 		if err != nil {
-			return dq.QTA{}, err
+			return dq.QTA{}, fmt.Errorf("%w: %w", ErrQTA, err)
 		}
-		steps = append(steps, s)
+		share, err := parseNumber(p)
+		if err != nil {
+			return dq.QTA{}, fmt.Errorf("%w: %w", ErrQTA, err)
+		}
+		steps = append(steps, dq.Step{T: t, P: share})
 	}
 	return dq.NewQTA(failure, steps...)
 }

@@ -45,13 +45,13 @@ func (p modelParser) samples(args []string) (*dq.DeltaQ, error) {
 	return dq.Samples(p.grid, delays, failures)
 }
 
-// MaxSamples is the largest number of samples of a file.
+// MaxSamples is the largest number of samples in a file.
 const MaxSamples = 1 << 24
 
-// ReadSamples reads the delays of outcome instances, one a line in seconds, rounded
-// to nanoseconds, and counts the lines that say fail or timeout. Empty lines and
-// lines that begin with # are left out. It returns [ErrModel], with the number of
-// the line, for anything else, and for more than [MaxSamples].
+// ReadSamples reads the delays of outcome instances, one on each line in seconds, rounded to
+// nanoseconds. It counts lines that contain fail or timeout as failures. It skips empty lines and
+// lines that begin with #. It returns [ErrModel], with the number of the line, for anything else,
+// and for more than [MaxSamples].
 func ReadSamples(r io.Reader) (delays []time.Duration, failures uint64, err error) {
 	lines := bufio.NewScanner(r)
 	for n := 1; lines.Scan(); n++ {

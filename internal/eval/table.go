@@ -13,9 +13,8 @@ import (
 	"github.com/beamscope/beamscope/internal/figures"
 )
 
-// Table writes a report for people: a line for each definition and operator, and
-// what became of the requirement. All figures are written by [figures.Outward]: what is
-// written contains the bounds.
+// Table writes a report as text: a line for each definition and operator, and the verdict on the
+// requirement. [figures.Outward] writes all figures, so that the text contains the bounds.
 func Table(w io.Writer, r *Report) error {
 	rows := [][]string{header(r)}
 	for _, name := range r.Names {
@@ -75,8 +74,7 @@ func (q Quantile) text() string {
 	return interval(q.interval)
 }
 
-// align puts cells below each other: the first of a row to the left, the others to
-// the right.
+// align aligns cells in columns: the first cell of a row to the left, the others to the right.
 func align(rows [][]string) string {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -99,7 +97,7 @@ func align(rows [][]string) string {
 	return b.String()
 }
 
-// coarse says whose bins are wider than was asked for, and why; "" where none are.
+// coarse explains which bins are wider than requested, and why. It returns "" if there are none.
 func coarse(r *Report) string {
 	var wide []string
 	for _, name := range r.Names {
@@ -114,8 +112,8 @@ func coarse(r *Report) string {
 		exactDelay(r.Base), strings.Join(wide, ", "), dq.MaxBins)
 }
 
-// narrower says what narrows the bounds of a ΔQ: a smaller base only where half of it leaves
-// bins enough.
+// narrower explains how to narrow the bounds of a ΔQ. It suggests a smaller base only if half of
+// it gives few enough bins.
 func narrower(r *Report, d *dq.DeltaQ) string {
 	switch {
 	case d.Width() > r.Base || 2*d.Bins() > dq.MaxBins:
@@ -126,7 +124,7 @@ func narrower(r *Report, d *dq.DeltaQ) string {
 	return "a smaller --base narrows them"
 }
 
-// judgement says how a probe stands against the requirement, and where.
+// judgement describes whether and where a probe meets the requirement.
 func judgement(name string, j dq.Judgement, narrower string) string {
 	var b strings.Builder
 	switch j.Met {
@@ -154,7 +152,7 @@ func judgement(name string, j dq.Judgement, narrower string) string {
 	return b.String()
 }
 
-// place names a point of a requirement as it was written.
+// place formats a point of a requirement as the user wrote it.
 func place(p dq.Point) string {
 	if p.Final {
 		return "failure@" + plain(1-p.Required.P)
@@ -162,16 +160,16 @@ func place(p dq.Point) string {
 	return plain(p.Required.P) + "@" + exactDelay(p.Required.T)
 }
 
-// plain is a number without what rounding in binary adds.
+// plain formats a number without digits that come from binary rounding.
 func plain(x float64) string { return strconv.FormatFloat(x, 'g', 12, 64) }
 
-// A unit is what delays are written in.
+// A unit is a unit of delays.
 type unit struct {
 	name string
 	ns   int64
 }
 
-// unitOf is the largest unit that a delay in nanoseconds has at least one of.
+// unitOf returns the largest unit that is not longer than a delay in nanoseconds.
 func unitOf(ns *big.Rat) unit {
 	for _, u := range []unit{{"s", 1e9}, {"ms", 1e6}, {"µs", 1e3}} {
 		if ns.Cmp(big.NewRat(u.ns, 1)) >= 0 {
@@ -181,10 +179,10 @@ func unitOf(ns *big.Rat) unit {
 	return unit{"ns", 1}
 }
 
-// in is a delay in nanoseconds in a unit.
+// in converts a delay in nanoseconds to a unit.
 func (u unit) in(ns *big.Rat) *big.Rat { return new(big.Rat).Quo(ns, big.NewRat(u.ns, 1)) }
 
-// exactDelay is a delay with all its digits.
+// exactDelay formats a delay with all its digits.
 func exactDelay(d time.Duration) string {
 	if d == 0 {
 		return "0"
@@ -194,8 +192,8 @@ func exactDelay(d time.Duration) string {
 	return figures.Outward(u.in(ns), u.in(ns), 9) + u.name
 }
 
-// The digits of a figure of a table, and the most decimals that it has: of nanoseconds,
-// and of percent.
+// The digits of a figure in a table, and the largest number of decimals for nanoseconds and for
+// percent.
 const (
 	delayDigits     = 4
 	shareDigits     = 2
@@ -203,7 +201,7 @@ const (
 	percentDecimals = 12
 )
 
-// interval writes the bounds of a delay; one that may not be reached has no end.
+// interval formats the bounds of a delay. A delay that may not be reached has no upper end.
 func interval(v dq.Interval) string {
 	lo := big.NewRat(int64(v.Lo), 1)
 	if !v.Finite() {
@@ -212,14 +210,14 @@ func interval(v dq.Interval) string {
 	return delays(lo, big.NewRat(int64(v.Hi), 1))
 }
 
-// moment writes the bounds of a mean or a standard deviation, in nanoseconds.
+// moment formats the bounds of a mean or a standard deviation in nanoseconds.
 func moment(b dq.Bounds) string {
-	return delays(new(big.Rat).SetFloat64(b.Lo), new(big.Rat).SetFloat64(b.Hi)) // nil for what is infinite
+	return delays(new(big.Rat).SetFloat64(b.Lo), new(big.Rat).SetFloat64(b.Hi)) // nil if infinite
 }
 
-// delays writes the bounds of a delay in nanoseconds, rounded outwards; a hi of nil is
-// without end. Both ends are in the unit and with the decimals of the upper one, unless
-// nothing would be left of the lower one.
+// delays formats the bounds of a delay in nanoseconds, rounded outwards. If hi is nil, there is
+// no upper end. Both bounds use the unit and the decimals of the upper one, unless that would
+// reduce the lower one to zero.
 func delays(lo, hi *big.Rat) string {
 	if hi == nil {
 		u := unitOf(lo)
@@ -238,7 +236,7 @@ func delays(lo, hi *big.Rat) string {
 	return figures.RoundDown(v.in(lo), decimals(v.in(lo), delayDigits, delayDecimals)) + v.name + "–" + figures.RoundUp(u.in(hi), digits) + u.name
 }
 
-// percent writes the bounds of a probability, rounded outwards.
+// percent formats the bounds of a probability, rounded outwards.
 func percent(b dq.Bounds) string {
 	lo, hi := inPercent(b.Lo), inPercent(b.Hi)
 	return figures.OutwardPercent(lo, hi, decimalsOfPercent(lo, hi)) + "%"
@@ -249,7 +247,7 @@ func inPercent(p float64) *big.Rat {
 	return x.Mul(x, big.NewRat(100, 1))
 }
 
-// decimalsOfPercent are two, or more where percentages are close to 0 or 100.
+// decimalsOfPercent returns two, or more if percentages are close to 0 or 100.
 func decimalsOfPercent(lo, hi *big.Rat) int {
 	least := new(big.Rat).Sub(big.NewRat(100, 1), lo)
 	if hi.Cmp(least) < 0 {
@@ -258,8 +256,8 @@ func decimalsOfPercent(lo, hi *big.Rat) int {
 	return max(2, decimals(least, shareDigits, percentDecimals))
 }
 
-// share writes one probability that is a bound on one side: rounded to that side,
-// unless it is near enough to a decimal.
+// share formats a probability that is a one-sided bound. It rounds to that side, unless the
+// probability is close enough to a decimal.
 func share(p float64, round func(x *big.Rat, decimals int) string) string {
 	text := percent(dq.Bounds{Lo: p, Hi: p})
 	if !strings.Contains(text, "–") {
@@ -269,7 +267,8 @@ func share(p float64, round func(x *big.Rat, decimals int) string) string {
 	return round(x, decimalsOfPercent(x, x)) + "%"
 }
 
-// decimals is how many decimals a number needs to have so many digits, at most most.
+// decimals returns how many decimals a number needs to have this many digits, but no more than
+// most.
 func decimals(x *big.Rat, digits, most int) int {
 	limit := big.NewRat(1, 1)
 	for range digits - 1 {

@@ -63,7 +63,7 @@ func TestPercent(t *testing.T) {
 	}
 }
 
-// A slack is rounded down, a hazard up.
+// A slack is rounded down and a hazard up.
 func TestShare(t *testing.T) {
 	if down, up := share(0.0985005, figures.RoundDown), share(0.0985005, figures.RoundUp); down != "9.85%" || up != "9.86%" {
 		t.Errorf("%s and %s", down, up)
@@ -148,8 +148,8 @@ func TestTablesContainTheirFigures(t *testing.T) {
 	})
 }
 
-// rational is x·scale; nil for what is infinite. The decimals of a delay in the report
-// have up to 16 digits.
+// rational returns x·scale, or nil for an infinite x. The decimals of a delay in the report have
+// up to 16 digits.
 func rational(x *float64, scale float64) *big.Rat {
 	if x == nil {
 		return nil
@@ -158,8 +158,8 @@ func rational(x *float64, scale float64) *big.Rat {
 	return y.Mul(y, new(big.Rat).SetFloat64(scale))
 }
 
-// contain fails unless a cell contains the interval from lo to hi: of delays in
-// nanoseconds, or where the unit is given in that unit.
+// contain fails unless a cell contains the interval from lo to hi. Delays are in nanoseconds, or
+// in the given unit.
 func contain(rt *rapid.T, cell, unit string, lo, hi *big.Rat) {
 	rt.Helper()
 	from, to, two := strings.Cut(strings.TrimPrefix(cell, "≈"), "–")
@@ -185,7 +185,7 @@ func contain(rt *rapid.T, cell, unit string, lo, hi *big.Rat) {
 
 func unitIn(text string) string { return strings.TrimLeft(text, "0123456789.") }
 
-// number is a delay in nanoseconds, or a percentage; nil for ∞.
+// number parses a delay to nanoseconds, or a percentage. It returns nil for ∞.
 func number(rt *rapid.T, text string) *big.Rat {
 	if text == "∞" {
 		return nil
@@ -199,7 +199,7 @@ func number(rt *rapid.T, text string) *big.Rat {
 	return x.Mul(x, big.NewRat(scale, 1))
 }
 
-// A smaller base is recommended only where it can be had.
+// A smaller base is recommended only if it is possible.
 func TestVerdictSaysWhatNarrows(t *testing.T) {
 	for _, tt := range []struct {
 		model string
