@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures the algebra next to gonum and, where it can be had, FFTW3. Arguments go to
+# Measures the algebra next to gonum and, if available, FFTW3. Arguments go to
 # internal/bench/convolution.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fuzzes every target for some seconds, and says how many inputs each has tried. What
-# fails is written to the package's testdata/fuzz, as go test says.
+# Fuzzes every target for some seconds, and prints the number of inputs of each. Failing inputs are
+# written to the package's testdata/fuzz, as go test reports.
 # Usage: scripts/fuzz.sh [SECONDS [PACKAGE...]]
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs all tests. The last line counts them. With CI=true nothing that needs the
 # Erlang VM or eBPF is skipped, and some tests run on VMs of OTP 27 and 29 too.
-# With MATRIX=1 the tests that observe live VMs run once on each of these releases.
+# With MATRIX=1 the tests that observe live VMs run once on each of these releases, and the table of
+# features in docs/vm-outcomes.md is compared with what each kind of VM offers.
 # VMs that are missing are built first, each in five to ten minutes, once.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -25,8 +26,8 @@ fi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0
-# One package at a time: those that observe live VMs need the processors for themselves.
-# What passed is not worth more than a line for its package.
+# One package at a time: packages that observe live VMs need the processors exclusively. A package
+# that passes gets one line.
 go tool gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg --jsonfile "$log" -- \
 	-p 1 -timeout 20m "$@" ./... || status=$?
 # The live suites once more, on the VMs of other releases.
@@ -35,7 +36,7 @@ if [ -n "${MATRIX:-}" ]; then
 		erl=$(OTP=$release erlang/otp/build.sh)
 		echo "live suites on OTP $release" >&2
 		BEAMSCOPE_OTP=${erl%/bin/erl} go test -p 1 -timeout 20m -count=1 \
-			./bpf ./erlang ./internal/fire/... ./internal/outcome ./internal/procname ./internal/session ./internal/top ./internal/vm ||
+			./bpf ./erlang ./internal/fire/... ./internal/procname ./internal/session ./internal/top ./internal/vm ./internal/vmsource ||
 			status=$?
 	done
 fi

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Runs servers of Debian on the VM with probes under load, observes each with the
-# scope file of the documentation for 20 seconds, and fails unless instances were
-# seen of the outcomes that such a server has all the time, and top names its
-# processes. Fails too unless the causes are found of what is slow in RabbitMQ when it
-# is made so. Takes some three minutes. Usage: scripts/try-systems.sh [rabbitmq|yaws]...
+# Runs servers of Debian on the VM with probes under load, observes each with the scope file of the
+# documentation for 20 seconds, and fails unless outcomes that such a server always has show
+# instances, and top names its processes. It also makes RabbitMQ slow in several ways, and fails
+# unless the causes are found. It takes about three minutes. Usage: scripts/try-systems.sh
+# [rabbitmq|yaws]...
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- rabbitmq yaws
@@ -30,8 +30,8 @@ process() {
 	esac
 }
 
-# explained SCENARIO RATE OUTCOME WHAT...: has RabbitMQ do that, so much a second, and fails
-# unless what is slow there is what one of the slowest spans of the outcome says.
+# explained SCENARIO RATE OUTCOME WHAT...: makes RabbitMQ run the scenario at a rate, and fails
+# unless the explanation of one of the outcome's slowest spans names WHAT.
 explained() {
 	local scenario=$1 rate=$2 outcome=$3 what=$4 load
 	scripts/rabbitmq.sh spans "$scenario" "${seconds}s" "$rate" >"$work/load" 2>&1 &

@@ -36,8 +36,8 @@ private_apt() {
 	apt-get -c "$dir/apt.conf" update -qq >&2
 }
 
-# replace_suite OWN OTHER TYPE: of the entries in deb822 form on stdin, those that have
-# the suite OWN, with OTHER alone.
+# replace_suite OWN OTHER TYPE: prints the entries in deb822 form on stdin that have the suite OWN,
+# with only OTHER instead.
 replace_suite() {
 	awk -v RS= -v ORS='\n\n' -v own="$1" -v other="$2" -v type="$3" '
 		{
@@ -57,11 +57,11 @@ replace_suite() {
 		}'
 }
 
-# fetch_package DIR PACKAGE: downloads a package and unpacks it into DIR/root.
+# fetch_package DIR PACKAGE[=VERSION]: downloads a package and unpacks it into DIR/root.
 fetch_package() {
-	local dir=$1 package=$2
+	local dir=$1 package=${2%%=*}
 	mkdir -p "$dir/root"
-	(cd "$dir" && apt-get -c apt.conf download -qq "$package" >&2)
+	(cd "$dir" && apt-get -c apt.conf download -qq "$2" >&2)
 	dpkg-deb -x "$dir/$package"_*.deb "$dir/root"
 	rm "$dir/$package"_*.deb
 }

@@ -5,6 +5,7 @@
 # the VM that erlang/otp/build.sh has built of the same source.
 #
 #   scripts/kernels/otp-arm64.sh
+#   OTP=27 scripts/kernels/otp-arm64.sh     # for a release that erlang/otp/build.sh builds
 #
 # The files go to ${XDG_CACHE_HOME:-$HOME/.cache}/beamscope/arm64-otp-<version>, the
 # libraries that they need to its folder "sysroot". Needs Debian or a descendant; missing
@@ -89,10 +90,19 @@ main() {
 	echo "$final"
 }
 
+# suite_of NATIVE: the suite of Debian with the source of a VM that erlang/otp/build.sh has built.
+suite_of() {
+	if [ -e "$1/suite" ]; then
+		cat "$1/suite"
+	else
+		(. /etc/os-release && echo "$VERSION_CODENAME")
+	fi
+}
+
 build() {
 	local native=$1 final=$2 suite source
 	install_packages
-	suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+	suite=$(suite_of "$native")
 	private_apt "$work/source" "$suite" amd64 deb-src
 	(cd "$work/source" && apt-get -c apt.conf source erlang)
 	source=$(dirname "$(printf '%s\n' "$work"/source/erlang-*/OTP_VERSION)")
@@ -106,7 +116,7 @@ build() {
 # assemble NATIVE SOURCE: makes the folder.
 assemble() {
 	local native=$1 source=$2 arm=$work/arm64 package erts tools
-	private_apt "$arm" "$(. /etc/os-release && echo "$VERSION_CODENAME")" arm64
+	private_apt "$arm" "$(suite_of "$native")" arm64
 	for package in "${arm_packages[@]}"; do
 		fetch_package "$arm" "$package"
 	done
@@ -116,7 +126,12 @@ assemble() {
 	cp "$arm/root/usr/lib/erlang/$erts/bin"/{erlexec,erl_child_setup,inet_gethost} "$work/final/$erts/bin/"
 	cp "$source/bin/aarch64-unknown-linux-gnu/beam.smp" "$work/final/$erts/bin/"
 	(cd "$source" && build_dyntrace "$work/include" "$work/final/lib/$tools/priv/lib/dyntrace.so")
-	cp -a "$arm/root/lib" "$arm/root/usr" "$work/final/sysroot/"
+	cp -a "$arm/root/usr" "$work/final/sysroot/"
+	if [ -d "$arm/root/lib" ]; then
+		cp -a "$arm/root/lib" "$work/final/sysroot/"
+	else
+		ln -s usr/lib "$work/final/sysroot/lib" # as it is installed
+	fi
 	rm -rf "$work/final/sysroot/usr/lib/erlang" "$work/final/sysroot/usr/share"
 }
 

@@ -72,13 +72,19 @@ pair(Parent, Params, N) ->
     Consumer ! {published, Count},
     {End, Delivered} = receive {consumed, Consumer, E, D} -> {E, D} end,
     #'queue.delete_ok'{} = amqp_channel:call(Channel, #'queue.delete'{queue = Queue}),
-    ok = amqp_connection:close(Connection),
+    close(Connection),
     Parent ! {done, self(), {End, Delivered, Confirmed}}.
 
+%% If the server stops, this process ends too, and the whole program with it.
 open(Params) ->
     {ok, Connection} = amqp_connection:start(Params),
+    true = link(Connection),
     {ok, Channel} = amqp_connection:open_channel(Connection),
     {Connection, Channel}.
+
+close(Connection) ->
+    true = unlink(Connection),
+    ok = amqp_connection:close(Connection).
 
 publish(P) ->
     Now = erlang:monotonic_time(),
@@ -129,7 +135,7 @@ consumer(Params, Queue) ->
         Delays = consume(Channel, 0, infinity, []),
         End = erlang:monotonic_time(),
         #'basic.cancel_ok'{} = amqp_channel:call(Channel, #'basic.cancel'{consumer_tag = Tag}),
-        ok = amqp_connection:close(Connection),
+        close(Connection),
         Parent ! {consumed, self(), End, Delays}
     end),
     receive {consuming, Pid} -> Pid end.
