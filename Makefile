@@ -1,7 +1,9 @@
-# Every target installs what it needs and is missing, as far as it may.
+# Every target installs the missing tools that it needs, if it is allowed to.
 
 .DEFAULT_GOAL := build
-.PHONY: build generate otp demo test fuzz mutants kernels bench lint
+# scripts/go.sh installs Go there where the system has none.
+export PATH := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/beamscope/go/bin:$(PATH)
+.PHONY: build generate otp demo test test-short fuzz mutants kernels bench lint
 
 build:
 	@scripts/need.sh go
@@ -17,11 +19,22 @@ generate:
 otp:
 	@erlang/otp/build.sh
 
+# OTP=stock shows it on the Erlang VM that the distribution ships.
 demo: build
+ifeq ($(OTP),stock)
+	@scripts/need.sh erl
+	@bin/beamscope demo --stock
+else
 	@bin/beamscope demo
+endif
 
 test:
 	@scripts/test.sh
+
+# The tests that need neither an Erlang VM nor eBPF, nor long: about a minute.
+test-short:
+	@scripts/need.sh go
+	go test -short ./...
 
 # Looks for inputs that break what reads foreign data, 10 s for each target.
 fuzz:
